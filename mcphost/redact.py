@@ -31,6 +31,13 @@ _SENSITIVE_WORDS = (
 )
 _SENSITIVE_NAMES = rf"{_SENSITIVE_WORDS}[\w.-]{{0,60}}+"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
+# Well-known prefixes: OpenAI, Anthropic, GitHub, GitLab, Slack, Google, AWS, Hugging Face, Stripe, npm, Tavily,
+# Supabase, Groq, xAI, Perplexity, Figma, Notion, Linear.
+_API_KEY = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gh[opusr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
+    r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|npm_\w{30,}|tvly-[\w-]{16,}"
+    r"|sbp_\w{20,}|gsk_\w{20,}|xai-\w{30,}|pplx-\w{20,}|figd_[\w-]{20,}|ntn_\w{20,}|lin_api_\w{20,})"
+)
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
@@ -77,14 +84,7 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{PLACEHOLDER}",
     ),
-    # well-known prefixes: OpenAI, Anthropic, GitHub, GitLab, Slack, Google, AWS, Hugging Face, Stripe, npm
-    (
-        re.compile(
-            r"\b(?:sk-[\w-]{16,}|gh[opusr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
-            r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|npm_\w{30,})"
-        ),
-        PLACEHOLDER,
-    ),
+    (_API_KEY, PLACEHOLDER),
 )
 # A JSON Web Token. A long word that is not a token is consumed, but kept: trying again at each "eyJ" inside it would
 # take quadratic time.
@@ -218,6 +218,11 @@ def is_probable_secret(name: str, value: str) -> bool:
 def is_secret_name(name: str) -> bool:
     """Return whether a header or environment variable with this name usually holds a secret."""
     return _SECRET_NAME.fullmatch(name) is not None
+
+
+def find_key_spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the start and end of each API key in *text* that has a well-known prefix, such as `sk-`."""
+    return tuple(match.span() for match in _API_KEY.finditer(text))
 
 
 def redact_patterns(text: str) -> str:

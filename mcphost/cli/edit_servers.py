@@ -365,6 +365,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
     from mcphost.cli.accounts import StoredSignIns
     from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.config.target_secrets import masked_argv, masked_url
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
@@ -372,7 +373,9 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         data = editor.find_data(server, others, paths.data_dir() / paths.BUNDLES_FOLDER)
         sign_ins = await StoredSignIns.load(options, config, server)
         review = Confirmation(yes=yes, as_json=False)
-        review.show(f"{name} ({server.file})", f"  {join(server.argv) if server.is_stdio else server.url}")
+        review.show(
+            f"{name} ({server.file})", f"  {join(masked_argv(server)) if server.is_stdio else masked_url(server)}"
+        )
         stored = (*data.describe(editor.inputs_file), *sign_ins.describe())
         for what in stored:
             text = _("  also deleted: {what}") if forgets else _("  kept: {what}")
@@ -509,6 +512,7 @@ def print_saved(saved: "SavedServer", what: str) -> None:
     *what* says how the server was changed: "added", "changed", "imported", "installed" or "updated".
     """
     from mcphost.cli.printing import print_note, print_text
+    from mcphost.config.target_secrets import masked_argv, masked_url
 
     edit = saved.edit
     print_text(_(SAVED[what]).format(name=edit.name, file=edit.file.path))
@@ -516,7 +520,11 @@ def print_saved(saved: "SavedServer", what: str) -> None:
         print_text(_("  a secret was stored in the keyring as {reference}").format(reference=reference))
     if saved.is_approved and saved.server is not None:
         server = saved.server
-        print_text(_("  approved: {command}").format(command=join(server.argv) if server.is_stdio else server.url))
+        print_text(
+            _("  approved: {command}").format(
+                command=join(masked_argv(server)) if server.is_stdio else masked_url(server)
+            )
+        )
     elif edit.server is not None:
         print_note(_describe_unused(saved).format(name=edit.name, path=edit.file.path, quoted=quote(edit.name)))
 

@@ -163,10 +163,12 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
 
 def _describe_target(candidate: "ImportCandidate") -> str:
     """Return the command or URL; runs of spaces are shown as marks, because wrapping would drop them."""
+    from mcphost.config.target_secrets import masked_argv, masked_url
+
     server = candidate.server
     if server is None:
         return ""
-    target = join(server.argv) if server.is_stdio else server.url
+    target = join(masked_argv(server)) if server.is_stdio else masked_url(server)
     return re.sub(" {2,}", lambda run: _("⟨{count} spaces⟩").format(count=len(run.group())), target)
 
 
@@ -266,12 +268,13 @@ def _find_words(
 
 
 def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
+    from mcphost.config.target_secrets import masked_argv, masked_url
     from mcphost.host.servers.server_approval import server_warnings
 
     server = candidate.server
     target: dict[str, Any] = {}
     if server is not None:
-        target = {"command": list(server.argv)} if server.is_stdio else {"url": server.url}
+        target = {"command": list(masked_argv(server))} if server.is_stdio else {"url": masked_url(server)}
     return {
         "name": candidate.name,
         "state": candidate.state,

@@ -49,7 +49,8 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
         review.show(*(f"  {secret.location}" for secret in secrets))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
-        for secret in secrets:
+        for _number in secrets:
+            secret = find_plaintext_secrets(server)[0]  # found again, as a URL may have several
             server, entry, carried = await _move_secret(server, secret, backend, grants, audit)
             moved.append({"value": secret.location, "reference": entry})
             if not as_json:
@@ -107,7 +108,8 @@ async def _store_and_replace(
     import anyio.to_thread
 
     from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
-    from mcphost.config.secrets import keyring_entry_name, replace_in_config, replace_in_text
+    from mcphost.config.secrets import keyring_entry_name, replace_in_config
+    from mcphost.config.server_files import replace_secret_in_text
 
     path = Path(server.file)
     try:
@@ -122,7 +124,7 @@ async def _store_and_replace(
         while (kept := await backend.get(name)) not in (None, secret.secret):
             number += 1
             name = f"{base}-{number}"
-        after = mark + replace_in_text(text[len(mark) :], str(path), server.name, secret, name)
+        after = mark + replace_secret_in_text(text[len(mark) :], str(path), server.name, secret, name)
         await backend.set(name, secret.secret)
     except ConfigError:
         raise

@@ -25,9 +25,11 @@ from mcphost.client.session import (
 )
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.config.server_restrictions import INSTALLER_START_TIMEOUT, is_installer
+from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.variable_references import expand_target, has_target_references, resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
+from mcphost.redact import register_secret
 from mcphost.serialization import replace
 from mcphost.store.grants import GrantStore
 
@@ -232,7 +234,7 @@ def needs_expansion(server: ServerConfig) -> bool:
     """Return whether the server's entry may contain `${…}` references to expand or secrets to redact."""
     if server.env or server.env_file or server.headers or not server.is_stdio:
         return True
-    return has_target_references(server)
+    return has_target_references(server) or bool(find_target_secrets(server))
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
@@ -251,9 +253,11 @@ def expand_references(server: ServerConfig) -> ServerConfig:
         return anyio.from_thread.run(resolve_reference, KeyringBackend(), paths.data_dir(), name)
 
     try:
-        target = expand_target(server, os.environ)
+        target = expand_target(server, os.environ, look_up)
         env, headers = expand_server(server, os.environ, look_up, read_env_file(server, os.environ))
         oauth = expand_oauth(server, os.environ, look_up)
+        for span in find_target_secrets(server):
+            register_secret(span.value)
     except ConfigError as error:
         raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error
     return replace(target, env=env, headers=headers, oauth=oauth)

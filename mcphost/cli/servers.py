@@ -104,6 +104,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
+    from mcphost.config.target_secrets import masked_argv, masked_url
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
@@ -114,7 +115,7 @@ async def _list(options: "Options", *, as_json: bool) -> int:
         return code
     print_config_problems(config, options)
     rows = [
-        (server.name, StateWord(state), join(server.argv) if server.is_stdio else server.url)
+        (server.name, StateWord(state), join(masked_argv(server)) if server.is_stdio else masked_url(server))
         for server, state in states
     ]
     print_table(rows, (_("Server"), _("State"), _("Command or URL")))
@@ -139,8 +140,10 @@ async def _approval_state(server: "ServerConfig", grants: "GrantStore") -> str:
 
 def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
     from mcphost.config.approval_digest import server_digest
+    from mcphost.config.target_secrets import masked_argv, masked_url
 
-    kind = {"command": list(server.argv), "cwd": server.cwd} if server.is_stdio else {"url": server.url}
+    target = {"command": list(masked_argv(server)), "cwd": server.cwd}
+    kind = target if server.is_stdio else {"url": masked_url(server)}
     return {
         "name": server.name,
         "state": state,
@@ -229,9 +232,10 @@ def summarize_command(server: "ServerConfig") -> str:
 
     The full description may be so long that its beginning has scrolled off the screen.
     """
+    from mcphost.config.target_secrets import masked_argv, masked_url
     from mcphost.sanitize import sanitize
 
-    text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
+    text = sanitize(join(masked_argv(server)) if server.is_stdio else masked_url(server), keep_newlines=False)
     if len(text) > _MAX_COMMAND_CHARS:
         more = len(text) - _MAX_COMMAND_CHARS
         text = _("{start}… ({count} more characters, see above)").format(start=text[:_MAX_COMMAND_CHARS], count=more)

@@ -18,6 +18,7 @@ from mcphost.config.json_files import read_bytes
 from mcphost.config.oauth_settings import list_non_defaults
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
+from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.config.variable_references import ReferenceValue, resolve_target, target_values
 from mcphost.errors import ConfigError
 from mcphost.sanitize import mark_unusual_spaces, sanitize
@@ -148,7 +149,7 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
-        lines += [f"argument {number}: {_quote(text)}" for number, text in enumerate(server.args, 1)]
+        lines += [f"argument {number}: {_quote(text)}" for number, text in enumerate(_describe_arguments(server), 1)]
         lines += [f"folder: {_quote(server.cwd)}"] if server.cwd else []
         lines += (
             [f"started in: {_quote(server.startup_folder)}"] if server.startup_folder not in ("", server.cwd) else []
@@ -158,12 +159,25 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
             f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server, shown).items()
         ]
     else:
-        lines.append(f"address: {_quote(server.url)}")
+        lines.append(f"address: {_quote(_add_fingerprint('url', server.url, masked_url(server), 1))}")
         lines += [f"certificates: {_quote(describe_ca_file(server))}"] if server.ca_file else []
         lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server, shown).items()]
         lines += [f"sign-in {key}: {_quote(text)}" for key, text in masked_sign_in(server).items()]
     lines += describe_expansion(server) if server.source == "project" else ()
     return (*lines, *describe_restrictions(server))
+
+
+def _describe_arguments(server: ServerConfig) -> tuple[str, ...]:
+    """Return the arguments with secrets masked; the approval covers them, so that fingerprints show every change."""
+    masked = masked_argv(server)[1:]
+    count = sum(shown != text for shown, text in zip(masked, server.args, strict=True))
+    return tuple(
+        _add_fingerprint("argument", text, shown, count) for shown, text in zip(masked, server.args, strict=True)
+    )
+
+
+def _add_fingerprint(name: str, text: str, shown: str, count: int) -> str:
+    return shown if shown == text else f"{shown} (fingerprint {fingerprint(name, text, count)[:8]})"
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:

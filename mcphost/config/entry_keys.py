@@ -1,14 +1,19 @@
 """Warnings about misspelt keys, and about secrets in arguments, in the entries of mcp.json."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from mcphost.config.schema import ConfigWarning, ProblemCallback
+from mcphost.config.schema import ConfigWarning, ProblemCallback, ServerConfig
+from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.toml_files import find_similar
+from mcphost.config.variable_references import expand_home
+from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name, is_strong, redact_patterns
 from mcphost.sanitize import sanitize
+from mcphost.serialization import dumps
 
 ENTRY_KEYS = (
     "command", "args", "env", "envFile", "cwd", "url", "headers", "type", "transport", "disabled", "disabledTools",
@@ -68,14 +73,22 @@ def _describe_key(key: str, near: str) -> str:
     return f'"{shown}" is unknown: did you mean "{near}"?' if near else f'"{shown}" is unknown: it does nothing.'
 
 
-def warn_about_arguments(args: Sequence[str], location: str, on_problem: ProblemCallback) -> None:
+def warn_about_arguments(server: ServerConfig, location: str, on_problem: ProblemCallback) -> None:
     """Report the first argument that contains a secret in plain text, without quoting it."""
-    for number, (before, argument) in enumerate(pairwise(("", *args[:_MAX_CHECKED_ARGUMENTS]))):
-        if _has_secret(before, argument):
+    can_move = {span.keys for span in find_target_secrets(server)}
+    command = f"mcphost servers secure {quote(server.name)}"
+    for number, (before, argument) in enumerate(pairwise(("", *server.args[:_MAX_CHECKED_ARGUMENTS]))):
+        is_movable = ("args", str(number)) in can_move
+        if is_movable or _has_secret(before, argument):
             text = (
                 f'{location}: "args[{number}]" looks like a secret in plain text, which other programs can see, too. '
                 "Pass it as a variable if the program reads one (--env NAME), or write ${env:NAME}."
             )
+            if is_movable and server.source == "user":
+                text = (
+                    f'{location}: "args[{number}]" looks like a secret in plain text. Pass it as a variable if the '
+                    f"program reads one (--env NAME), write ${{env:NAME}}, or move it to the keyring: {command}"
+                )
             on_problem(ConfigWarning(text))
             return
 
@@ -91,6 +104,28 @@ def _has_secret(before: str, argument: str) -> bool:
         return False
     is_named = option.startswith("-") and is_secret_name(option.lstrip("-"))
     return redact_patterns(value) != value or (is_named and is_strong(value))
+
+
+def is_whole_command_line(command: str, has_arguments: bool) -> bool:
+    """Return whether the "command" of an entry has arguments in it, so that no such program will be found."""
+    has_space = " " in command.strip() and "${" not in command and not has_arguments
+    return has_space and not Path(expand_home(command)).exists()
+
+
+def check_whole_command_line(server: ServerConfig) -> None:
+    """Raise ConfigError, with the correct entry, if the command of an entry to save contains its arguments.
+
+    A path with spaces may name a program that does not exist yet.
+    """
+    if not is_whole_command_line(server.command, bool(server.args)):
+        return
+    program, *rest = sanitize(server.command, keep_newlines=False).split()
+    if "/" in program and not Path(expand_home(program)).exists():
+        return
+    raise ConfigError(
+        f'The "command" of {server.name!r} is one program, without its arguments; it has both. Nothing was written.',
+        f'Write "command": {dumps(program)}, "args": {dumps(rest)}.',
+    )
 
 
 def describe_mode(file: str) -> str:

@@ -163,11 +163,15 @@ def _server_schema() -> Schema:
         "type": "object",
         "properties": {
             "command": _describe(_TEXT, f"The program of a stdio server, without its arguments. {_REFERENCES}"),
-            "args": _describe(_TEXTS, f"The program's arguments. {_REFERENCES}"),
+            "args": _describe(
+                _TEXTS, f"The program's arguments. {_REFERENCES} In your own files, also ${{keyring:NAME}}."
+            ),
             "env": _describe(_PAIRS, f"Environment variables. {_REFERENCES} Also ${{keyring:NAME}}, for secrets."),
             "envFile": _describe(_TEXT, "A file with more environment variables."),
             "cwd": _describe(_TEXT, "The folder to start the program in, relative to this file."),
-            "url": _describe(_TEXT, f"The address of an HTTP server. {_REFERENCES}"),
+            "url": _describe(
+                _TEXT, f"The address of an HTTP server. {_REFERENCES} In your own files, also ${{keyring:NAME}}."
+            ),
             "headers": _describe(_PAIRS, f"HTTP headers. {_REFERENCES} Also ${{keyring:NAME}}, for secrets."),
             "type": _describe({"enum": [*TRANSPORTS]}, 'The transport; "http" tries Streamable HTTP, then HTTP+SSE.'),
             "transport": _describe({"enum": [*TRANSPORTS]}, 'The same as "type", as other hosts write it.'),

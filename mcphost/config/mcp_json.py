@@ -6,11 +6,16 @@ An invalid entry is reported and skipped. Unknown keys are ignored, because othe
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal, cast
 
-from mcphost.config.entry_keys import describe_mode, describe_unknown_keys, warn_about_arguments, warn_about_keys
+from mcphost.config.entry_keys import (
+    describe_mode,
+    describe_unknown_keys,
+    is_whole_command_line,
+    warn_about_arguments,
+    warn_about_keys,
+)
 from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS, parse_oauth
@@ -32,17 +37,18 @@ from mcphost.config.schema import (
 )
 from mcphost.config.server_inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.settings import WORKSPACE_FOLDER, parse_roots
+from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.variable_references import (
     INPUT_HINT,
     Reference,
     check_address,
+    check_secret_place,
     expand_home,
     find_references,
     has_nested_reference,
     is_host_variable,
     nested_reference_error,
     resolve_folder,
-    secret_place_error,
     uses_workspace,
 )
 from mcphost.errors import ConfigError
@@ -123,7 +129,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
                 name, entry, file, source, on_problem, definitions if has_references else None
             ).build()
             budget.count_arguments(config, location)
-            warn_about_arguments(config.args, location, on_problem)
+            warn_about_arguments(config, location, on_problem)
             configs.append(config)
         except ConfigError as error:
             on_problem(str(error))
@@ -192,8 +198,8 @@ class _ServerEntry:
             raise ConfigError(f"{self.location} has {what}.", "A server has either a command or a URL.")
         if command:
             self._check_command(command)
-        elif not find_references(url):  # a URL with references is checked after expansion
-            check_address(url, self.location)
+        else:
+            self._check_url(url)
         cwd, env_file = self._get_text("cwd"), self._parse_env_file(url)
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
@@ -314,12 +320,7 @@ class _ServerEntry:
     def _check_command(self, command: str) -> None:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):
             raise ConfigError(f"{self.location}: the command has a NUL character in it.", "Remove it.")
-        if (
-            " " in command
-            and "${" not in command
-            and not self.entry.get("args")
-            and not Path(expand_home(command)).exists()
-        ):
+        if is_whole_command_line(command, bool(self.entry.get("args"))):
             program, *rest = sanitize(command, keep_newlines=False).split()
             text = (
                 f'{self.location}: "command" is one program, without its arguments; {command!r} will not be found. '
@@ -327,10 +328,17 @@ class _ServerEntry:
             )
             self.on_problem(ConfigWarning(text))
 
+    def _check_url(self, url: str) -> None:
+        """Check a URL, and report a secret in it. Raises ConfigError."""
+        if not find_references(url):  # a URL with references is checked after expansion
+            check_address(url, self.location)
+        if find_target_secrets(ServerConfig(name=self.name, url=url)):
+            self._warn_about_secret("url", "${env:NAME} or ${keyring:NAME}")
+
     def _check_target(self, key: str, text: str) -> None:
         """Check the references in *text*, a setting that determines which program is started or which URL is used.
 
-        Raises ConfigError for a nested reference or a reference to a secret.
+        Raises ConfigError for a nested reference, or a reference to a secret where none is allowed.
         """
         where = f'{self.location}: "{key}"'
         if has_nested_reference(text):
@@ -338,8 +346,7 @@ class _ServerEntry:
         for reference in find_references(text):
             definition = self.definitions.get(reference.name) if reference.kind == "input" else None
             if reference.kind == "keyring" or (definition is not None and definition.password):
-                shown = "${keyring:…}" if definition is None else f"${{input:{definition.id}}}"
-                raise secret_place_error(where, shown)
+                check_secret_place(self.source, key, text, reference, where)
             if is_host_variable(reference):
                 self._report_unknown(key, reference)
 

@@ -14,6 +14,7 @@ from mcphost.config.json_files import parse_json
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.config.target_secrets import find_secret_places, find_target_secrets
 from mcphost.config.variable_references import (
     SECRET_ENDINGS,
     Lookup,
@@ -41,14 +42,16 @@ class PlaintextSecret(Struct, frozen=True):
     """Text before the secret, such as `Bearer `, that stays in the file, as does text after the secret."""
 
     secret: str
+    label: str = ""
+    """The name of the option or parameter that has the secret; "" if the last of `keys` is such a name."""
 
     def __repr__(self) -> str:
         return f"PlaintextSecret({self.location!r})"
 
     @property
     def location(self) -> str:
-        """The path of the value in the entry, joined with dots, such as `env.API_KEY`."""
-        return ".".join(self.keys)
+        """The path of the value in the entry, such as `env.API_KEY` or `args[2]`."""
+        return f"args[{self.keys[1]}]" if self.keys[0] == "args" else ".".join(self.keys)
 
     def with_reference(self, text: str, name: str) -> str:
         """Return the value *text* with `${keyring:NAME}` instead of the secret.
@@ -66,10 +69,11 @@ NOTHING_KNOWN: KnownSecrets = MappingProxyType({})
 
 
 def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_KNOWN) -> tuple[PlaintextSecret, ...]:
-    """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
+    """Find the probable plaintext secrets in a server's environment, headers, sign-in settings, arguments and URL.
 
     Settings in *known* have exactly the secrets listed there, regardless of their names and values. What the publisher
-    of an installed server wrote is no secret.
+    of an installed server wrote is no secret; if *known* is given, this includes the arguments and the URL. If a value
+    has several secrets, the last one comes first.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -82,12 +86,15 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
     for key, field in FIELD_BY_KEY.items():
         if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
             secrets.append(make_secret(("mcphost", "oauth", key), value))
+    for span in find_target_secrets(server) if known is NOTHING_KNOWN else ():
+        secrets.append(PlaintextSecret(span.keys, span.text, span.text[: span.start], span.value, span.label))
     return tuple(secrets)
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
     """Return a suitable keyring entry name for a secret, made from the names of the server and the setting."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
+    label = plaintext.label or plaintext.keys[-1]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{label}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
 
 
@@ -107,6 +114,7 @@ def find_moved_secrets(server: ServerConfig) -> tuple[str, ...]:
     """Return the keyring entries that mcphost created when it moved secrets of this server out of its entry."""
     pairs = [*server.env.items(), *server.headers.items()]
     pairs += [(key, str(getattr(server.oauth, field))) for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS]
+    pairs += [(place.label, place.value) for place in find_secret_places(server)]
     names: list[str] = []
     for key, text in pairs:
         base = keyring_entry_name(server.name, PlaintextSecret(keys=("env", key), value="", prefix="", secret=""))
@@ -119,7 +127,7 @@ def find_moved_secrets(server: ServerConfig) -> tuple[str, ...]:
 
 def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
     oauth = (str(getattr(server.oauth, field)) for field in SECRET_FIELDS)
-    texts = (*server.env.values(), *server.headers.values(), *oauth)
+    texts = (*server.env.values(), *server.headers.values(), *oauth, *server.args, server.url)
     found = (reference for text in texts for reference in find_references(text))
     return tuple(dict.fromkeys(reference.name for reference in found if reference.kind == "keyring"))
 
@@ -132,6 +140,10 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
             return replace(server, env={**server.env, key: new})
         case ("headers", key):
             return replace(server, headers={**server.headers, key: new})
+        case ("args", number):
+            return replace(server, args=(*server.args[: int(number)], new, *server.args[int(number) + 1 :]))
+        case ("url",):
+            return replace(server, url=new)
         case (*_, key):
             return replace(server, oauth=replace(server.oauth, **{FIELD_BY_KEY[key]: new}))
         case _:

@@ -6,29 +6,37 @@ from typing import Any, cast
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_inputs import format_input
+from mcphost.config.target_secrets import replace_target_secrets
 from mcphost.config.variable_references import find_references
 from mcphost.redact import is_probable_secret, redact_command, redact_patterns
 
-_KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
+_KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
 
 
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of *entry* in which secrets and references to the keyring are replaced by `${env:NAME}`.
 
-    Secrets in arguments and in the URL become `[redacted]`. If the file defines inputs for all of its servers, the
-    definitions that this server uses are added to the entry.
+    Text in arguments and in the URL that may be either a secret or code becomes `[secret]`. If the file defines inputs
+    for all of its servers, the definitions that this server uses are added to the entry.
     """
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:
         own = exported.setdefault("mcphost", {})
         own["inputs"] = [*own.get("inputs", []), *shared]
     for secret in find_plaintext_secrets(server):
+        if secret.keys[0] in ("args", "url"):
+            continue
         *parents, last = secret.keys
         place = exported
         for key in parents:
             place = place[key]
         place[last] = f"{secret.prefix}${{env:{_variable(last)}}}"
     _remove_secret_defaults(exported)
+    without_secrets = replace_target_secrets(server, lambda label: f"${{env:{_variable(label)}}}")
+    if isinstance(exported.get("args"), list):
+        exported["args"] = list(without_secrets.args)
+    if isinstance(exported.get("url"), str):
+        exported["url"] = without_secrets.url
     _replace_keyring_references(exported, "")
     for key in ("command", "url"):
         if isinstance(exported.get(key), str):
@@ -71,7 +79,16 @@ def _replace_keyring_references(value: Any, name: str) -> Any:
         for key, member in members.items():
             members[key] = _replace_keyring_references(member, key)
         return members
+    if isinstance(value, list):
+        return [_KEYRING.sub(_variable_of, one) if isinstance(one, str) else one for one in cast("list[Any]", value)]
+    if name == "url" and isinstance(value, str):
+        return _KEYRING.sub(_variable_of, value)
     return _KEYRING.sub(f"${{env:{_variable(name)}}}", value) if isinstance(value, str) else value
+
+
+def _variable_of(reference: re.Match[str]) -> str:
+    """Return the reference to a variable that is named after the keyring entry of *reference*."""
+    return f"${{env:{_variable(reference[1].strip())}}}"
 
 
 def _variable(name: str) -> str:

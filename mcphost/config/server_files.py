@@ -10,6 +10,7 @@ from mcphost.config.json_files import decode_text, parse_json
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import ServerConfig, Source, find_config_error
+from mcphost.config.secrets import PlaintextSecret, replace_in_text
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import make_private_directory
 from mcphost.sanitize import sanitize
@@ -112,6 +113,20 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
             f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
         )
     return _plan(file, name, before, update_member(text, str(file.path), path, entry))
+
+
+def replace_secret_in_text(text: str, file: str, server: str, secret: PlaintextSecret, name: str) -> str:
+    """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`; see `replace_in_text`."""
+    if secret.keys[0] != "args":
+        return replace_in_text(text, file, server, secret, name)
+    document = parse_json(text, file)
+    root = next((key for key in _ENTRY_KEYS if key in document), "")
+    args = _get(document, (root, server, "args"))
+    at = int(secret.keys[1])
+    items = cast("list[Any]", args) if isinstance(args, list) else []
+    if at >= len(items) or items[at] != secret.value:
+        raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
+    return set_member(text, file, (root, server, *secret.keys), secret.with_reference(secret.value, name))
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:

@@ -335,35 +335,80 @@ def has_target_references(server: ServerConfig) -> bool:
     return any("${" in text or text[:1] == "~" for _, _, text in target_texts(server))
 
 
-def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
+def may_have_secrets(source: str, key: str) -> bool:
+    """Return whether the setting *key*, such as `args[2]`, of an entry from *source* may refer to secrets.
+
+    Other programs can see arguments, and servers and proxies log URLs. Some servers take a secret in no other place,
+    however; the user may decide that for their own entries, but a project's file may not.
+    """
+    return source == "user" and (key == "url" or key.startswith("args["))
+
+
+def check_secret_place(source: str, key: str, text: str, reference: Reference, where: str) -> None:
+    """Raise ConfigError if the setting *key* with *text* may not contain *reference*, which is one to a secret."""
+    shown = "${keyring:…}" if reference.kind == "keyring" else f"${{input:{reference.name}}}"
+    if not may_have_secrets(source, key):
+        raise secret_place_error(where, shown)
+    if key != "url":
+        return
+    start = text.find("://")
+    end = next((at for at in range(start + 3, len(text)) if text[at] in "/?#" and not _is_inside(text, at)), len(text))
+    if start < 0 or text.rfind("@", start, end) < reference.start < end:
+        raise ConfigError(f"{where} has {shown}, a secret, in its host.", "Write the host as plain text.")
+
+
+def _is_inside(text: str, at: int) -> bool:
+    """Return whether the position *at* is inside a reference."""
+    return any(one.start < at < one.start + len(one.text) for one in find_references(text))
+
+
+def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup | None = None) -> ServerConfig:
     """Return the server with the references in its command, arguments, folder and URL expanded.
 
-    A leading `~` is expanded in all of them except the URL. Raises ConfigError if a value is missing, if the resulting
-    command is empty, or if the resulting URL is not valid.
+    A leading `~` is expanded in all of them except the URL. References to secrets are looked up in *keyring*, and only
+    where `may_have_secrets` allows them. Raises ConfigError if a value is missing, if the resulting command is empty,
+    if the resulting URL is not valid, or if a secret determines its host.
     """
     if not has_target_references(server):
         return server
     location = entry_location(server)
-    expander = ReferenceExpander(environ, server=server)
-    target = _replace_target(server, lambda key, text: _expand_text(expander, key, text, location))
+    plain = ReferenceExpander(environ, server=server)
+    secret = ReferenceExpander(environ, keyring, server=server)
+
+    def expand(key: str, text: str) -> str:
+        return _expand_text(secret if may_have_secrets(server.source, key) else plain, key, text, location)
+
+    target = _replace_target(server, expand)
     if not server.is_stdio:
         check_address(target.url, location)
+        if keyring is not None:
+            _check_host(server, target.url, environ, location)
     elif not target.command.strip():
         raise ConfigError(f'{location}: "command" is empty with its references filled in.', "Check its variables.")
     return target
 
 
+def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
+    """Raise ConfigError if secrets in *url*, the expanded URL of *server*, determine the host that it names."""
+    expander = ReferenceExpander(environ, lambda name: "0", server=server)
+    with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())
+    if with_other_secrets.netloc.rpartition("@")[2] != split_url(url).netloc.rpartition("@")[2]:
+        raise ConfigError(f'{location}: a secret in "url" changes its host.', "Write the host as plain text.")
+
+
 def resolve_target(server: ServerConfig) -> ServerConfig:
     """Expand a server's references like `expand_target`, but only for comparing or displaying the server.
 
-    The environment variables of this process are used. Text that cannot be expanded, or would become too long, is left
-    unchanged.
+    The environment variables of this process are used. References to secrets are replaced with empty text where
+    `may_have_secrets` allows them. Text that cannot be expanded, or would become too long, is left unchanged.
     """
     if not has_target_references(server):
         return server
-    expander = ReferenceExpander(os.environ, server=server, text_limit=_MAX_RESOLVED_TEXT)
+    plain = ReferenceExpander(os.environ, server=server, text_limit=_MAX_RESOLVED_TEXT)
+    secret = ReferenceExpander(os.environ, lambda name: "", server=server, text_limit=_MAX_RESOLVED_TEXT)
 
     def expand(key: str, text: str) -> str:
+        expander = secret if may_have_secrets(server.source, key) else plain
         try:
             return _expand_text(expander, key, text, "")
         except ConfigError:

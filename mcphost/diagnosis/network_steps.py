@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import load_authorities
 from mcphost.config.schema import ServerConfig
+from mcphost.config.target_secrets import masked_url
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.errors import McpHostError
 from mcphost.transport.http_client import proxy_for
@@ -38,12 +39,14 @@ async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
         parts = split_url(server.url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        yield make_step("URL", "failed", f"{server.url!r} is not a valid URL: {error}.", "Correct url.")
+        yield make_step("URL", "failed", f"{masked_url(server)!r} is not a valid URL: {error}.", "Correct url.")
         return
     if scheme not in _DEFAULT_PORTS or not host:
-        yield make_step("URL", "failed", f"{server.url!r} is not an address of a server.", "Write http:// or https://.")
+        yield make_step(
+            "URL", "failed", f"{masked_url(server)!r} is not an address of a server.", "Write http:// or https://."
+        )
         return
-    yield make_step("URL", "ok", server.url)
+    yield make_step("URL", "ok", masked_url(server))
     try:
         proxy = proxy_for(server.url)
     except McpHostError as error:

@@ -234,6 +234,56 @@ def test_secrets_of_other_hosts_go_to_the_keyring_and_one_that_cannot_stays_wher
     assert CANARY.encode() not in stored
 
 
+ARGUMENT_SERVER = """
+import runpy, sys
+open(sys.argv[1], "w").write(" ".join(sys.argv[2:]))
+runpy.run_module("mcphost.demo.server", run_name="__main__")
+"""
+
+
+def test_secrets_in_arguments_and_addresses_go_to_the_keyring_and_are_never_shown(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    args = ["-c", ARGUMENT_SERVER, str(told), "--api-key", CANARY, f"--token={CANARY}2"]
+    address = f"https://127.0.0.1:1/mcp?api_key={CANARY}"
+    write_host(program, ".cursor/mcp.json", a={"command": sys.executable, "args": args}, u={"url": address})
+    with secret_service(tmp_path) as env:
+        listed = program.run("servers", "import", **env)
+        assert CANARY.encode() not in listed.stdout + listed.stderr
+        assert "has a secret in its command line" in " ".join(listed.stdout.decode().split())
+        assert CANARY not in program.text("servers", "import", "--json", **env)
+        done = program.run("servers", "import", "--yes", **env)
+        assert done.returncode == 0
+        assert CANARY.encode() not in done.stdout + done.stderr
+        assert configured(program)["a"]["args"][3:] == [
+            "--api-key",
+            "${keyring:a-api-key}",
+            "--token=${keyring:a-token}",
+        ]
+        assert configured(program)["u"] == {"url": "https://127.0.0.1:1/mcp?api_key=${keyring:u-api_key}"}
+        program.text("tools", "a", **env)
+        assert told.read_text() == f"--api-key {CANARY} --token={CANARY}2"
+        checked = program.run("servers", "check", "u", **env)
+        assert b"api_key=" in checked.stdout
+        assert CANARY.encode() not in checked.stdout + checked.stderr
+    ours = [item for kind in ("config", "data", "state", "cache") for item in (tmp_path / kind).rglob("*")]
+    assert [item for item in ours if item.is_file() and CANARY.encode() in item.read_bytes()] == []
+
+
+def test_a_password_input_of_vs_code_in_an_argument_is_imported_and_filled_in(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    file = program.home / ".config/Code/User/mcp.json"
+    file.parent.mkdir(parents=True)
+    entry = {"command": sys.executable, "args": ["-c", ARGUMENT_SERVER, str(told), "${input:key}"]}
+    inputs = [{"id": "key", "type": "promptString", "password": True}]
+    file.write_text(json.dumps({"inputs": inputs, "servers": {"a": entry}}))
+    with secret_service(tmp_path) as env:
+        said = program.text("servers", "import", "--yes", **env)
+        assert "${input:key} in its command line" in " ".join(said.split())
+        program.text("servers", "input", "a", "key", stdin=CANARY + "\n", **env)
+        program.text("tools", "a", **env)
+    assert told.read_text() == CANARY
+
+
 def host_files(secret: str) -> dict[str, tuple[str, str]]:
     """Return the configuration file of each supported MCP host, as its path and text, keyed by the host's name.
 

@@ -56,6 +56,30 @@ def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Pat
     assert CANARY.encode() not in stored
 
 
+def test_secrets_in_arguments_and_the_address_are_moved_and_the_file_keeps_its_layout(tmp_path: Path) -> None:
+    program, told_file = Program(tmp_path), tmp_path / "told"
+    path = program.configure()
+    server = SERVER.replace('os.environ["THE_TOKEN"]', "sys.argv[2]")
+    text = (
+        f'{{"mcpServers": {{ // mine\n  "demo": {{"command": {json.dumps(sys.executable)}, "args": [\n'
+        f'    "-c", {json.dumps(server)}, {json.dumps(str(told_file))}, // where\n    "--token={CANARY}",\n  ]}},\n'
+        f'  "u": {{"url": "https://me:{CANARY}@127.0.0.1:1/?key={CANARY}"}}\n}}}}\n'
+    )
+    path.write_text(text)
+    with secret_service(tmp_path) as env:
+        program.text("servers", "trust", "demo", "--yes", **env)
+        listed = program.run("servers", "list", **env)
+        assert CANARY.encode() not in listed.stdout + listed.stderr
+        assert "mcphost servers secure demo" in listed.stderr.decode()
+        assert "stays approved" in program.text("servers", "secure", "demo", "--yes", **env)
+        program.text("servers", "secure", "u", "--yes", **env)
+        expected = text.replace(f"--token={CANARY}", "--token=${keyring:demo-token}")
+        expected = expected.replace(f"me:{CANARY}@", "me:${keyring:u-password}@")
+        assert path.read_text() == expected.replace(f"key={CANARY}", "key=${keyring:u-key}")
+        program.text("tools", "demo", **env)
+    assert told_file.read_text() == f"--token={CANARY}"
+
+
 def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
     program = Program(tmp_path)
     path = write_commented_config(program, tmp_path / "told")

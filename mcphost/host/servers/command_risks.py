@@ -14,6 +14,7 @@ from mcphost.config.env_file import read_env_file
 from mcphost.config.risky_variables import Risk, classify_variable, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import list_references
+from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.variable_references import find_input, find_references, resolve_target, resolve_text
 from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name
@@ -85,9 +86,27 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
         for place, what in list_references(server)
         if place.startswith("argument ") and _is_secret_reference(server, what)
     )
-    if not shown:
-        return ()
-    return (f"gets your {_join_names(tuple(shown))} in its command line, which other programs can read.",)
+    risks: list[str] = []
+    if shown:
+        risks.append(f"gets your {_join_names(tuple(shown))} in its command line, which other programs can read.")
+    if find_target_secrets(server):
+        risks.append("has a secret in its command line, which other programs can read.")
+    return tuple(risks)
+
+
+def url_secret_risks(server: ServerConfig) -> tuple[str, ...]:
+    """Return a warning if the URL of a server of the user contains secrets, which end up in logs."""
+    sent = dict.fromkeys(
+        what for place, what in list_references(server) if place == "address" and _is_secret_reference(server, what)
+    )
+    risks: list[str] = []
+    if sent and server.source != "project":  # for a project, `reference_risks` says where they are sent
+        risks.append(
+            f"sends your {_join_names(tuple(sent))} in its URL, which servers and proxies write to their logs."
+        )
+    if find_target_secrets(server):
+        risks.append("has a secret in its URL, which servers and proxies write to their logs.")
+    return tuple(risks)
 
 
 def _is_secret_reference(server: ServerConfig, text: str) -> bool:

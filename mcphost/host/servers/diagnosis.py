@@ -18,6 +18,8 @@ from mcphost.host.servers.servers import Servers
 from mcphost.llm.refused_tools import find_schema_problem
 from mcphost.pluralize import pluralize
 
+_ELLIPSIS = "…"
+"""Stands for each secret: no step needs one, and the steps are shown."""
 _MAX_NAMED_TOOLS = 5
 _MAX_TOOL_NAME = 64
 """Maximum length of a tool's name, with the server's name as a prefix, that all providers accept."""
@@ -37,7 +39,7 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
         )
         return
     try:
-        target = expand_target(config, os.environ)
+        target = expand_target(config, os.environ, lambda name: _ELLIPSIS)
     except ConfigError as error:
         yield make_step("configuration", "failed", error.message, error.hint)
         return

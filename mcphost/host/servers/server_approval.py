@@ -31,6 +31,7 @@ from mcphost.config.approval_digest import (
 from mcphost.config.env_file import describe_env_file
 from mcphost.config.loader import ProjectFile, read_project_file
 from mcphost.config.schema import ServerConfig
+from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.config.variable_references import resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -57,10 +58,10 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None, shown: Sh
     return TrustServer(
         server=server.name,
         why=f"it is configured in {server.file or 'your configuration'} and {state}",
-        command=server.argv if server.is_stdio else (),
+        command=masked_argv(server) if server.is_stdio else (),
         cwd=server.cwd,
         env_file=describe_env_path(server),
-        url=server.url,
+        url=masked_url(server),
         ca_file=describe_ca_file(server),
         env_names=tuple(environment),
         environment=environment,
@@ -86,6 +87,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
         environment_risks,
         project_file_risks,
         reference_risks,
+        url_secret_risks,
     )
 
     target = resolve_target(server)
@@ -93,7 +95,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
         names = {*server.env, *(describe_env_file(server)[2] if server.env_file else ())}
         risks = (*command_risks(target.argv), *argument_risks(server), *environment_risks(names))
     else:
-        risks = address_risks(target.url)
+        risks = (*address_risks(target.url), *url_secret_risks(server))
     name_risks = [danger] if (danger := describe_name_risk(server.name)) else []
     risks = (*name_risks, *risks, *reference_risks(server), *project_file_risks(server))
     return tuple(f"It {hide_secret_values(server, danger)}" for danger in risks)
@@ -245,7 +247,9 @@ class ServerApprovals:
         The start is recorded before a process is started or an address contacted. If the block raises an error, the
         recorded outcome is "lost" if *is_begun* returns True, else "failed". Raises StoreError or ConsentDenied.
         """
-        kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
+        kind, what = (
+            ("process", " ".join(masked_argv(server))) if server.is_stdio else ("connection", masked_url(server))
+        )
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
         span = await self.audit.start_span(subject, who=await approval_source(self._grants, server, self._run))
         outcome = "closed"

@@ -524,8 +524,12 @@ def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool
 
 def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
     """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret; see `with_reference`."""
-    *parents, last = secret.keys
     copy = dict(entry)
+    if secret.keys[0] == "args":
+        at, args = int(secret.keys[1]), list(entry["args"])
+        args[at] = secret.with_reference(str(args[at]), reference)
+        return {**copy, "args": args}
+    *parents, last = secret.keys
     place = copy
     for key in parents:
         place[key] = dict(place[key])

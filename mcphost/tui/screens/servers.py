@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from mcphost.config.loader import find_unread_file
+from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import (
     describe_capabilities,
@@ -210,7 +211,7 @@ class ServersScreen(TypeAheadListScreen):
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),
-                        join(config.argv) if config.is_stdio else config.url,
+                        join(masked_argv(config)) if config.is_stdio else masked_url(config),
                     ),
                     (
                         _("implementation"),

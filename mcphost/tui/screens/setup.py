@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.llm.api_key_formats import has_api_key_prefix, is_long_word, may_become_api_key
@@ -463,7 +464,7 @@ def _describe_target(candidate: "ImportCandidate") -> str:
     if server is None:
         return ""
     names = join_list(sorted(server.env) if server.is_stdio else sorted(server.headers))
-    target = join(server.argv) if server.is_stdio else server.url
+    target = join(masked_argv(server)) if server.is_stdio else masked_url(server)
     if server.is_stdio and candidate.entry.get("cwd"):
         target = _("{target} in {folder}").format(target=target, folder=server.cwd)
     return sanitize(

@@ -89,10 +89,9 @@ def test_an_unset_input_names_the_command_that_sets_it(tmp_path: Path) -> None:
         assert "mcphost servers input 'my server' " in exc_info.value.hint
 
 
-@pytest.mark.parametrize("key", ["command", "args", "cwd", "url", "envFile"])
+@pytest.mark.parametrize("key", ["command", "cwd", "envFile"])
 def test_a_password_is_refused_where_other_programs_can_see_it(tmp_path: Path, key: str) -> None:
-    text = "https://${input:token}"
-    entry: dict[str, Any] = {"url": text} if key == "url" else {"command": "x", key: [text] if key == "args" else text}
+    entry: dict[str, Any] = {"command": "x", key: "https://${input:token}"}
     config = load_file(tmp_path, {"x": entry})
     assert not config.servers
     assert "${input:token}, which is for secrets" in config.problems[0]

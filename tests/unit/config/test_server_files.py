@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.loader import load_config
+from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_files import (
     SCOPES,
     Scope,
@@ -17,6 +18,7 @@ from mcphost.config.server_files import (
     plan_set,
     plan_set_disabled,
     read_entry,
+    replace_secret_in_text,
     scope_file,
 )
 from mcphost.errors import ConfigError, UsageError
@@ -193,3 +195,16 @@ def test_a_member_that_occurs_twice_in_an_entry_does_not_prevent_its_change(fold
     file.path.parent.mkdir()
     file.path.write_text('{"mcpServers": {"a": {"command": "x", "command": "y"}}}')
     assert plan_set(file, "a", {"command": "z"}, replace=True).entry == {"command": "z"}
+
+
+def test_a_secret_in_an_argument_is_replaced_in_the_file_and_nothing_else(folder: Path) -> None:
+    text = COMMENTED.replace('"UTC"', '"--token=hunter2-9"')
+    file = server_file("user", folder)
+    file.path.parent.mkdir()
+    file.path.write_text(text)
+    (server,) = load_config(file.path.parent).servers
+    (secret,) = find_plaintext_secrets(server)
+    replaced = replace_secret_in_text(text, "mcp.json", "time", secret, "n")
+    assert replaced == text.replace("hunter2-9", "${keyring:n}")
+    with pytest.raises(ConfigError, match="changed by another program"):
+        replace_secret_in_text(COMMENTED, "mcp.json", "time", secret, "n")

