@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from mcphost.config.entry_keys import check_whole_command_line
 from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_unchanged
 from mcphost.config.json_edits import remove_member, set_member, update_member
 from mcphost.config.json_files import decode_text, parse_json
@@ -112,7 +113,10 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
         raise UsageError(
             f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
         )
-    return _plan(file, name, before, update_member(text, str(file.path), path, entry))
+    edit = _plan(file, name, before, update_member(text, str(file.path), path, entry))
+    if edit.server is not None:
+        check_whole_command_line(edit.server)
+    return edit
 
 
 def replace_secret_in_text(text: str, file: str, server: str, secret: PlaintextSecret, name: str) -> str:

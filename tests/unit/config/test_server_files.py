@@ -208,3 +208,15 @@ def test_a_secret_in_an_argument_is_replaced_in_the_file_and_nothing_else(folder
     assert replaced == text.replace("hunter2-9", "${keyring:n}")
     with pytest.raises(ConfigError, match="changed by another program"):
         replace_secret_in_text(COMMENTED, "mcp.json", "time", secret, "n")
+
+
+@pytest.mark.parametrize("command", ["echo hi there", "/bin/sh -c x"])
+def test_a_command_with_its_arguments_in_one_text_is_refused_with_the_correct_entry(command: str, folder: Path) -> None:
+    with pytest.raises(ConfigError, match="without its arguments") as caught:
+        plan_set(server_file("user", folder), "s3", {"command": command})
+    assert '"args": [' in caught.value.hint
+
+
+def test_a_path_with_spaces_that_does_not_exist_yet_is_saved(folder: Path) -> None:
+    edit = plan_set(server_file("user", folder), "app", {"command": "/opt/My App/run"})
+    assert edit.entry == {"command": "/opt/My App/run"}
