@@ -1,16 +1,24 @@
 """Detection of changes in the configuration files; most changes can be applied without a restart."""
 
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import anyio
 import anyio.to_thread
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
-from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
+from mcphost.config.schema import (
+    HookConfig,
+    HostConfig,
+    ModelConfig,
+    Profile,
+    ServerConfig,
+    find_unread_settings,
+    settable_fields,
+)
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
@@ -66,6 +74,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     removed: tuple[str, ...] = ()
     model: ModelConfig | None = None
+    model_before: ModelConfig = ModelConfig()
+    """The model in use, which `model` replaces."""
+
     system_prompt: str | None = None
     never_added: tuple[str, ...] = ()
     never_removed: tuple[str, ...] = ()
@@ -118,7 +129,11 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("enable {names}"), [new.name for old, new in self.changed if old.disabled and not new.disabled]),
             (N_("disable {names}"), [new.name for old, new in self.changed if new.disabled and not old.disabled]),
             (N_("remove {names}"), self.removed),
-            (N_("use the model {names}"), [_describe_model(self.model, translate)] if self.model else ()),
+            (N_("use the model {names}"), _describe_other_model(self.model_before, self.model, translate)),
+            (
+                N_("change the model's settings: {names}"),
+                [f"{name}: {change}" for name, change in list_model_settings(self.model_before, self.model)],
+            ),
             (N_("another system prompt"), ("",) if self.system_prompt is not None else ()),
             (N_("forbid {names}"), self.never_added),
             (N_("no longer forbid {names}"), self.never_removed),
@@ -322,6 +337,7 @@ class ConfigChangeDetector:
                 if name in running and server not in (running[name], before.get(name))
             ),
             removed=tuple(name for name in running if name in before and name not in after and name not in unreadable),
+            model_before=self._model_selection.config,
             model=new.model if new.model not in (old.model, self._model_selection.config) else None,
             system_prompt=new.system_prompt if new.system_prompt != self._model_selection.system_prompt else None,
             never_added=_format_rules(new.never_rules, self._rules.never),
@@ -386,6 +402,40 @@ def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:
     if not model.api_base:
         return name
     return translate(N_("{name} at {address}")).format(name=_clean(name), address=model.api_base)
+
+
+def _describe_other_model(
+    before: ModelConfig, model: ModelConfig | None, translate: Callable[[str], str]
+) -> tuple[str, ...]:
+    """Return the new model and the one that it replaces; empty if the name and the address stay the same."""
+    if model is None or (model.name, model.api_base) == (before.name, before.api_base):
+        return ()
+    shown = _describe_model(model, translate)
+    if not before.name:
+        return (shown,)
+    old = _clean(_describe_model(before, translate))
+    return (translate(N_("{new} instead of {old}")).format(new=_clean(shown), old=old),)
+
+
+def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple[tuple[str, str], ...]:
+    """Return the model's changed settings, except for its name and address, with their values before and after.
+
+    Of headers, whose values may be secrets, only the names are given.
+    """
+    if model is None:
+        return ()
+    fields = [field for field in settable_fields(ModelConfig) if field not in ("name", "api_base")]
+    return tuple(
+        (field, f"{_show_value(getattr(before, field))} → {_show_value(getattr(model, field))}")
+        for field in fields
+        if getattr(before, field) != getattr(model, field)
+    )
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = ", ".join(cast("Mapping[str, str]", value))
+    return "–" if value in (None, "", 0) else format_setting(value)
 
 
 def _clean(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from mcphost.config.target_secrets import masked_argv, masked_url
+from mcphost.host.config_changes import list_model_settings
 from mcphost.host.runtime_settings import format_setting
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_text import clean_line
@@ -117,6 +119,8 @@ class ConfigChangesScreen(ListScreen):
                 (_("model"), model.name or _("none")),
                 (_("address"), model.api_base),
                 (_("key from"), model.api_key_env),
+                (_("instead of"), changes.model_before.name if changes.model_before.name != model.name else ""),
+                *list_model_settings(changes.model_before, model),
             ]
             detail = _with_value(_("model"), model.api_base)
             rows.append(
@@ -217,8 +221,8 @@ def _setting_row(change: "SettingChange") -> ListRow:
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
     return [
         (_("file"), server.file),
-        (_("command"), join(server.argv) if server.is_stdio else ""),
-        (_("URL"), server.url),
+        (_("command"), join(masked_argv(server)) if server.is_stdio else ""),
+        (_("URL"), masked_url(server)),
         (_("variables"), join_list(server.env)),
         (_("headers"), join_list(server.headers)),
         (_("approval"), _("asked before it starts, unless you approved exactly this")),

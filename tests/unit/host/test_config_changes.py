@@ -288,6 +288,23 @@ async def test_a_model_chosen_for_now_is_not_replaced_by_an_unrelated_edit(tmp_p
         assert (await config_change_detector(host).check()).describe() == ("the theme light",)
 
 
+async def test_changed_settings_of_the_model_are_described_with_both_values(tmp_path: Path) -> None:
+    write_settings(tmp_path, '[model]\nname = "openai/x"\ntemperature = 0.5\n')
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(
+            tmp_path,
+            '[model]\nname = "openai/x"\ntemperature = 1.5\nreasoning_effort = "high"\n'
+            'headers = {X-Key = "hush-hush"}\n',
+        )
+        changes = await config_change_detector(host).check()
+        assert changes.describe() == (
+            "change the model's settings: reasoning_effort: – → high, temperature: 0.5 → 1.5, headers: – → X-Key",
+        )
+        write_settings(tmp_path, '[model]\nname = "openai/z"\ntemperature = 0.5\n')
+        changes = await config_change_detector(host).check()
+        assert changes.describe() == ("use the model openai/z instead of openai/x",)
+
+
 async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path: Path) -> None:
     write_servers(tmp_path, demo=DEMO_ENTRY, other={"command": "/nowhere/else"})
     write_settings(tmp_path, 'model = "openai/x"\n[profiles.p]\nmodel = "openai/y"\nservers = ["demo"]\n')
@@ -295,7 +312,7 @@ async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path:
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
         host.start()
         changes = await config_change_detector(host).use_profile("p")
-        assert changes.describe() == ("disable other", "use the model openai/y")
+        assert changes.describe() == ("disable other", "use the model openai/y instead of openai/x")
         assert host.servers.view("other").state == "disabled"
         with pytest.raises(UsageError, match=r"not in the profile 'p'"):
             await host.servers.find("other").session()
@@ -303,7 +320,7 @@ async def test_a_profile_is_applied_and_taken_back_while_the_host_runs(tmp_path:
             await config_change_detector(host).use_profile("q")
         assert (await config_change_detector(host).use_profile("")).describe() == (
             "enable other",
-            "use the model openai/x",
+            "use the model openai/x instead of openai/y",
         )
         assert host.servers.view("other").state != "disabled"
 
