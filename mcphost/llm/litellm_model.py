@@ -455,7 +455,7 @@ class LiteLlmModel:
         return key
 
     async def _load_facts(self) -> None:
-        """Load the facts that are not loaded yet. Raises ModelError for an unknown provider."""
+        """Load the facts that are not loaded yet. Raises ModelError, for example for an unknown provider."""
         if not self._has_loaded_facts:
             await self._load_listed_facts()
         if self._has_loaded_facts and not self._has_served_facts:
@@ -484,7 +484,7 @@ class LiteLlmModel:
         )
 
     async def _load_listed_facts(self) -> None:
-        """Load the facts from litellm's list. Raises ModelError for an unknown provider."""
+        """Load the facts from litellm's list. Raises ModelError, for example for an unknown provider."""
         call = self._worker.open_call()
         try:
             self._worker.send(
@@ -493,6 +493,10 @@ class LiteLlmModel:
             event = await call.get(self._deadlines.idle)
         finally:
             call.stop()
+        if isinstance(event, worker_protocol.WorkerFailed):
+            from mcphost.llm.errors import make_model_error
+
+            raise make_model_error(event.failure, self._error_context(providers.ProviderKey("", "")))
         if isinstance(event, worker_protocol.WorkerModelFacts):
             if not event.provider:
                 raise providers.unknown_provider_error(self._config.name)

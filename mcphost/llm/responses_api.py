@@ -7,12 +7,14 @@ calls, drops their summaries, and replaces the call ids. This module runs in the
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from mcphost.llm import worker_protocol
 from mcphost.llm.response_limits import parse_token_count
 from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
+from mcphost.unicode_forms import split_url
 
 Json = dict[str, Any]
 _CHAT_ONLY = (
@@ -26,8 +28,33 @@ _CHAT_ONLY = (
 )
 
 
-def make_responses_arguments(chat: Json) -> Json:
-    """Convert the arguments of litellm's Chat Completions function to those of its Responses API function."""
+OFFICIAL_HOSTS = ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
+"""Hosts that have the Responses API, and so have their subdomains."""
+_SUMMARY_PATTERN = re.compile(r"\bsummar(?:y|ies)\b", re.IGNORECASE)
+
+
+def is_official_base(base: str) -> bool:
+    """Return whether the base URL *base* is one of OpenAI or Azure; "" is the provider's own."""
+    try:
+        host = (split_url(base.strip()).hostname or "").lower()
+    except ValueError:
+        return False
+    return not base.strip() or any(host == name or host.endswith(f".{name}") for name in OFFICIAL_HOSTS)
+
+
+def refuses_summary(message: str) -> bool:
+    """Return whether the message of a bad request is about the summary of the reasoning.
+
+    OpenAI's is "Your organization must be verified to generate reasoning summaries" for `reasoning.summary`.
+    """
+    return _SUMMARY_PATTERN.search(message) is not None
+
+
+def make_responses_arguments(chat: Json, *, is_summarized: bool = False) -> Json:
+    """Convert the arguments of litellm's Chat Completions function to those of its Responses API function.
+
+    With *is_summarized*, request a summary of the reasoning; without one, OpenAI's models show none of it.
+    """
     arguments = {name: value for name, value in chat.items() if name not in _CHAT_ONLY}
     arguments["model"] = str(chat["model"]).replace("responses/", "", 1)
     messages: list[Json] = chat["messages"]
@@ -39,8 +66,9 @@ def make_responses_arguments(chat: Json) -> Json:
         arguments["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in tools]
     if limit := chat.get("max_tokens"):
         arguments["max_output_tokens"] = limit
-    if effort := chat.get("reasoning_effort"):
-        arguments["reasoning"] = {"effort": effort}
+    effort = chat.get("reasoning_effort")
+    if reasoning := ({"effort": effort} if effort else {}) | ({"summary": "auto"} if is_summarized else {}):
+        arguments["reasoning"] = reasoning
     if answer := chat.get("response_format"):
         arguments["text"] = {"format": {"type": "json_schema", **answer["json_schema"]}}
     # OpenAI stores responses for a month unless `store` is false; then reasoning comes encrypted, to be sent back.

@@ -29,11 +29,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcphost.llm import worker_protocol
 from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, RedirectRefused, is_refused
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong
-from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments
+from mcphost.llm.responses_api import (
+    ResponsesStream,
+    is_official_base,
+    make_responses_arguments,
+    refuses_summary,
+)
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.process_limits import limit_data_memory
-from mcphost.serialization import loads
+from mcphost.serialization import Struct, loads
 
 LITELLM_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -42,8 +47,8 @@ LITELLM_ENVIRONMENT = {
 }
 OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 """Providers whose models are unknown to litellm, which would refuse some configured parameters for them."""
-STORING_PROVIDERS = ("openai", "azure")
-"""Providers that may store chat completions unless `store` is false; other providers have no such parameter."""
+OPENAI_PROVIDERS = ("openai", "azure")
+"""Providers with the Responses API, which may store chat completions unless `store` is false."""
 UNKNOWN_FINISH_REASON = "unknown"
 """Finish reason reported for a stream that ended without one; litellm would report `stop`."""
 MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
@@ -163,6 +168,9 @@ class LiteLlmWorker:
         self._litellm = litellm
         self._writer = writer
         self._cancel_scopes: dict[int, anyio.CancelScope] = {}
+        self._models_without_summaries: set[tuple[str, str]] = set()
+        # litellm 1.105 raises plain exceptions for a model that is not in its list.
+        self._unlisted_error: type[Exception] = getattr(litellm.exceptions, "ModelNotMappedError", Exception)
 
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
         """Execute the commands in *lines* until the stream ends."""
@@ -200,7 +208,8 @@ class LiteLlmWorker:
             self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(late)))
 
     async def _stream(self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope) -> None:
-        stream, summary, convert = await self._open_stream(call_id, request)
+        target = self._resolve(request.model, request.api_base)
+        stream, summary, convert = await self._open_stream(call_id, request, target)
         meter = AnswerMeter()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
         source: Any = None
@@ -238,17 +247,17 @@ class LiteLlmWorker:
         if scope.cancel_called:
             return
         uses_cache = summary.cached_tokens or summary.cache_write_tokens
-        uncached_cost = self._compute_cost(request, summary, is_cached=False) if uses_cache else None
-        self._writer.send(summary.to_event(self._compute_cost(request, summary), uncached_cost))
+        uncached_cost = self._compute_cost(target, summary, is_cached=False) if uses_cache else None
+        self._writer.send(summary.to_event(self._compute_cost(target, summary), uncached_cost))
 
     async def _open_stream(
-        self, call_id: int, request: worker_protocol.CompletionRequest
+        self, call_id: int, request: worker_protocol.CompletionRequest, target: "ResolvedModel"
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
         """Send a request; return the stream, a summary for it, and the function that converts a chunk to events."""
-        arguments = self._litellm_arguments(request)
-        if self._uses_responses_api(request, arguments):
+        arguments = self._litellm_arguments(request, target)
+        if self._uses_responses_api(request, target, arguments):
             summary = StreamSummary(call_id, "responses")
-            stream = await self._litellm.aresponses(**make_responses_arguments(arguments))
+            stream = await self._open_response(request, target, arguments)
             return stream, summary, ResponsesStream(call_id, summary).make_events
         if request.api == "chat":
             arguments[SKIP_BRIDGE] = True
@@ -258,6 +267,24 @@ class LiteLlmWorker:
         stream = await self._litellm.acompletion(**arguments)
         summary = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
         return stream, summary, partial(make_events, call_id, summary)
+
+    async def _open_response(
+        self, request: worker_protocol.CompletionRequest, target: "ResolvedModel", arguments: dict[str, Any]
+    ) -> Any:
+        """Send a request to the Responses API; ask for a summary of the reasoning unless the provider refused one.
+
+        OpenAI refuses it for organizations that are not verified, and for some models.
+        """
+        key = (request.model, request.api_base)
+        is_summarized = (target.is_reasoning or bool(request.reasoning_effort)) and request.reasoning_effort != "none"
+        if is_summarized and key not in self._models_without_summaries:
+            try:
+                return await self._litellm.aresponses(**make_responses_arguments(arguments, is_summarized=True))
+            except self._litellm.exceptions.BadRequestError as error:
+                if not refuses_summary(str(error)):
+                    raise
+                self._models_without_summaries.add(key)
+        return await self._litellm.aresponses(**make_responses_arguments(arguments))
 
     @staticmethod
     def _is_truncated(
@@ -274,7 +301,7 @@ class LiteLlmWorker:
         is_unknown = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
         return getattr(stream, "received_finish_reason", "") is None and not is_unknown
 
-    def _litellm_arguments(self, request: worker_protocol.CompletionRequest) -> dict[str, Any]:
+    def _litellm_arguments(self, request: worker_protocol.CompletionRequest, target: "ResolvedModel") -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": request.model,
             "messages": loads(request.messages),
@@ -292,91 +319,97 @@ class LiteLlmWorker:
             arguments["tools"] = tools
         if request.tool_choice and tools:
             arguments["tool_choice"] = request.tool_choice
-        if tools and not request.is_parallel and self._takes_parallel_option(request):
+        if tools and not request.is_parallel and self._takes_parallel_option(target):
             arguments["parallel_tool_calls"] = False
         arguments.update(_model_parameters(request))
-        if self._find_provider(request) in STORING_PROVIDERS:
+        if target.provider in OPENAI_PROVIDERS:
             arguments["store"] = False
         return arguments
 
-    def _takes_parallel_option(self, request: worker_protocol.CompletionRequest) -> bool:
-        """Return whether the provider supports `parallel_tool_calls`, which limits an answer to one tool call."""
+    def _resolve(self, model: str, api_base: str = "") -> "ResolvedModel":
+        """Return the provider that litellm selects for a model, and litellm's name and facts of the model."""
+        exceptions = self._litellm.exceptions
         try:
-            model, provider, *_rest = self._litellm.get_llm_provider(
-                model=request.model, api_base=request.api_base or None
-            )
-            names = self._litellm.get_supported_openai_params(model=model, custom_llm_provider=provider)
-        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
+            name, provider, _key, base = self._litellm.get_llm_provider(model=model, api_base=api_base or None)
+        except exceptions.BadRequestError:
+            return ResolvedModel()  # the call itself refuses an unknown provider, with a better message
+        try:
+            info = cast("dict[str, Any]", self._litellm.get_model_info(model.replace("/responses/", "/")))
+        except (self._unlisted_error, exceptions.BadRequestError):
+            info = None
+        return ResolvedModel(str(name), str(provider), base or api_base or "", info)
+
+    def _takes_parallel_option(self, target: "ResolvedModel") -> bool:
+        """Return whether the provider supports `parallel_tool_calls`, which limits an answer to one tool call."""
+        if not target.provider:
             return False
+        names = self._litellm.get_supported_openai_params(model=target.name, custom_llm_provider=target.provider)
         return "parallel_tool_calls" in (names or ())
 
-    def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
-        """Return the provider that litellm selects for a request, or "" if litellm does not recognize the model."""
-        try:
-            return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
-        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
-            return ""
+    def _uses_responses_api(
+        self, request: worker_protocol.CompletionRequest, target: "ResolvedModel", arguments: dict[str, Any]
+    ) -> bool:
+        """Return whether this request uses the Responses API, according to the configuration, our or litellm's rules.
 
-    def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether this request uses the Responses API, according to the configuration or litellm's rules."""
-        if request.api != "auto":
+        Reasoning can be sent back only there, so OpenAI's reasoning models use it at the address of OpenAI or Azure. A
+        server at another address may not have it.
+        """
+        if request.api != "auto" or target.provider not in OPENAI_PROVIDERS:
             return request.api == "responses"
-        try:
-            model, provider, _key, base = self._litellm.get_llm_provider(
-                model=request.model, api_base=request.api_base or None
-            )
-            info, _model = self._litellm.main.responses_api_bridge_check(
-                model=model,
-                custom_llm_provider=provider,
-                tools=arguments.get("tools"),
-                reasoning_effort=request.reasoning_effort or None,
-                api_base=base or request.api_base or None,
-            )
-        except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
-            return False
-        return bool(provider in ("openai", "azure") and info.get("mode") == "responses")
+        if target.is_reasoning and is_official_base(request.api_base or _environment_base(target.provider)):
+            return True
+        info, _model = self._litellm.main.responses_api_bridge_check(
+            model=target.name,
+            custom_llm_provider=target.provider,
+            tools=arguments.get("tools"),
+            reasoning_effort=request.reasoning_effort or None,
+            api_base=target.base or None,
+        )
+        return info.get("mode") == "responses"
 
     def _is_responses_stream(self, stream: Any) -> bool:
         inner = getattr(stream, "completion_stream", stream)
         return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
 
     def _compute_cost(
-        self, request: worker_protocol.CompletionRequest, summary: "StreamSummary", *, is_cached: bool = True
+        self, target: "ResolvedModel", summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
         """Return the cost in US dollars from litellm's price list, or None if the list has no price for the model.
 
         If *is_cached* is False, return what the answer would have cost without the provider's cache.
         """
-        if not (summary.input_tokens or summary.output_tokens):
+        if not (summary.input_tokens or summary.output_tokens) or not target.provider:
             return None
         try:
-            model, provider, *_rest = self._litellm.get_llm_provider(model=request.model)
             sent, received = self._litellm.cost_per_token(
-                model=model.removeprefix("responses/"),
-                custom_llm_provider=provider,
+                model=target.name.removeprefix("responses/"),
+                custom_llm_provider=target.provider,
                 prompt_tokens=summary.input_tokens,
                 completion_tokens=summary.output_tokens,
                 cache_read_input_tokens=summary.cached_tokens if is_cached else 0,
                 cache_creation_input_tokens=summary.cache_write_tokens if is_cached else 0,
             )
-        except Exception:  # noqa: BLE001 - an unknown price is not an error
+        except self._unlisted_error:
+            return None
+        except Exception as error:  # noqa: BLE001 - the answer is complete; the host logs the worker's standard error
+            logging.getLogger(__name__).warning("no price for %s: %r", target.name, error)
             return None
         cost = float(sent + received)
         return cost if 0 <= cost < math.inf else None
 
-    def _load_facts(self, command: worker_protocol.WorkerCommand) -> worker_protocol.WorkerModelFacts:
+    def _load_facts(self, command: worker_protocol.WorkerCommand) -> worker_protocol.WorkerEvent:
+        """Return what litellm's list says about a model, or a failure if litellm cannot be asked."""
         try:
-            _model, provider, *_rest = self._litellm.get_llm_provider(model=command.model)
-        except Exception:  # noqa: BLE001 - the provider is unknown; the host reports it
-            return worker_protocol.WorkerModelFacts(call_id=command.call_id)
-        try:
-            info = cast("dict[str, Any]", self._litellm.get_model_info(command.model.replace("/responses/", "/")))
-        except Exception:  # noqa: BLE001 - an unlisted model
-            return worker_protocol.WorkerModelFacts(call_id=command.call_id, provider=str(provider))
+            target = self._resolve(command.model)
+        except Exception as error:  # noqa: BLE001 - the host reports it
+            return worker_protocol.WorkerFailed(command.call_id, make_failure(error))
+        info = target.info
+        if info is None:
+            return worker_protocol.WorkerModelFacts(call_id=command.call_id, provider=target.provider)
         return worker_protocol.WorkerModelFacts(
             call_id=command.call_id,
             is_known=True,
-            provider=str(provider),
+            provider=target.provider,
             context_window=int(info.get("max_input_tokens") or 0),
             max_output_tokens=int(info.get("max_output_tokens") or 0),
             supports_images=info.get("supports_vision"),
@@ -388,6 +421,26 @@ class LiteLlmWorker:
             cached_input_price=info.get("cache_read_input_token_cost"),
             output_price=info.get("output_cost_per_token"),
         )
+
+
+class ResolvedModel(Struct, frozen=True):
+    """A model as litellm knows it; `provider` is "" for an unknown provider, `info` is None for an unlisted model."""
+
+    name: str = ""
+    provider: str = ""
+    base: str = ""
+    info: dict[str, Any] | None = None
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether litellm lists the model as one that reasons."""
+        return (self.info or {}).get("supports_reasoning") is True
+
+
+def _environment_base(provider: str) -> str:
+    """Return the base URL that an environment variable sets for the provider, or "" if none does."""
+    names = ("AZURE_API_BASE",) if provider == "azure" else ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), "")
 
 
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:

@@ -41,7 +41,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     """JSON Schema that the provider must enforce for the answer; null for none."""
 
     api: Literal["auto", "chat", "responses"] = "auto"
-    """The OpenAI API to use; "auto" leaves the choice to litellm."""
+    """The OpenAI API to use; "auto" uses Responses for reasoning models at OpenAI and Azure."""
 
     context_window: int = 0
     """Size of the context in tokens to request from Ollama, or 0 for the server's own default."""

@@ -1,16 +1,22 @@
 """Tests for both OpenAI APIs: the requests that are sent, and how the answers are parsed."""
 
 import json
+import os
+from collections.abc import AsyncGenerator
 from typing import Any
 
+import anyio
 import pytest
+from anyio.abc import SocketStream
 
 from mcphost.config.schema import ModelConfig
+from mcphost.llm import worker_client
 from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
+from tests.flows.fork_server import model_worker_command
 from tests.peers.models.model_requests import TOOLS, ask_model, create_model
 from tests.peers.models.raw_provider import Json, RawProvider, responses_event
 
@@ -128,6 +134,84 @@ async def test_reasoning_effort_is_written_as_each_api_has_it(
     chat, responses = ours.bodies
     assert (chat["reasoning_effort"], chat.get("reasoning")) == ("low", None)
     assert (responses.get("reasoning_effort"), responses["reasoning"]["effort"]) == (None, "low")
+
+
+@pytest.fixture(scope="module")
+async def proxied_worker(anyio_backend: str) -> AsyncGenerator[tuple[WorkerProcess, list[str]]]:
+    """Run a model worker that reaches every address through a server on loopback; yield it and the requested URLs."""
+    urls: list[str] = []
+
+    async def refuse(stream: SocketStream) -> None:
+        async with stream:
+            head = await stream.receive()
+            urls.append(head.split(b" ")[1].decode())
+            await stream.send(b"HTTP/1.1 400 no\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as listener:
+        proxy = f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
+            process = WorkerProcess(urls.append, {**os.environ, "HTTP_PROXY": proxy, "http_proxy": proxy})
+            async with anyio.create_task_group() as group:
+                group.start_soon(listener.serve, refuse)
+                await process.ensure_ready()
+                yield process, urls
+                group.cancel_scope.cancel()
+            await process.close()
+
+
+@pytest.mark.req("llm.both-apis", "llm.openai.reasoning")
+@pytest.mark.parametrize(
+    ("name", "base", "path"),
+    [
+        ("gpt-5", "http://api.openai.com/v1", "/v1/responses"),
+        ("gpt-5-mini", "http://api.openai.com/v1", "/v1/responses"),
+        ("o3", "http://eu.api.openai.com/v1", "/v1/responses"),
+        ("o4-mini", "http://api.openai.com/v1", "/v1/responses"),
+        ("gpt-4o", "http://api.openai.com/v1", "/v1/chat/completions"),
+        ("gpt-5", "http://models.example.com/v1", "/v1/chat/completions"),
+        ("gpt-5", "http://api.openai.com.example/v1", "/v1/chat/completions"),
+    ],
+)
+async def test_reasoning_models_use_responses_at_openais_own_address_only(
+    name: str, base: str, path: str, proxied_worker: tuple[WorkerProcess, list[str]]
+) -> None:
+    worker, urls = proxied_worker
+    urls.clear()
+    config = ModelConfig(name=f"openai/{name}", api_base=base, api_key_env="K")
+    await ask_model(LiteLlmModel(config, worker, environ={"K": "sk-test"}), "hi")
+    assert urls[:1] == [f"{base.removesuffix('/v1')}{path}"]
+
+
+UNVERIFIED = "Your organization must be verified to generate reasoning summaries. Please go to: https://…"
+
+
+@pytest.mark.req("llm.openai.reasoning")
+async def test_a_summary_of_the_reasoning_is_requested_until_the_provider_refuses_it(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, base = raw_provider
+    ours.words, ours.ending, ours.pause = 2, "complete", 0
+    await ask_model(create_model("responses", base, worker), "hi")
+    assert ours.bodies[0]["reasoning"] == {"summary": "auto"}
+
+    def refuse(body: Json) -> str:
+        return UNVERIFIED if "summary" in body.get("reasoning", {}) else ""
+
+    monkeypatch.setattr(ours, "_refuse_tools", refuse)
+    first, second = [await ask_model(create_model("responses", base, worker), "hi") for _ in range(2)]
+    assert (first.text, second.text) == ("w0 w1 ", "w0 w1 ")
+    assert [body.get("reasoning") for body in ours.bodies[1:]] == [{"summary": "auto"}, None, None]
+
+
+async def test_no_summary_is_requested_from_a_model_that_does_not_reason(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.status = 400
+    config = ModelConfig(name="openai/gpt-4o", api_base=f"{base}/v1", api="responses")
+    await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
+    assert "reasoning" not in ours.bodies[0]
 
 
 @pytest.mark.req("llm.openai.reasoning")

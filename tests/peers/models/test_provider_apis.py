@@ -308,7 +308,7 @@ SETTINGS: dict[str, Json] = {
     },
     "responses": {
         "tools": [{"type": "function", **FUNCTION, "parameters": PARAMETERS, "strict": False}],
-        "reasoning": {"effort": "low"},
+        "reasoning": {"effort": "low", "summary": "auto"},
         "instructions": "Be brief.",
         "store": False,
         "include": ["reasoning.encrypted_content"],

@@ -1,9 +1,10 @@
 """Tests for the size limits of a model's answer, enforced in the worker process and in the host."""
 
 import os
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -46,22 +47,70 @@ class EndlessStream:
         self.is_closed = True
 
 
-async def notes_of_call(stream: EndlessStream, path: Path) -> list[worker_protocol.WorkerEvent]:
-    async def acompletion(**_: Any) -> EndlessStream:
+def fake_litellm(stream: Any, **members: Any) -> SimpleNamespace:
+    """Return an object with the functions of litellm that a worker calls; *members* replace some of them."""
+
+    async def acompletion(**_: Any) -> Any:
         return stream
 
+    known = {
+        "acompletion": acompletion,
+        "exceptions": SimpleNamespace(BadRequestError=KeyError, ModelNotMappedError=LookupError),
+        "get_llm_provider": lambda **_: ("x", "groq", None, None),
+        "get_model_info": lambda _: {"max_input_tokens": 5},
+        "cost_per_token": lambda **_: (0.25, 0.5),
+    }
+    return SimpleNamespace(**known | members)
+
+
+async def notes_of_call(
+    stream: Any, path: Path, *, op: Literal["stream", "facts"] = "stream", **members: Any
+) -> list[worker_protocol.WorkerEvent]:
+    """Return the events of one command to a worker whose litellm answers with *stream*."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     send, receive = anyio.create_memory_object_stream[bytes](1)
     call = worker_protocol.CompletionRequest(model="openai/x", messages=Raw(b"[]"))
     with anyio.fail_after(30):
         async with send:
             await send.send(
-                worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stream", call_id=7, request=call))
+                worker_protocol.encode_line(
+                    worker_protocol.WorkerCommand(op=op, call_id=7, model=call.model, request=call)
+                )
             )
         async with receive:
-            await LiteLlmWorker(SimpleNamespace(acompletion=acompletion), EventWriter(descriptor)).serve(receive)
+            await LiteLlmWorker(fake_litellm(stream, **members), EventWriter(descriptor)).serve(receive)
     os.close(descriptor)
     return [worker_protocol.decode_event(line) for line in (await anyio.Path(path).read_bytes()).splitlines()]
+
+
+async def brief_stream() -> AsyncGenerator[Any]:
+    """Yield an answer of one word, and the tokens that it used."""
+    choice = SimpleNamespace(delta=SimpleNamespace(content="hi"), finish_reason="stop")
+    yield SimpleNamespace(choices=[choice], usage=SimpleNamespace(prompt_tokens=3, completion_tokens=2))
+
+
+def break_function(*_: Any, **__: Any) -> None:
+    raise TypeError("got an unexpected keyword argument")
+
+
+@pytest.mark.parametrize("op", ["stream", "facts"])
+async def test_a_function_that_litellm_no_longer_has_is_reported(
+    op: Literal["stream", "facts"], tmp_path: Path
+) -> None:
+    (failed,) = await notes_of_call(brief_stream(), tmp_path / "notes", op=op, get_llm_provider=break_function)
+    assert isinstance(failed, worker_protocol.WorkerFailed)
+    assert "unexpected keyword" in failed.failure.message
+
+
+async def test_an_answer_whose_price_cannot_be_computed_is_complete_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    *_, priced = await notes_of_call(brief_stream(), tmp_path / "notes")
+    *_, last = await notes_of_call(brief_stream(), tmp_path / "more", cost_per_token=break_function)
+    assert isinstance(priced, worker_protocol.WorkerFinished)
+    assert isinstance(last, worker_protocol.WorkerFinished)
+    assert (priced.cost, last.cost, last.reason) == (0.75, None, "stop")
+    assert "unexpected keyword" in caplog.text
 
 
 DELTAS = {
