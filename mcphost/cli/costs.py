@@ -99,10 +99,12 @@ def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
         if total.unpriced_tokens
         else _("{cost} in the last {days} days ({requests}); {today} today.")
     )
-    return text.format(
+    saved = _(" The providers' caches saved {saved}.").format(saved=format_dollars(total.saved))
+    told = text.format(
         cost=format_dollars(total.cost),
         unpriced=f"{total.unpriced_tokens:,}",
         days=days,
         requests=translate_count(total.requests, "request"),
         today=format_dollars(today.cost),
     )
+    return told + saved if total.saved > 0 else told

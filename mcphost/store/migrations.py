@@ -302,6 +302,11 @@ def m018_pinned_tools(db: sqlite3.Connection) -> None:
     )
 
 
+def m019_cache_savings(db: sqlite3.Connection) -> None:
+    """Add the amount that the provider's cache saved to the costs of model requests; it is unknown for older ones."""
+    db.execute("ALTER TABLE spending ADD COLUMN saved REAL NOT NULL DEFAULT 0")
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index; do nothing if SQLite lacks FTS5.
 
@@ -342,6 +347,7 @@ MIGRATIONS: Migrations = (
     ("016_character_labels", m016_character_labels),
     ("017_recorded_results", m017_recorded_results),
     ("018_pinned_tools", m018_pinned_tools),
+    ("019_cache_savings", m019_cache_savings),
 )
 
 

@@ -33,7 +33,8 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
     """A record of one model request, with its token counts and costs in US dollars.
 
     `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as "answer" or
-    "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input alone.
+    "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input alone. `saved` is the
+    amount that the provider's cache saved; it is negative if only writing to the cache was paid for.
     `is_estimated` means that the provider reported no token counts, because the request was stopped or mcphost was
     killed.
     """
@@ -48,17 +49,23 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     cost: float | None = None
     input_cost: float | None = None
+    saved: float = 0.0
     is_estimated: bool = False
     shares: tuple[TokenShare, ...] = ()
 
 
 class SpendingSum(Struct, frozen=True):
-    """Totals of several model requests; `unpriced_tokens` is the number of tokens whose price is unknown."""
+    """Totals of several model requests.
+
+    `unpriced_tokens` is the number of tokens whose price is unknown, and `saved` is the amount in US dollars that the
+    providers' caches saved.
+    """
 
     cost: float = 0.0
     requests: int = 0
     tokens: int = 0
     unpriced_tokens: int = 0
+    saved: float = 0.0
 
     def __add__(self, other: "SpendingSum") -> "SpendingSum":
         return SpendingSum(
@@ -66,6 +73,7 @@ class SpendingSum(Struct, frozen=True):
             self.requests + other.requests,
             self.tokens + other.tokens,
             self.unpriced_tokens + other.unpriced_tokens,
+            self.saved + other.saved,
         )
 
 
@@ -87,14 +95,15 @@ class DailySpending(Struct, frozen=True):
 
 _SUM = (
     "coalesce(sum(cost), 0.0), count(*), coalesce(sum(input_tokens + output_tokens), 0),"
-    " coalesce(sum(CASE WHEN cost IS NULL THEN input_tokens + output_tokens ELSE 0 END), 0)"
+    " coalesce(sum(CASE WHEN cost IS NULL THEN input_tokens + output_tokens ELSE 0 END), 0),"
+    " coalesce(sum(saved), 0.0)"
 )
 _COLUMNS = (
-    "at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens, cost, input_cost, estimated,"
-    " shares"
+    "at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens, cost, input_cost, saved,"
+    " estimated, shares"
 )
-_ADD = "INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
-_REPLACE = "UPDATE spending SET ({columns}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?"
+_ADD = "INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+_REPLACE = "UPDATE spending SET ({columns}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?"
 _TOTAL = "SELECT {sum} FROM spending WHERE {where}"
 _LIST_DAYS = """
     SELECT date(at, 'unixepoch', 'localtime') AS day, model, {sum} FROM spending WHERE at >= ?
@@ -175,14 +184,14 @@ def _to_row(entry: SpendingEntry) -> tuple[object, ...]:
     shares = sorted(entry.shares, key=lambda share: -share.tokens)[:MAX_SHARES]
     return (
         entry.at, entry.conversation, entry.turn, entry.purpose, entry.model, entry.input_tokens, entry.output_tokens,
-        entry.cached_tokens, entry.cost, entry.input_cost, int(entry.is_estimated), encode(shares),
+        entry.cached_tokens, entry.cost, entry.input_cost, entry.saved, int(entry.is_estimated), encode(shares),
     )  # fmt: skip
 
 
 def _from_row(row: Sequence[object]) -> SpendingEntry:
     *figures, is_estimated, shares = row
     names = ("at", "conversation", "turn", "purpose", "model", "input_tokens", "output_tokens", "cached_tokens", "cost",
-             "input_cost")  # fmt: skip
+             "input_cost", "saved")  # fmt: skip
     return SpendingEntry(
         **dict(zip(names, figures, strict=True)),  # pyright: ignore[reportArgumentType] - columns of a strict table
         is_estimated=bool(is_estimated),

@@ -1,6 +1,9 @@
 """Tests for costs with the real program: `run --max-cost`, configured prices, and `mcphost costs`."""
 
 import json
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,19 @@ def test_the_budget_of_the_day_counts_earlier_runs(program: Program) -> None:
         assert len(stub.requests) == 1
     assert done.returncode == 7
     assert b"$0.0125 of per_day = $0.0900 is spent" in done.stderr
+
+
+def test_what_the_caches_saved_is_told(program: Program) -> None:
+    assert b"saved" not in program.run("costs").stderr
+    with closing(sqlite3.connect(program.home / "data" / "mcphost.db", isolation_level=None)) as db:
+        db.execute(
+            "INSERT INTO spending (at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens,"
+            " cost, saved, estimated, shares)"
+            " VALUES (?, 'c', 't', 'answer', 'm', 9000, 5, 8000, 0.5, 0.25, 0, x'5b5d')",
+            (time.time(),),
+        )
+    assert b"The providers' caches saved $0.25." in program.run("costs").stderr
+    assert json.loads(program.text("costs", "--json"))["total"]["saved"] == 0.25
 
 
 def test_costs_of_nothing_are_told(program: Program) -> None:

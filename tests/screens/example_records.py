@@ -129,7 +129,7 @@ def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
     turn = [
         SpendingEntry(
             at=now, conversation=conversation, turn="t1", model="openai/gpt-5", input_tokens=54_300,
-            output_tokens=420, cached_tokens=12_000, cost=0.0721, input_cost=0.0679, shares=shares,
+            output_tokens=420, cached_tokens=12_000, cost=0.0721, input_cost=0.0679, saved=0.0135, shares=shares,
         )
     ] * 2  # fmt: skip
     return [*older, *turn]

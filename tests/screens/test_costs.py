@@ -48,6 +48,7 @@ async def test_the_costs_page_shows_the_turn_the_conversation_today_and_each_day
         assert re.search(r"tools of github *\n.* 54%  \$0.0780     62,400", text)
         assert re.search(r"share of the cost {13}cost {5}tokens", text)
         assert "from the cache" in text
+        assert re.search(r"saved by the cache +\$0\.0270", text)
         screen.query_one(OptionList).highlighted = 2
         await driver.until(lambda: "48,900 tokens of unknown price" in driver.text(), "today")
         assert "x/new" in driver.text()

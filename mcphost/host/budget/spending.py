@@ -187,6 +187,7 @@ def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> 
         cached_tokens=usage.cached_tokens,
         cost=usage.cost,
         input_cost=input_cost,
+        saved=usage.saved,
     )
 
 
@@ -249,7 +250,7 @@ def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
 def sum_entry(entry: SpendingEntry) -> SpendingSum:
     """Convert one request's entry to a SpendingSum, which can be added to others."""
     tokens = entry.input_tokens + entry.output_tokens
-    return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
+    return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0, entry.saved)
 
 
 def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:

@@ -78,6 +78,7 @@ class CostsScreen(ListScreen):
             (_("requests"), f"{period.total.requests:,}"),
             (_("tokens"), f"{period.total.tokens:,}"),
             (_("from the cache"), f"{period.cached_tokens:,}" if period.cached_tokens else ""),
+            (_("saved by the cache"), format_dollars(period.total.saved) if period.total.saved > 0 else ""),
             *((name or _("unknown model"), _describe_sum(total)) for name, total in period.models[:_MAX_PARTS_SHOWN]),
         ]
         self.show_about(clean_pairs(pairs))

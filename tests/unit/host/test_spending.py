@@ -44,10 +44,11 @@ def test_a_request_recorded_without_parts_is_the_rest() -> None:
 
 
 def test_days_and_models_are_summed() -> None:
-    entries = [entry(), entry(1.0, model="b"), entry(at=NOON - 86_400, cached_tokens=7)]
+    entries = [entry(saved=0.2), entry(1.0, model="b"), entry(at=NOON - 86_400, cached_tokens=7)]
     today, yesterday = summarize_days(entries)
     assert (today.day, yesterday.day) == ("2026-11-25", "2026-11-24")
-    assert today.models == (("b", SpendingSum(1.0, 1, 850, 0)), ("a", SpendingSum(0.5, 1, 850, 0)))
+    assert today.models == (("b", SpendingSum(1.0, 1, 850, 0)), ("a", SpendingSum(0.5, 1, 850, 0, 0.2)))
+    assert (today.total.saved, yesterday.total.saved) == (0.2, 0)
     assert yesterday.cached_tokens == 7
 
 

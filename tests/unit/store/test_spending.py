@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.migrations import MIGRATIONS
@@ -36,6 +37,16 @@ async def test_totals_are_those_of_the_turn_the_conversation_and_the_day(tmp_pat
     totals = await store.load_totals("c", "t", since=NOON - 12 * HOUR)
     assert (totals.turn.cost, totals.conversation.cost, totals.day.cost) == (1.5, 1.75, 2.75)
     assert (totals.turn.requests, totals.day.tokens) == (2, 330)
+
+
+@pytest.mark.anyio
+async def test_what_a_cache_saved_is_stored_and_summed(tmp_path: Path) -> None:
+    store = SpendingStore(Database(tmp_path / "s.db"))
+    for saved in (0.25, -0.125, 0.0):
+        await store.add(replace(entry(0.5), saved=saved))
+    assert [one.saved for one in await store.list_entries()] == [0.0, -0.125, 0.25]
+    assert (await store.load_totals("c", "t", since=0)).day.saved == 0.125
+    assert [day.total.saved for day in await store.list_days(since=0)] == [0.125]
 
 
 @pytest.mark.anyio
@@ -137,7 +148,7 @@ async def test_totals_use_an_index(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_requests_stored_before_this_table_existed_are_taken_over_once(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    older = tuple(step for step in MIGRATIONS if step[0] != "012_spending")
+    older = tuple(step for step in MIGRATIONS if step[0] not in ("012_spending", "019_cache_savings"))
     old = Database(path, migrations=older)
     conversations = ConversationStore(old)
     paid = Message(
