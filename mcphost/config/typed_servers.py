@@ -43,18 +43,18 @@ def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
     return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
 
 
-def make_entry(words: list[str], cwd: str | None = None) -> dict[str, Any]:
+def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
     """Create an mcp.json entry from a URL, or from a program and its arguments.
 
     *cwd* is the program's working directory if it is given. Raises UsageError for a URL without its scheme.
     """
-    if len(words) == 1 and "://" in words[0]:
-        return {"url": words[0]}
-    if len(words) == 1 and _HOST_AND_PATH.match(words[0]):
-        is_file = any(os.path.exists(os.path.join(folder, words[0])) for folder in (os.getcwd(), cwd or ""))
-        if not is_file and find_program(words[0]) is None:
-            raise UsageError(f"There is no program {words[0]!r}.", f"Did you mean https://{words[0]}?")
-    return {"command": words[0], "args": words[1:]} if len(words) > 1 else {"command": words[0]}
+    if len(target) == 1 and "://" in target[0]:
+        return {"url": target[0]}
+    if len(target) == 1 and _HOST_AND_PATH.match(target[0]):
+        is_file = any(os.path.exists(os.path.join(folder, target[0])) for folder in (os.getcwd(), cwd or ""))
+        if not is_file and find_program(target[0]) is None:
+            raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean https://{target[0]}?")
+    return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
