@@ -4,14 +4,16 @@ from typing import Any, cast
 
 from mcphost.llm.providers import parse_provider
 
+_CLAUDE_PROVIDERS = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
+
 
 def marks_cache(model: str) -> bool:
     """Return whether a model needs explicit cache breakpoints in its prompts.
 
-    This is the case for Claude on Anthropic, Bedrock or Vertex AI.
+    This is the case for Claude, on Anthropic and on the providers to which litellm passes the breakpoints.
     """
     provider = parse_provider(model)
-    return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
+    return provider == "anthropic" or (provider in _CLAUDE_PROVIDERS and "claude" in model.lower())
 
 
 def mark_cache(chat: list[dict[str, Any]]) -> None:

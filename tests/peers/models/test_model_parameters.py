@@ -227,6 +227,22 @@ async def test_the_prompt_and_the_conversation_are_marked_for_anthropics_cache(
     assert usage.cost == pytest.approx(10 * 3e-6 + 90_000 * 0.3e-6 + 1_000 * 3.75e-6 + 5 * 15e-6)
 
 
+@pytest.mark.parametrize("name", ["openrouter/anthropic/claude-sonnet-4.5", "azure_ai/claude-sonnet-4-5"])
+async def test_the_prompt_of_claude_is_marked_for_its_cache_at_other_providers(
+    name: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    config = ModelConfig(name=name, api_base=base, api_key_env="TEST_KEY")
+    await ask_model(LiteLlmModel(config, worker, environ={"TEST_KEY": KEY}), *LONG_CONVERSATION)
+    (body,) = ours.bodies
+    system = [{"content": body["system"]}] if "system" in body else []
+    first, *conversation = [*system, *body["messages"]]
+    assert first["content"][-1]["cache_control"] == MARK
+    assert conversation[0]["content"][-1]["cache_control"] == MARK
+    assert conversation[-1]["content"][-1]["cache_control"] == MARK
+    assert json.dumps(body).count("cache_control") == 3
+
+
 @pytest.mark.parametrize("api_route", ["openai", "responses", "gemini"])
 async def test_other_providers_get_no_cache_marks(
     api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
