@@ -495,7 +495,11 @@ def aliases_of(action: Action) -> tuple[str, ...]:
 
 
 class ParsedCommand(NamedTuple):
-    """A slash command: the word after the slash, its action or None if it has only a hint, and what follows it."""
+    """A parsed slash command: the word after the slash, the action that it runs, and the rest of the line.
+
+    `action` is None if the word is an alias that only has a hint. `value` is the rest of the line, or "" if there
+    is none.
+    """
 
     word: str
     action: Action | None
@@ -508,7 +512,7 @@ class ParsedCommand(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing follows the command, or a value that it takes."""
+        """Whether the command can run as typed: it has no value, or it has one and accepts a value."""
         return not self.value or self.takes_value
 
 

@@ -357,10 +357,10 @@ class McpHostApp(NoticeApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions, and quit the app after its first frame has been drawn.
+        """Decline all open questions, and quit the app after its first frame has been drawn.
 
-        Idempotent. Call this in the event loop's thread, for example from a signal handler registered with the
-        event loop.
+        Idempotent. Call this in the event loop's thread, for example from a signal handler registered with the event
+        loop.
         """
         self._is_quitting = True
         if self.chat.drafts is not None:
@@ -370,7 +370,11 @@ class McpHostApp(NoticeApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Refuse all open questions and quit the app; if calls run in the background, on the second press only."""
+        """Decline all open questions and quit the app.
+
+        If tool calls are running in the background, the first key press only shows a warning. A second press within
+        QUIT_AGAIN_SECONDS quits the app.
+        """
         calls = self._host.running_calls.list() if self._host is not None else ()
         tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
         if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:

@@ -1,4 +1,4 @@
-"""Values of slash commands: `/theme fjord` chooses a theme at once, and `/export talk.md` writes a file."""
+"""Values that follow slash commands, such as a theme in `/theme fjord` or a file in `/export talk.md`."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
@@ -42,7 +42,7 @@ class ValueActions(NamedTuple):
 
 
 class CommandValues:
-    """The values that slash commands accept, with their completions, and what each does."""
+    """Completions and execution of slash commands that are followed by a value, such as `/theme fjord`."""
 
     def __init__(
         self, chat: "ChatScreen", themes: "ThemeChoice", profiles: "ConfigChangeNotices", actions: ValueActions
@@ -53,7 +53,7 @@ class CommandValues:
     def complete(self, action: str) -> list[CompletionItem]:
         """Return a completion for each value of the command that runs *action*.
 
-        Models are searched for in the background; until they are found, none is returned.
+        Models are searched for in the background; until the search has ended, no model is returned.
         """
         match action:
             case "model" | "retry_with":
@@ -79,10 +79,10 @@ class CommandValues:
             self._chat.query_one(Composer).popup.update()
 
     def apply(self, action: str, value: str, restore: Callable[[], None]) -> str:
-        """Apply *value* as the command that runs *action* does; return "" or an error message.
+        """Run the command of *action* with *value*; return an error message, or "" if there is no error.
 
-        A model is looked up, and a file written, in the background. If that fails, a notification says why, and
-        *restore* is called to give the user's line back.
+        Looking up a model and writing a file continue in the background. If that fails, a notification shows the
+        reason, and *restore* is called to put the command line back into the composer.
         """
         match action:
             case "theme":
@@ -183,9 +183,10 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 
 
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
-    """Return the models with this name; the provider can be left out, and then usable models come before others.
+    """Return the models that match *name*, ignoring case.
 
-    If one of several models can be used now, only that one is returned.
+    If a model has exactly this name, only that model is returned. Otherwise, *name* may lack the provider, and the
+    models of all providers with this name are returned, or only those that can be used now if there are any.
     """
     exact = [one for one in models if one.config.name.casefold() == name.casefold()]
     if exact:
@@ -196,7 +197,10 @@ def find_models(models: Sequence["AvailableModel"], name: str) -> "list[Availabl
 
 
 def describe_unknown(action: str, value: str, names: Sequence[str]) -> str:
-    """Return an error message for a value that is none of *names*; it lists similar names, or all if they are few."""
+    """Return an error message that *value*, given to the command of *action*, is not one of *names*.
+
+    The message lists similar names or, if none is similar and there are at most 12 names, all of them.
+    """
     text = _(_UNKNOWN[action]).format(name=clean_line(value, 60))
     folded = {name.casefold(): name for name in names[:_MAX_COMPARED]}
     word = value.casefold()[:100]

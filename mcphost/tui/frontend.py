@@ -111,11 +111,14 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """Keep typed text out of the message until `close_check` or until the question is asked again."""
+        """Keep typed text out of the message while an entry, such as a passphrase, is being checked.
+
+        This ends with `close_check` or, if the entry was wrong, when the question is asked again.
+        """
         ...
 
     def close_check(self) -> None:
-        """Let the user type into the message again, because the entry was accepted."""
+        """Let the user type into the message again, because the check of the entry has ended."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
@@ -171,7 +174,7 @@ class TuiFrontend:
         self._show_next()
 
     def close(self) -> None:
-        """Refuse all open questions, and all questions that are asked later."""
+        """Decline all open questions, and all questions that are asked later."""
         self._is_closed = True
         self._check = None
         for waiting in tuple(self._queue):
@@ -189,7 +192,7 @@ class TuiFrontend:
 
     @property
     def who(self) -> str:
-        """Who answers the questions: "person", or "nobody" after `close`, when every question is refused."""
+        """Who answers the questions: "person", or "nobody" after `close`, when every question is declined."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
@@ -232,7 +235,10 @@ class TuiFrontend:
                         self._display.update_questions(self.pending_questions)
 
     def _begin_check(self, check: EntryCheck, answer: Any) -> None:
-        """Show no other question until the user's entry is checked, if *answer* is an entry that is checked."""
+        """If *answer* is an entry that mcphost checks, show no other question until the check has ended.
+
+        Such entries are passphrases and pasted redirect URLs.
+        """
         if isinstance(answer, CHECKED_ENTRIES) and self._display is not None and not self._is_closed:
             self._check, check.on_end = check, partial(self._end_check, check)
             self._display.open_check()

@@ -85,9 +85,9 @@ class MessageQueue:
     def steer(self, send: Callable[[str], bool], *, newest: bool = False) -> None:
         """Pass the text of the oldest eligible message to *send*, which returns False if no answer is running.
 
-        If *newest* is true, only the newest message is considered. Messages that have attachments or were passed before
-        are not eligible. A message that was sent is marked with `is_steering`, moves before the messages that were not,
-        and stays in the queue until `mark_delivered` is called.
+        If *newest* is true, only the newest message is considered. Messages that have attachments, or were passed to
+        the answer before, are not eligible. A message that *send* accepted is marked with `is_steering`, moves ahead of
+        the unmarked messages, and stays in the queue until `mark_delivered` is called.
         """
         considered = self._messages[-1:] if newest else self._messages
         found = next((one for one in considered if not one.is_steering and not one.attachments), None)

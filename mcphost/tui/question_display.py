@@ -153,18 +153,21 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def open_check(self) -> None:
-        """Receive typed text in a separate window until the entry that the user has just made is checked."""
+        """Open a window that receives typed text while an entry, such as a passphrase, is being checked."""
         from mcphost.tui.screens.entry_check import EntryCheckScreen
 
         self._check_screen = EntryCheckScreen()
         self.push_screen(self._check_screen)
 
     def close_check(self) -> None:
-        """Close the window that receives text during a check, because the entry was accepted."""
+        """Close the window opened by `open_check`, because the check of the entry has ended."""
         self._run_when_started(self._end_check)
 
     def _end_check(self) -> str | None:
-        """Close the window of the check; return the text typed in it, or None if the window is not open."""
+        """Close the window opened by `open_check`.
+
+        Return the text that the user typed into it, or None if the window is not open.
+        """
         screen, self._check_screen = self._check_screen, None
         if screen is None or screen not in self.screen_stack:
             return None

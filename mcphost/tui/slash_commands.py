@@ -1,4 +1,4 @@
-"""Execution of slash commands in the chat: those of mcphost, custom ones, and hints for unknown ones."""
+"""Execution of slash commands in the chat: built-in and custom commands, and hints for unknown ones."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -22,16 +22,17 @@ _HINT_SECONDS = 10
 
 
 class CommandValueSource(Protocol):
-    """Interface of the values that slash commands accept."""
+    """Interface for completing and running slash commands that are followed by a value."""
 
     def complete(self, action: str) -> "list[CompletionItem]":
         """Return a completion for each value of the command that runs *action*."""
         ...
 
     def apply(self, action: str, value: str, restore: Callable[[], None]) -> str:
-        """Apply *value* as the command that runs *action* does; return "" or an error message.
+        """Run the command of *action* with *value*; return an error message, or "" if there is no error.
 
-        If it fails later, a notification says why, and *restore* is called to give the user's line back.
+        If the command fails later, a notification shows the reason, and *restore* is called to put the command line
+        back into the composer.
         """
         ...
 
@@ -48,8 +49,8 @@ class SlashCommandRunner:
     ) -> None:
         """Create a runner.
 
-        *run_custom* runs a line as a custom command, and returns False if it is none. *values* returns the values that
-        commands accept; their module is imported on first use.
+        *run_custom* runs a line as a custom command; it returns False if the line is not a custom command. *values*
+        returns the object that completes and applies the values of commands; its module is imported on first use.
         """
         self._screen, self._host, self._run_custom, self._values = screen, host, run_custom, values
 

@@ -51,8 +51,8 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 class BackgroundResults:
     """Results of background tool calls that are waiting to be added to their conversation.
 
-    A result is added immediately if no turn is running, otherwise when the turn ends, and only to a branch of the
-    conversation that contains the call: the current branch if it does, otherwise the newest one.
+    A result is added immediately if no turn is running, otherwise when the turn ends. It is added to the current
+    branch if that branch contains the call, otherwise to the newest branch that contains it.
     """
 
     def __init__(
@@ -95,7 +95,11 @@ class BackgroundResults:
             pass
 
     async def deliver_in_turn(self) -> None:
-        """Add the waiting results at the start of a turn, and tell the model which results are lost."""
+        """Add the waiting results at the start of a turn, and tell the model which results are lost.
+
+        A result is lost if the call is no longer running and its result never arrived, for example because mcphost
+        exited.
+        """
         conversation = self._active.current
         while await self._deliver_next(conversation):
             pass

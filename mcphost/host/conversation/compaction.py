@@ -74,10 +74,10 @@ class CompactionResult(NamedTuple):
 
 
 class Compactor:
-    """Component that replaces the beginning of the open conversation with a summary in requests to the model.
+    """Component that summarizes the beginning of the open conversation in requests to the model.
 
-    The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
-    "auto".
+    A summary replaces the messages in requests only; the messages themselves are not changed. The user reviews each
+    summary before it is used, except for automatic compaction with the setting `[compaction] mode = "auto"`.
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        Nothing is summarized if the messages that must stay whole are larger than the window. If the last user message
-        alone is larger, a notice says so.
+        Nothing is summarized if the messages that may not be summarized are already larger than the window. If the last
+        user message alone is larger, a notice says so.
 
-        *overflow* is the model's error if it rejected the request as too long, else None. Mode "never" does nothing;
-        mode "ask" asks the user first. A failure is reported to the user as a notice, and nothing is changed. *turn* is
-        the id of the turn to which the cost of the summary is added.
+        *overflow* is the model's error if it rejected the request as too long, else None. If `mode` in the settings is
+        "never", nothing is summarized; if it is "ask", the user is asked first. A failure is reported to the user as a
+        notice, and nothing is changed. *turn* is the id of the turn to which the cost of the summary is added.
         """
         model = self._model_selection.model
         if model is None:

@@ -60,8 +60,8 @@ class _Converter:
     def _add_code(self, line: str) -> bool:
         """Add a line to the open code block; return False if the line is not part of it.
 
-        A block in a list ends where a line is not indented enough. Whether a line that is indented more can end the
-        block depends on the list, so such a line gets the indentation of the block's first line.
+        If the block is indented, it ends at a line with less indentation. Whether a closing fence with more indentation
+        ends the block depends on the surrounding list, so that fence is written with the block's own indentation.
         """
         content = line.strip(_BLANKS)
         if self._indent and content:

@@ -240,7 +240,10 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 
 
 class _TextHead:
-    """The beginning of a text, of which more is kept than can be attached only to know that it must be cut."""
+    """The beginning of a text that is being read.
+
+    It may become slightly longer than can be attached, which shows that the text must be truncated.
+    """
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -274,10 +277,11 @@ def _count_line_breaks(text: str) -> int:
 
 
 def _decode_in_chunks(name: str, file: BinaryIO, limit: int, *, is_cut: bool) -> Iterator[str]:
-    """Yield the text of the next *limit* bytes in short pieces; CR LF is never split between two.
+    """Yield the text of the next *limit* bytes in short pieces.
 
-    Decodes UTF-8, or UTF-16 or UTF-32 with a byte order mark. With *is_cut*, the last character may be incomplete.
-    Raises UsageError if the file is not text.
+    A CR LF pair is never split between two pieces. Decodes UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+    *is_cut* means that the file continues after these bytes, so the last character may be incomplete. Raises
+    UsageError if the file is not text.
     """
     start = chunk = _read_bytes(file, min(_CHUNK_BYTES, limit), name)
     encoding = next((found for bom, found in _BOMS if start.startswith(bom)), "utf-8-sig")

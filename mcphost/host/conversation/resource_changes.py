@@ -121,10 +121,11 @@ def _remember(times: dict[Any, float], key: Any, at: float) -> None:
 
 
 def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
-    """Return a newer version of a resource as a diff from the version sent before, or in full if that is shorter.
+    """Return an update for the model: a diff from the version sent before, or the newer version in full.
 
-    *covered* is the number of messages that a summary replaces; the model does not receive their content, so there is
-    no diff from them. May take a tenth of a second, so call it on a thread.
+    The newer version is returned in full if that is shorter. *covered* is the number of messages that a summary
+    replaces. If one of them contains the version sent before, the model no longer receives that version, so the
+    newer one is returned in full. May take a tenth of a second, so call it on a thread.
     """
     known = sent.part
     if not (isinstance(known, ResourcePart) and isinstance(newer, ResourcePart)):

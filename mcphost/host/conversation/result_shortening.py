@@ -129,8 +129,9 @@ class ResultShortening:
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
         """Plan which old results to shorten next, oldest first, to save *target* tokens.
 
-        If *target* is 0, all results except the last ones are shortened. Returns the number of messages whose results
-        are old, the number of shortened results, and the tokens saved.
+        If *target* is 0, all results except the last ones are shortened. Returns the number of messages, counted from
+        the beginning, whose results are then shortened; the number of results to shorten next; and the tokens that this
+        saves.
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0
@@ -165,9 +166,10 @@ def _find_last_results(messages: Sequence[Message]) -> int:
 
 
 def fit_results(message: Message, max_bytes: int) -> Message:
-    """Return the message with its tool results truncated to *max_bytes* in total, and each to half of that.
+    """Return the message with its tool results truncated to *max_bytes* in total.
 
-    The longest results are truncated to the same length, with a note that tells the model how to read the rest.
+    No single result takes more than half of *max_bytes*. All truncated results get the same length, and each ends
+    with a note that tells the model how to read the rest.
     """
     sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
     limit = max(_fair_limit(sizes, max_bytes), _MIN_CUT_BYTES)

@@ -79,8 +79,9 @@ def list_completed_calls(
 ) -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
-    Calls that were denied, were stopped before they were sent, or name an unknown tool are omitted. A call without a
-    result was interrupted and counts as "stopped". *running* contains the ids of the calls that still run.
+    Calls that were denied, were stopped before they were sent, or name an unknown tool are omitted. A call without
+    a result was interrupted and counts as "stopped". *running* contains the ids of the calls that are still
+    running.
     """
     from mcphost.host.consent.grants import has_read_only_hint
 

@@ -74,7 +74,10 @@ class StoredConversations:
         return await self._conversations.list_recent(limit, pinned_first=True, with_runs=with_runs)
 
     async def count_runs(self) -> int:
-        """Return how many conversations `list_recent` leaves out without runs. Raises StoreError."""
+        """Return the number of conversations that `list_recent` leaves out if its *with_runs* is false.
+
+        Raises StoreError.
+        """
         return await self._conversations.count_runs()
 
     async def find(self, id_prefix: str) -> ConversationInfo:

@@ -95,7 +95,7 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
-        A slow first listing does not delay the refresh after the next change notification.
+        A slow first listing does not lengthen the pause between a change notification and the next refresh.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.

@@ -138,8 +138,8 @@ class ServerConnection:
     async def is_first_start(self) -> bool:
         """Return whether this start may take a long time because the program may have to be installed first.
 
-        True only for the first start in this run. The server must also have been added in this run, or its command must
-        install programs (as `uvx` does) and mcphost must never have connected to it before. Raises StoreError.
+        True only for the first start in this run, and only in two cases: the server was added in this run, or its
+        command installs programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -311,7 +311,10 @@ class ServerConnection:
             self._status.set_reachable(error)
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded` for a client request that ended before a question that was asked during it."""
+        """Publish `CallEnded` for a client request that ended while a question from the server is still open.
+
+        The server asked the question during that request. *number* is the `call_number` of the ServerRequestContext.
+        """
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task

@@ -57,11 +57,11 @@ class EditableTexts(Protocol):
     """Memory of the texts that servers provided for the user to edit and send as a message."""
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
-        """Remember a server's prompt."""
+        """Remember the texts of a prompt that a server returned."""
         ...
 
     def note_text(self, server: str, source: str, text: str) -> None:
-        """Remember text of a server; *source* names what it is, such as a prompt."""
+        """Remember that *text* came from a server; *source* names the feature, such as "prompt"."""
         ...
 
 
@@ -190,7 +190,7 @@ class ServerFeatures:
     def note_text(self, server: str, source: str, text: str) -> None:
         """Remember that *text*, which the user can edit and send as a message, came from a server.
 
-        *source* names what it is, such as a prompt.
+        *source* names the feature that it came from, such as "prompt".
         """
         if self._editable_texts is not None:
             self._editable_texts.get().note_text(server, source, text)

@@ -52,9 +52,10 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
         return self.found.entry
 
     def with_file_digests(self) -> "ImportCandidate":
-        """Return the candidate with digests of the files that it names, so that what is shown is what is approved.
+        """Return the candidate with digests of the files that it names.
 
-        If a file cannot be read, the candidate is returned unchanged.
+        The approval then covers exactly the content that the files had when the candidate was shown. If a file cannot
+        be read, the candidate is returned unchanged.
         """
         with suppress(ConfigError):
             return self if self.server is None else replace(self, server=with_file_digests(self.server))
@@ -64,7 +65,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def other_settings(self) -> tuple[str, ...]:
         """Lines that describe what an approval covers besides the command line or URL, such as variables.
 
-        Values that may be code are shown, unless the file belongs to the user.
+        Values that may be code are shown, unless the server was found in a configuration file of the user's own.
         """
         if self.server is None:
             return ()
@@ -73,9 +74,9 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     @property
     def readable_secrets(self) -> tuple[str, ...]:
-        """The variables that an import moves to the keyring, although their values may be code.
+        """Names of the variables that an import moves to the keyring although their values may be code.
 
-        Only the list of candidates shows these values; a later approval question shows references.
+        The list of candidates shows their values. A later approval question shows only references to the keyring.
         """
         shown = (name for (_, name), text in self._shown_values.items() if text != HIDDEN)
         return tuple(name for name in shown if f"env.{name}" in self.secrets)

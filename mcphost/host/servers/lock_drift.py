@@ -96,8 +96,8 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
     """Return both records, leaving out environment file variables that cannot be compared.
 
     If the file cannot be read now, the locked variables are left out; the server does not start without the file.
-    If it could not be read when the server was locked, the current ones are left out, unless one of them decides which
-    code runs or where connections go.
+    If it could not be read when the server was locked, the current variables are left out, but only if none of them
+    decides which code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)
@@ -107,7 +107,7 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
 
 
 def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records, leaving out the locked digest of a package whose present digest was not asked for.
+    """Return both records, leaving out a package's locked digest if its current digest was not looked up.
 
     A digest in the command itself, such as that of an image, is always compared.
     """

@@ -51,8 +51,9 @@ _DIGEST_LENGTH = 32
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
     """Return the lock file record of a server's configuration entry, without starting the server.
 
-    Secrets in arguments and in the URL are hidden. A slow digest of the whole text stands beside them, because text
-    that looks like a secret can be code to run. *entry* is the entry as written in the configuration file.
+    Secrets in arguments and in the URL are hidden. Text that looks like a secret can be code to run, so a slow
+    digest (PBKDF2) of the whole text is recorded with it. *entry* is the entry as written in the configuration
+    file.
     """
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
@@ -156,7 +157,7 @@ def _secret_option(word: str) -> str:
 
 
 def _mask_words(text: str) -> str:
-    """Return *text* without what looks like a secret, such as random-looking words."""
+    """Return *text* with everything masked that looks like a secret, such as random-looking words."""
     return mask_secrets("", redact_patterns(text))
 
 
@@ -166,12 +167,13 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
-    """Return *hidden*, which is *text* with probable secrets hidden, in a form that reveals every change of *text*.
+    """Return *hidden* in a form that reveals every change of *text*.
 
-    What is hidden is not always a secret; it may be part of the code to run. If anything is hidden, the result
-    therefore contains a slow digest of the whole text, the references in it and the hosts of its addresses. The same
-    goes for text that could pose as such a result. *hidden_count* is the number of texts in the entry of which
-    something is hidden; if there are many, each digest uses fewer iterations.
+    *hidden* is *text* with probable secrets hidden. What is hidden is not always a secret; it may be part of the
+    code to run. If anything is hidden, the result therefore contains a slow digest (PBKDF2) of the whole text, the
+    references in it and the hosts of its addresses. These are also added if *text* itself contains a placeholder,
+    because it could otherwise be mistaken for a result with something hidden. *hidden_count* is the number of texts
+    in the entry that are partly hidden; if there are many, each digest uses fewer iterations.
     """
     if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
         return text
@@ -190,7 +192,8 @@ def _add_origins(shown: str, origins: Iterable[str]) -> str:
 def _find_origins(text: str) -> tuple[str, ...] | None:
     """Return scheme, host and port of each address in *text*.
 
-    Returns None if there are too many addresses, if one is not plain, or if one looks like a secret.
+    Returns None if there are too many addresses, if one is invalid or programs may read it differently, or if one
+    looks like a secret.
     """
     origins: dict[str, None] = {}
     for match in _AUTHORITY.finditer(text):
@@ -224,8 +227,9 @@ def _keep_references(text: str, shown: str) -> str:
 def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
 
-    URLs and values that decide which code runs or where connections go are recorded. So are references, with a slow
-    digest of the surrounding text, because that text can decide who gets the secrets.
+    URLs and values that decide which code runs or where connections go are recorded. References such as `${NAME}`
+    are recorded too, with a slow digest of the whole value, because the text around them can decide who receives
+    the secrets.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -255,10 +259,11 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
 
 
 def _lock_file_variable(name: str, text: str, hidden_count: int) -> str:
-    """Return the value of a variable in an environment file as recorded in the lock file; NOT_LOCKED if it is left out.
+    """Return the value of a variable in an environment file as recorded in the lock file.
 
-    Each developer may have a file with other secrets. What looks like a secret is therefore not compared in an address
-    that decides only where connections go, nor is the user in an address of a package source. All hosts are compared.
+    NOT_LOCKED if it is left out. Each developer may have a file with different secrets, so some parts are not
+    compared: probable secrets in URLs that decide only where connections go, and user names in the URLs of package
+    sources. All hosts are compared.
     """
     risk = classify_variable(name)
     origins = _find_origins(text) if "://" in text and risk in (None, "network", "packages") else None

@@ -83,7 +83,7 @@ class TrackedTask:
 
 
 class OrphanedTask(Struct, frozen=True, kw_only=True):
-    """A stored task that this run does not follow; `record` contains, for example, its creation time.
+    """A stored task that this run is not following; `record` contains, for example, its creation time.
 
     `is_followed_elsewhere` means that another running mcphost process is following it.
     """

@@ -33,14 +33,14 @@ class ProjectLock:
 
     @property
     def _is_expected(self) -> bool:
-        """Whether the server comes from a project, beside whose `.mcp.json` there may be a lock file."""
+        """Whether the server comes from a project's `.mcp.json`, so that there may be a lock file next to it."""
         return self._server.source == "project" and bool(self._server.file)
 
     async def load(self) -> None:
         """Read the lock file if the server comes from a project; call this before the server is started.
 
-        Raises LockFileError if the file exists but cannot be used. The server must then not be started, because
-        nothing would say which of its tools were reviewed.
+        Raises LockFileError if the file exists but cannot be used. The server must then not be started, because it is
+        unknown which of its tools were reviewed.
         """
         if self._is_expected:
             await anyio.to_thread.run_sync(self._read)

@@ -101,9 +101,10 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    *place* is the registry's URL or file. The record includes the values of arguments. It excludes what the user
-    entered for variables and headers: that is in the entry itself, as references if it is secret. It has the
-    publisher's values that look like secrets, so that they are shown from now on.
+    *place* is the registry's URL or file; *values* contains the input values that the user entered. The record
+    includes the values for arguments and the URL, except secrets. It excludes those for variables and headers,
+    which are in the entry itself (secrets as references). It also includes the publisher's values that look like
+    secrets, so that mcphost can show them in full from now on.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -205,7 +206,7 @@ def plan_update(
 
 
 def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Add to *record* the publisher's values from the record in *old* that the *new* entry still has."""
+    """Copy to *record* those publisher's values recorded in the entry *old* that are unchanged in *new*."""
     published = read_published(old.get("mcphost") or {})
     for section, known in published.texts.items():
         for name, text in cast("dict[str, object]", new.get(section) or {}).items():
@@ -326,7 +327,10 @@ class RegistryInstaller:
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:
-        """Download the installation guide for models from the server's source repository. Safe to cancel."""
+        """Download the installation guide that a server's source repository provides for language models.
+
+        Safe to cancel.
+        """
         return await fetch_guide(guide_urls(entry.repository))
 
     async def prepare(self, name: str, kind: str = "") -> InstallDraft:

@@ -142,9 +142,10 @@ class ServerApprovals:
         self._shown: dict[tuple[str, str], ShownValues] = {}
 
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
-        """Show these texts when the user is asked about the server with this configuration in this run.
+        """Set the values to show when the user is asked to approve this exact configuration in this run.
 
-        They are what somebody else wrote into an entry, although it may be in the keyring now.
+        *shown* contains values that somebody other than the user wrote into the entry. They are shown even if they have
+        since been moved to the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 
@@ -174,7 +175,11 @@ class ServerApprovals:
         return True
 
     async def _ask_until_approved(self, question: TrustServer, bound_server: ServerConfig) -> TrustVerdict | None:
-        """Return the answer to a question about a server, or None if the server was approved elsewhere meanwhile."""
+        """Ask the user to approve a server and return the answer.
+
+        Returns None, and withdraws the question, if another process stores an approval of *bound_server* in the
+        meantime. *bound_server* is the server with digests of the files that an approval covers.
+        """
         verdict: TrustVerdict | None = None
         failure: Exception | None = None
         scope = anyio.CancelScope()

@@ -73,11 +73,12 @@ class ServerEditor:
         return self._editor.list_files()
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
-        """Add pasted or typed servers to the configuration file of *scope* and start them; return the saved servers.
+        """Add pasted or typed servers to the configuration file of *scope* and start them.
 
-        Servers in a project's file that is not approved are not started. The text may be from a README: settings that
-        only the user may decide are left out, and the notes of a saved server name them; the approval question shows
-        values that may be code.
+        Returns the saved servers. Servers in a project's file that is not approved are not started. The pasted text may
+        come from somebody else, for example from a README. Settings that only the user may decide are therefore left
+        out, and the notes of the saved server name them. For the same reason, the approval question shows values that
+        may be code.
         """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
@@ -224,9 +225,10 @@ class ServerEditor:
 
 
 def _find_shown_values(entry: Mapping[str, Any], server: ServerConfig | None) -> ShownValues:
-    """Return the texts to show for the variables of a pasted entry, although some of them are now in the keyring.
+    """Return the values of a pasted entry's variables to show in the approval question.
 
-    *server* is the server as loaded from the file, or None if it is not used.
+    Values that may be code are included, even if they are now stored in the keyring. *server* is the server as
+    loaded from the file, or None if it is not used.
     """
     if server is None or not server.is_stdio:
         return ONLY_MASKED

@@ -108,8 +108,8 @@ class ServerData(Struct, frozen=True, kw_only=True):
 class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
-    `secrets` contains the secrets of settings whose origin is known. `seen` is a configuration whose files the user has
-    seen or approved, with their digests.
+    `secrets` contains the known secrets in variables and headers, keyed by place. `seen` is a configuration with
+    the digests of its files, whose content the user has seen or approved.
     """
 
     file: ServerFile
@@ -130,7 +130,10 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
 
 
 def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
-    """Return a sentence that names secrets without a reference that could not be deleted because of *error*."""
+    """Return sentences that name the unused secrets still in the keyring, and the reason given by *error*.
+
+    *error* is the error raised when they could not be deleted; *data* contains their names.
+    """
     cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
     message = cause.message if isinstance(cause, McpHostError) else error.message
     note = f"A secret that nothing refers to is still in the keyring: {', '.join(data.secrets)}."
@@ -207,9 +210,9 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        With *is_approved*, the new entry is approved if the old one was and names the same files. Set *seen* as well if
-        the user has seen the whole new entry, not only what changes; the new entry is then approved even if the old one
-        was not.
+        With *is_approved*, the new entry is approved if the old entry was approved and both name the same files. Set
+        *seen* as well if the user has seen the whole new entry, not only what changes; the new entry is then approved
+        even if the old one was not.
         """
         if is_approved and seen is None:
             with suppress(ConfigError):  # a server whose files cannot be read is not approved
@@ -325,9 +328,9 @@ class ServerFileEditor:
             await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, one.id, one.stored_value)
 
     async def load_server(self, name: str) -> ServerConfig | None:
-        """Return the server *name* as the next start of mcphost would load it, or None if there is none.
+        """Load the configuration files and return the server *name*, or None if they contain no such server.
 
-        Raises ConfigError.
+        An unapproved `.mcp.json` is ignored, as when mcphost starts. Raises ConfigError.
         """
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
@@ -459,8 +462,9 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Record the change in the audit log and write it.
 
-        With *is_approved*, approve the server as loaded from the changed file, with the content that its files had
-        before. With *seen*, do so only if the user has seen that content.
+        With *is_approved*, the server is then loaded from the changed file and approved, with the content that the
+        files it names had before the change was written. If *seen* is given, the server is approved only if the user
+        has seen that content.
         """
         planned = edit.server
         if planned is not None and is_approved:
@@ -498,9 +502,9 @@ class ServerFileEditor:
         await approve_project(self._grants, self._audit, make_project_file(file.path, content))
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:
-        """Return the server as the next start of mcphost will load it, with the restrictions that apply to it.
+        """Load the configuration files and return the edited server, with the restrictions that apply to it.
 
-        Returns None if an entry with this name in another file is used instead.
+        Returns None if the server is not used, or if an entry with this name in another file is used instead.
         """
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
@@ -516,7 +520,10 @@ def _with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
 
 
 def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool:
-    """Return whether a loaded server has the settings of the planned one; those of other files may be added to it."""
+    """Return whether a loaded server has the command, URL and related settings of the planned one.
+
+    Other settings may differ, because they can come from other files.
+    """
     fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
               "ca_file")  # fmt: skip
     return planned is not None and all(getattr(server, field) == getattr(planned, field) for field in fields)

@@ -109,7 +109,10 @@ class Servers:
         return connection
 
     def start_all(self, only: Container[str] | None = None) -> None:
-        """Start every connection, or only those whose names are in *only*, and report never-rules without effect."""
+        """Start all connections, or only those whose names are in *only*.
+
+        Also begin to report never-rules that match no call because their server has no such tool.
+        """
         self._parts.rule_notices.start()
         for name in self._connections:
             if only is None or name in only:
@@ -150,8 +153,8 @@ class Servers:
     def restart(self, name: str) -> None:
         """Close a server's connection and open it again, even after a failure.
 
-        If the user has left the file of the sign-ins locked, its passphrase is asked for again. Raises UsageError for
-        an unknown name.
+        If the user was asked for the passphrase of the encrypted token file but left the file locked, the user is asked
+        again. Raises UsageError for an unknown name.
         """
         self._parts.opener.ask_passphrase_again()
         self.start(name).restart()

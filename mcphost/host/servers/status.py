@@ -114,7 +114,10 @@ class ServerStatus:
         self.set_state("failed", detail, error.hint or RESTART_HINT)
 
     def set_stopped(self, error: McpHostError) -> None:
-        """Set the state "stopped" at the user's request; *error* is raised in code that waits for the server."""
+        """Set the state "stopped" at the user's request.
+
+        *error* is raised in code that is waiting for the server.
+        """
         self._set_error(error)
         self.set_state("stopped", error.message, error.hint, by_user=True)
 
@@ -131,7 +134,7 @@ class ServerStatus:
             self.error = error
 
     def set_reachable(self, error: McpHostError | None) -> None:
-        """Change "ready" to "unreachable" for the reason *error*, or back to "ready" if it is None.
+        """Change the state from "ready" to "unreachable" because of *error*; if it is None, change it back.
 
         Does nothing in any other state.
         """

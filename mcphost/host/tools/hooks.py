@@ -159,7 +159,11 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def _find_approved(self, text: ProjectText | None, root: Path, problems: list[str]) -> tuple[HookConfig, ...]:
-        """Return the hooks of the file if the user approves it, otherwise those approved before."""
+        """Return the project's hooks if the user approves their file, otherwise those approved before.
+
+        *text* is the content of the hooks file; it is None if there is no such file, and *root* is the project's
+        folder. Sentences for the user about hooks that are not used are added to *problems*.
+        """
         digest = "" if text is None else text.digest
         if text is not None:
             try:

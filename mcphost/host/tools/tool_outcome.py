@@ -94,9 +94,9 @@ def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, out
 def add_edit_note(
     outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any], editor: str = "The user"
 ) -> ToolCallOutcome:
-    """If the arguments used differ from those the model proposed, insert a note with them before the result.
+    """Insert a note before the result if the arguments used differ from those the model proposed.
 
-    *editor* says in the note who changed them, for example "The user".
+    The note contains the arguments used; *editor* says who changed them, for example "The user".
     """
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome

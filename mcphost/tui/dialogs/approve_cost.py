@@ -124,7 +124,10 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return [*out, Content.styled(_("\nWhat is sent"), "$muted"), shares]
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return why a key does not work yet, or "" if it does; the cheaper alternatives must be read first as well."""
+        """Return why the key hints mark a key as "not yet", or "" if the key works.
+
+        The number keys for the cheaper alternatives have the same condition as the key that sends the request once.
+        """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -207,7 +210,10 @@ def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
 
 
 def _describe_use(use: BudgetUse, cost: float | None) -> Content:
-    """Describe a limit and, if the request would exceed it, by how much; *cost* is the most that the request costs."""
+    """Describe a limit of the budget, and whether it is exceeded or the request would or could exceed it.
+
+    *cost* is the highest possible cost of the request in US dollars, or None if it is unknown.
+    """
     limit, spent = f"{format_dollars(use.limit)} ({use.name})", format_dollars(use.spent)
     if use.name == "ask_above":
         text = _("at most {limit}").format(limit=limit)

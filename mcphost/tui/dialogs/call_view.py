@@ -61,12 +61,13 @@ class CallView(NamedTuple):
     """Arguments of a tool call, rendered for display.
 
     `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
-    language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user edited to
-    the styles of its name and value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` is the
-    number of characters that are not shown. `is_checked` is False if the arguments are too large to be searched
-    completely for hidden characters; `has_hidden_characters` is then True. `paths` maps the index of each pair to the
-    path of its argument; other pairs are words of mcphost. `has_unusual_names` is set if an argument's name is quoted,
-    because it could be taken for another name or for words of mcphost.
+    language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user
+    edited to the styles of its name and value. `changes` summarizes the edits, such as "1 changed".
+    `omitted_characters` is the number of characters that are not shown. `is_checked` is False if the arguments are
+    too large to be searched completely for hidden characters; `has_hidden_characters` is then True. `paths` maps
+    the index of each pair to the path of its argument; pairs without a path are labels from mcphost.
+    `has_unusual_names` is set if the name of an argument is quoted because it could be mistaken for another name or
+    for a label from mcphost.
     """
 
     pairs: list[tuple[str, str]]
@@ -414,8 +415,9 @@ def render_origins(
 
     Each line gives the argument, the source and the length; the longest pieces come first. If there are many
     pieces, only some are listed, at least one for each server. Another line then gives the number of the other
-    pieces, including the *omitted* pieces that are not in *origins*. *media* are named on a line each. If
-    *is_complete* is false, a last line warns that not all text from other servers could be compared with the call.
+    pieces, including the *omitted* pieces that are not in *origins*. Each item of *media* is a kind of media that
+    cannot be compared with the call, and gets its own line. If *is_complete* is false, a last line warns that not
+    all text from other servers could be compared with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
@@ -502,5 +504,8 @@ class CopyMarker:
 
 
 def _is_within(argument: str, name: str) -> bool:
-    """Return whether the path *argument* equals *name* or lies below it, as "a.b" and "a[0]" lie below "a"."""
+    """Return whether the path *argument* is *name* or a path below it.
+
+    For example, the paths "a.b" and "a[0]" are below "a".
+    """
     return argument == name or argument.startswith((f"{name}.", f"{name}["))

@@ -212,9 +212,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return why the key hints mark the key of a button as "not yet", or "" if its key works.
+        """Return why the key hints mark the key of a button as "not yet", or "" if they do not.
 
-        This is the reason why the button is disabled, unless an open input or another open screen disables it.
+        This is the reason from `disabled_reason`, except that an open input or another open screen is not a reason.
         """
         return self.disabled_reason(button_id)
 
@@ -437,7 +437,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def handle_end_visible(self) -> None:
-        """Do what is necessary when the end of the body is visible; the base class does nothing."""
+        """React to the end of the body becoming visible; the base class does nothing."""
 
     def reminder(self) -> str:
         """Return a sanitized reminder of what the user must do before approving, or "" if nothing is left to do."""

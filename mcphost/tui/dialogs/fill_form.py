@@ -103,15 +103,20 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             super().update_remaining()
 
     def last_required_row(self) -> int:
-        """Return the end of the body; the pages of the form that were not seen count as further rows.
+        """Return the row to which the user must have read before sending: the end of the body.
 
-        While the JSON editor hides the form, the form counts as not seen.
+        The height of the form's pages that the user has not seen is added. While the JSON editor hides the form, the
+        height of the form is added as well.
         """
         hidden = self.form.estimated_height if self._is_editing else 0
         return super().last_required_row() + self.form.unread_height + hidden
 
     def unread_message(self) -> str:
-        """Return what is left to read; a form with pages counts its fields, so a count of lines would be a second."""
+        """Return a message about what the user must still read before approving.
+
+        For a form with several pages, the message says to see every page; it contains no number of lines, because the
+        form already shows the number of its fields.
+        """
         return _("see every page of the form first") if self.form.has_pages else super().unread_message()
 
     def handle_end_visible(self) -> None:

@@ -110,7 +110,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Rebuild the rule; if the user has chosen another test for an argument, suggest a value for that test."""
+        """Rebuild the rule; if the user has chosen another condition for an argument, suggest a value for it."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False

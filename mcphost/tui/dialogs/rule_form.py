@@ -118,7 +118,11 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form. The dialog hides the value field of each test that needs no value."""
+    """Return the fields of the rule form.
+
+    Each argument has a field for its condition, such as "at most", and a field for the value to compare with. The
+    dialog hides the value field if the condition needs no value.
+    """
     out = [
         _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
@@ -152,17 +156,17 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the user must enter a value for the *test* of an argument.
+    """Return whether the condition *test*, such as "at most", needs a value that the user must enter.
 
-    ANY_VALUE and EXACT_VALUE need no value.
+    ANY_VALUE and EXACT_VALUE need none.
     """
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest what *test* should compare an argument with, given the argument's *value* in the current call.
+    """Suggest the value that the condition *test* compares an argument with.
 
-    A relative path is resolved against *folder*.
+    *value* is the value of the argument in the current call. A relative path is resolved against *folder*.
     """
     match test:
         case "in this folder":

@@ -78,8 +78,8 @@ class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
 class WaitingCallsDialog(Dialog[ListVerdict]):
     """Dialog with the list of tool calls that are waiting for approval.
 
-    The list has the focus, so that Enter opens the highlighted call. Denying all calls takes a second press of Escape,
-    or the button, which the user must move to.
+    The list has the focus, so that Enter opens the highlighted call. To deny all calls, the user must press Escape
+    twice, or move to the button and press it.
 
     Calls may be added and removed while the dialog is open; the cursor stays on the same call.
     """
@@ -114,7 +114,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._has_warned_of_denial = False
 
     def show_next_question(self, title: str) -> None:
-        """Name the question that waits behind the calls; *title* is its title, or "" if there is none."""
+        """Show the title of another question that is waiting; *title* is "" if there is none."""
         why = _("No call runs until you allow it.")
         if title:
             why = _("{why} Also waiting: {title}").format(why=why, title=title)
@@ -152,7 +152,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._option_list.focus()
 
     async def process_key(self, key: str) -> bool:
-        """Run a key's action; a key other than Escape ends the offer to deny all calls."""
+        """Run the action of a key; return False if it has none.
+
+        After a first Escape, any other key cancels the warning that a second Escape denies all calls.
+        """
         if key != "escape" and self._has_warned_of_denial:
             self._has_warned_of_denial = False
             self.update_remaining()
@@ -227,7 +230,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_leave(self) -> None:
-        """Deny all calls when Escape is pressed for the second time; show what it does after the first."""
+        """Deny all calls on the second press of Escape; on the first press, only warn about this."""
         if self._has_warned_of_denial:
             self.action_refuse()
             return

@@ -57,8 +57,8 @@ _OPENS = " ▾"
 def make_compact(widget: Input | TextArea) -> None:
     """Remove the border of an input that was just created.
 
-    The parameter `compact` of Textual's inputs matches all style rules at once, which takes 3 milliseconds for a text
-    area, and would be repeated when the input is mounted.
+    This is faster than passing `compact=True` to Textual's inputs, which matches the widget against all style
+    rules. That takes 3 milliseconds for a text area, and happens again when the input is mounted.
     """
     widget.add_class("-textual-compact", update=False)
     widget.set_reactive(Input.compact if isinstance(widget, Input) else TextArea.compact, True)  # pyright: ignore[reportArgumentType]
@@ -108,7 +108,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
+        """Return 1 if *key* moves the focus to the next field, -1 for the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -220,7 +220,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def _summary(self) -> WrappedText:
-        """The selected options as text; it is kept, because a server may select a thousand options."""
+        """The selected options as text, which is cached because a server may select a thousand options."""
         selected = frozenset(self._selected)
         if selected != self._summarized:
             self._summarized = selected
@@ -306,7 +306,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             )
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise.
+        """Return 1 if *key* moves the focus to the next field, -1 for the previous field, and 0 otherwise.
 
         Up leaves the list only from the first option, and Down only from the last.
         """
@@ -462,7 +462,7 @@ class TextEntry(OrderedTextArea):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
+        """Return 1 if *key* moves the focus to the next field, -1 for the previous field, and 0 otherwise."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
@@ -524,7 +524,7 @@ class LineEntry(OrderedInput):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
+        """Return 1 if *key* moves the focus to the next field, -1 for the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:

@@ -63,9 +63,10 @@ class RowGroup(Vertical):
 
 
 class FormPage(Vertical):
-    """Consecutive rows of a form that are shown together. Its rows are mounted when the form first needs the page.
+    """Page of a form: consecutive rows that are shown together.
 
-    They are mounted and shown in groups, because Textual styles and lays out new widgets without a pause.
+    The page is mounted when the form first needs it. Its rows are mounted and shown in small groups, because
+    Textual cannot be interrupted while it styles and lays out new widgets.
     """
 
     DEFAULT_CSS = "FormPage { height: auto; }"
@@ -88,7 +89,7 @@ class FormPage(Vertical):
 
     @property
     def is_shown_whole(self) -> bool:
-        """Whether all rows are mounted and visible while the page is."""
+        """Whether all groups of rows are mounted and none is hidden; the page itself may be hidden."""
         return self.is_mounted_whole and all(group.display for group in self._groups)
 
     async def mount_next_rows(self, *, is_shown: bool = False) -> None:
@@ -108,7 +109,7 @@ class FormPage(Vertical):
             await self.mount_next_rows(is_shown=True)
 
     def show_rows_to(self, row: FormRow) -> None:
-        """Show the groups up to the one with *row*, as far as they are mounted."""
+        """Show all mounted groups of rows up to and including the group that contains *row*."""
         for group in self._groups[: self._mounted]:
             group.display = True
             if row in group.rows:
@@ -141,7 +142,7 @@ class PageLink(Static):
 
 
 class PageNavigation(Horizontal):
-    """Line above a page of fields that tells which fields are shown and leads to the other pages."""
+    """Line above a page of fields that shows which fields are visible, and has links to the other pages."""
 
     DEFAULT_CSS = """
     PageNavigation { height: 1; }
@@ -155,12 +156,15 @@ class PageNavigation(Horizontal):
         self._links = (PageLink(-1, _("‹ page up")), PageLink(1, _("page down ›")))
 
     def compose(self) -> ComposeResult:
-        """Create the position and the two links."""
+        """Create the text with the range of visible fields, and the links to the previous and next page."""
         yield self._position
         yield from self._links
 
     def show_position(self, first: int, last: int, total: int) -> None:
-        """Tell which fields are shown, counted from 1, and hide the link that would lead nowhere."""
+        """Show that the fields *first* to *last*, counted from 1, of *total* fields are visible.
+
+        Hide the link to the previous page on the first page, and the link to the next page on the last page.
+        """
         self._position.update(
             Content(_("fields {first} to {last} of {total}").format(first=first, last=last, total=total))
         )
@@ -203,8 +207,8 @@ class Form(Vertical):
     class PageShown(Message):
         """Posted when another page has been laid out.
 
-        `edge` says where to scroll to: -1 for the beginning of the page, 1 for its end, and 0 if a field has the focus,
-        which scrolls into view without help.
+        `edge` is the position to scroll to: -1 for the beginning of the page, and 1 for its end. It is 0 if a field has
+        the focus, because that field scrolls into view automatically.
         """
 
         def __init__(self, edge: int) -> None:
@@ -238,7 +242,7 @@ class Form(Vertical):
 
         A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
         *shows_names* is true, the names of the fields, which a server or a tool chose, are shown in addition to the
-        titles. If *shows_whole_values* is true, no text area is scrolled, so that its whole value is visible.
+        titles. If *shows_whole_values* is true, each text area grows to show its whole value without scrolling.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -261,7 +265,7 @@ class Form(Vertical):
         self._navigation = PageNavigation()
 
     def compose(self) -> ComposeResult:
-        """Create the first page and, if there are others, the line that leads to them."""
+        """Create the first page and, if there are several pages, the navigation line above it."""
         if len(self._pages) > 1:
             yield self._navigation
         yield from self._pages[:1]
@@ -274,7 +278,7 @@ class Form(Vertical):
             self.call_after_refresh(self._prepare_rows, _PAGE_FIELDS)
 
     def _prepare_rows(self, at: int) -> None:
-        """Create the widgets of the row *at* and the following ones, a few at a time, as far as missing."""
+        """Create the missing input widgets of all rows from index *at*, a few rows at a time."""
         for row in self.rows[at : at + _GROUP_FIELDS]:
             row.create_widget()
         if at + _GROUP_FIELDS < len(self.rows):
@@ -288,10 +292,10 @@ class Form(Vertical):
         self._navigation.show_position(first + 1, first + shown, len(self.rows))
 
     def show_page(self, index: int, focused: FormRow | None = None, edge: int = 0) -> None:
-        """Show the page *index*, counted from 0, and move the focus to the row *focused* of it.
+        """Show the page *index*, counted from 0; if *focused* is given, focus that row of the page.
 
-        Form.PageShown is posted with *edge* once the page has been laid out. A page that is not mounted yet is mounted
-        first; keys that arrive until then have no effect.
+        Form.PageShown is posted with *edge* once the page has been laid out, unless the page is already the current
+        one. A page that is not mounted yet is mounted first; keys that arrive until then have no effect.
         """
         is_other = index != self._page_index
         if is_other:
@@ -309,7 +313,10 @@ class Form(Vertical):
             self.call_later(self._finish_page, index, edge)
 
     async def _finish_page(self, index: int, edge: int) -> None:
-        """Show the rows of the current page that are not visible yet, group by group; then announce the page."""
+        """Show the remaining rows of the current page, group by group, then post PageShown with *edge*.
+
+        Do nothing if the user has moved on from page *index*, or if the form was closed.
+        """
         page = self._pages[index]
         if index != self._page_index or not self.is_attached:
             return  # the user has gone on to another page, or the form was closed
@@ -332,7 +339,10 @@ class Form(Vertical):
             self.call_after_refresh(self._prepare_page, index + 1)
 
     async def _prepare_page(self, index: int) -> None:
-        """Mount the page after the current one, so that keys which are typed ahead find its fields."""
+        """Mount the page *index*, one group of rows at a time, if it is the page after the current one.
+
+        The page is mounted in advance so that keys typed right after a page change reach its fields.
+        """
         if index != self._page_index + 1 or index >= len(self._pages) or not self.is_attached:
             return
         page = self._pages[index]
@@ -359,7 +369,12 @@ class Form(Vertical):
             self._show_page_with_focus(index, by)
 
     def _show_page_with_focus(self, index: int, edge: int) -> None:
-        """Show a page; if a field has the focus, move the focus to the field at that edge of the new page."""
+        """Show the page *index*; if a field has the focus, move the focus to a field of that page.
+
+        The focus moves to the last field if *edge* is 1, and otherwise to the first.
+
+        If no field has the focus, *edge* is the position to scroll to: 1 for the end of the page, -1 for its beginning.
+        """
         rows = [row for row in self._pages[index].rows if row.display]
         if rows and self.current_row is not None:
             self.show_page(index, rows[-1 if edge > 0 else 0])
@@ -390,7 +405,10 @@ class Form(Vertical):
             self._seen_pages.add(self._page_index)
 
     def show_unseen_page(self) -> None:
-        """Show the first page that the user has not seen to its end, unless the current page is one."""
+        """Show the first page that the user has not seen to its end.
+
+        Do nothing if there is no such page, or if the current page has not been seen to its end.
+        """
         unseen = self._unseen_pages
         if unseen and self._page_index not in unseen:
             self._show_page_with_focus(min(unseen), -1)
@@ -503,7 +521,7 @@ class Form(Vertical):
 
     @property
     def estimated_height(self) -> int:
-        """The approximate height of the highest page in rows if all descriptions are shown."""
+        """The approximate height, in rows, of the form's tallest page if all descriptions are shown."""
         return max(page.estimated_height for page in self._pages) + (1 if len(self._pages) > 1 else 0)
 
     def process_key(self, key: str) -> bool:

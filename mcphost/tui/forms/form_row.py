@@ -94,7 +94,10 @@ def describe_constraints(field: Field) -> str:
 
 
 def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
-    """Return a range such as "2 to 5 characters"; *count* returns a number with its noun."""
+    """Return a range such as "2 to 5 characters" or "at least 2 characters", or "" if there is no limit.
+
+    *what* is the noun for a range, such as "characters". *count* returns a single number with its noun.
+    """
     if low and high is not None:
         return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else count(low)
     if low:
@@ -162,7 +165,7 @@ class FormRow(Vertical):
 
     @property
     def mounting_cost(self) -> float:
-        """The time that it takes to mount and lay out this row, as a multiple of that of a row with a short value."""
+        """The estimated time to mount and lay out this row; 1 is the time for a row with a short value."""
         value = self._given_value
         if isinstance(value, list):
             length = _CHARACTERS_OF_AN_ITEM * len(cast("list[Any]", value))
@@ -176,7 +179,7 @@ class FormRow(Vertical):
         return self._field_widget or self.create_widget()
 
     def is_input(self, widget: Widget | None) -> bool:
-        """Return whether *widget* is the input widget of this row; do not create that widget to find out."""
+        """Return whether *widget* is the input widget of this row; False if that has not been created yet."""
         return widget is not None and widget is self._field_widget
 
     def create_widget(self) -> FieldWidget:
@@ -308,7 +311,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error if the field is required but empty, even after later changes.
+        """Show an error, from now on, whenever the field is required but empty.
 
         This error is not shown until the user leaves the field or the form is validated.
         """

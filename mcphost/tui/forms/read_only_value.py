@@ -46,7 +46,7 @@ class ReadOnlyValue(Static, can_focus=True):
         """Posted when the user clears the value; the form then replaces this widget with an empty input."""
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if *key* moves the focus to the next field, -1 if to the previous field, and 0 otherwise."""
+        """Return 1 if *key* moves the focus to the next field, -1 for the previous field, and 0 otherwise."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:

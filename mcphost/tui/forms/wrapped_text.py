@@ -31,7 +31,7 @@ class WrappedText:
     def render_row(
         self, number: int, width: int, style: Style, selection: Selection | None = None, selected: Style | None = None
     ) -> Strip:
-        """Draw one row, and the part in *selection* in the style *selected*.
+        """Draw the row *number*, counted from 0, with the style *selected* for the part in *selection*.
 
         A row that does not exist is blank.
         """
@@ -60,7 +60,10 @@ class WrappedText:
 
 
 def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
-    """Return where each row of a line begins and ends; a space at which it breaks belongs to no row."""
+    """Return the start and end index of each row of a line that is wrapped to *width* cells.
+
+    Spaces at which the line is broken are in none of the rows.
+    """
     if len(line) <= width and cell_len(line) <= width:
         return [(0, len(line))]
     if width < 2:

@@ -305,7 +305,7 @@ class AccountsScreen(ListScreen):
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for the servers it belongs to, and reconnect to them.
+        """Use the selected account for all of its servers, and reconnect to them.
 
         The servers also use this account in later runs.
         """

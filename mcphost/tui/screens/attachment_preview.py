@@ -86,8 +86,8 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
     def _describe(self) -> str:
         """Return the details of the attachment as text.
 
-        For an image, these are its size in pixels and, if it cannot be drawn, the reason. For a file, they say that its
-        content cannot be shown.
+        For an image, the text contains its size in pixels and, if the image cannot be drawn, the reason. For a file, it
+        states that the content cannot be shown.
         """
         if isinstance(self.part, FilePart):
             return _("\nThe content is sent as is and cannot be shown here.")

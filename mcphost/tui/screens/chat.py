@@ -285,7 +285,10 @@ class ChatScreen(Screen[None]):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Update the top bar, and mark the tool calls in the transcript that wait for an answer to *questions*."""
+        """Show that *questions* are waiting for the user.
+
+        The top bar shows how many there are, and the transcript marks the tool calls that are waiting for an answer.
+        """
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -396,7 +399,7 @@ class ChatScreen(Screen[None]):
         self.query_one(Composer).show_queue(self.queue.describe())
 
     def on_queue_recall_requested(self, message: QueueRecallRequested) -> None:
-        """Move a queued message back into the composer, or drop it."""
+        """Move a queued message back into the composer, or discard it if the user removed it."""
         if (taken := self.queue.take(message.place)) is not None and not message.is_removal:
             self.restore(taken.draft, taken.attachments)
         self._show_queue()
@@ -458,7 +461,10 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Switch to the chosen model, unless an answer is running; save it if it was chosen as the default."""
+        """Switch to the chosen model, and save it if it was chosen as the default.
+
+        If a turn is running or about to start, only show a notification that asks the user to stop it first.
+        """
         setup = self.host.setup
         if setup is None:
             return
@@ -587,7 +593,7 @@ class ChatScreen(Screen[None]):
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list, whatever the width of the screen from now on."""
+        """Show or hide the server list; its visibility no longer depends on the width of the screen."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 

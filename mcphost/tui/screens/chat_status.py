@@ -112,8 +112,8 @@ class ChatStatus:
     ) -> TopBarStatus:
         """Return the values for the top bar.
 
-        *views* describes all servers, *phase* the current activity. *pending_questions* is the number of questions
-        waiting for the user, and *demo* says whether mcphost runs in demo mode.
+        *views* describes all servers, and *phase* the current activity. *pending_questions* is the number of questions
+        waiting for the user, and *demo* is true if mcphost is running in demo mode.
         """
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0

@@ -15,9 +15,9 @@ from mcphost.tui.widgets.text_inputs import LabeledInput
 
 
 class EntryCheckScreen(ScreenLifecycle, ModalScreen[None]):
-    """Window that receives what the user types during the check, so that no secret goes into the message.
+    """Window that receives text typed during the check, so that no secret ends up in the composer.
 
-    If the entry was wrong, the text becomes the beginning of the next entry. Otherwise, it is discarded.
+    If the entry is rejected, the typed text becomes the beginning of the next entry. Otherwise, it is discarded.
     """
 
     AUTO_FOCUS = "Input"

@@ -1,4 +1,7 @@
-"""Export of a conversation from the chat and the history screen, to a new file whose ending chooses the format."""
+"""Export of a conversation to a new file, from the chat or the history screen.
+
+The extension of the file name determines the format.
+"""
 
 import os
 from functools import partial
@@ -26,10 +29,10 @@ _MAX_SHOWN = 1_000
 
 
 async def write_export(history: "StoredConversations", info: "ConversationInfo", name: str) -> str:
-    """Write a conversation to the new file *name*; return a sentence with its whole path.
+    """Write a conversation to the new file *name*; return a sentence that contains the absolute path.
 
-    A relative name is resolved against the working directory. Raises UsageError if the ending is unknown, or if the
-    file exists or cannot be written, and StoreError.
+    A relative name is resolved against the working directory. Raises UsageError if the extension is unknown, or if
+    the file exists or cannot be written. Raises StoreError if the conversation cannot be loaded.
     """
     from mcphost.host.conversation.export import export_conversation, find_format
 

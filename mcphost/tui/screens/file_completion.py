@@ -66,7 +66,10 @@ class FileCompletion:
         return (*exact, *found) or complete_typed_path(typed)
 
     def _get_index(self, roots: list[str], max_age: float) -> "FileIndex":
-        """Return the index; rebuild it if it is older than *max_age* or INDEX_AGE seconds, whichever is less."""
+        """Return the index of the files in the working directory and in *roots*; build it if necessary.
+
+        The index is rebuilt if it is older than *max_age* seconds or INDEX_AGE seconds, whichever is less.
+        """
         from mcphost.host.conversation.file_index import build_index
 
         begun = monotonic()

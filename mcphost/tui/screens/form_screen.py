@@ -138,7 +138,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable `leave_field` for Tab in any text field, and for Enter only if `moves_on_enter` says so.
+        """Enable `leave_field` for Tab in text fields, and for Enter only if `moves_on_enter` returns True.
 
         In other widgets, Tab and Enter have their usual function.
         """

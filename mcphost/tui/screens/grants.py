@@ -44,9 +44,9 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of session grants, stored grants, and the user's stored answers about sharing folders.
+    """List of session grants, stored grants, and the user's stored decisions about sharing folders.
 
-    If *server* is given, only the grants and answers for that server are listed.
+    If *server* is given, only the grants and decisions for that server are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
@@ -81,7 +81,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each grant, then a row for each stored answer about sharing folders."""
+        """Return a row for each grant, then a row for each stored decision about sharing a folder."""
         return [
             ListRow(
                 one,
@@ -101,7 +101,7 @@ class GrantsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the rule, scope, status and usage of a grant, or a stored answer about sharing folders."""
+        """Show the rule, scope, status and usage of a grant, or a stored decision about sharing a folder."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)
@@ -155,7 +155,10 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or answer on the second key press; the first asks for confirmation."""
+        """Revoke the selected grant or folder decision on the second key press.
+
+        The first press asks for confirmation.
+        """
         row = self.current_row()
         if row is None:
             return

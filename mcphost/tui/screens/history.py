@@ -48,9 +48,10 @@ class HistoryChoice(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Conversation in the history list; `number` identifies the message that matches the search.
+    """Conversation in the history list.
 
-    `number` is 0 if the title matches, or if there is no search.
+    `number` is the store's number of the message that matches the search. It is 0 if the title matches, or if there
+    is no search.
     """
 
     id: str
@@ -229,7 +230,11 @@ class HistoryScreen(TypeAheadListScreen):
         entries.highlighted = self.find_again(chosen, default)
 
     def _describe_runs(self) -> str:
-        """Return how many conversations of `mcphost run` are not listed; "" in search results, which include them."""
+        """Return a note about the conversations of `mcphost run`, which are hidden by default.
+
+        The note states how many are hidden, or names the key that hides them again. Return "" if there are none, and in
+        search results, which always include them.
+        """
         if self._found is not None or not self._run_count:
             return ""
         if self._shows_runs:
@@ -240,7 +245,7 @@ class HistoryScreen(TypeAheadListScreen):
         return text.format(count=self._run_count)
 
     def action_toggle_runs(self) -> None:
-        """List the conversations of `mcphost run` as well, or no longer."""
+        """Show or hide the conversations of `mcphost run`."""
         self._shows_runs = not self._shows_runs
         self.run_worker(self._load_conversations)
 

@@ -167,7 +167,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("^F", _("search"), "screen.search"), back)
 
     def update_key_bar(self) -> None:
-        """Show the keys that work now; while the search line has the focus, letters and Space enter text."""
+        """Show in the key bar the keys that currently work.
+
+        While the search line has the focus, letters and Space are omitted, because they enter text.
+        """
         keys = self._key_bar_items()
         if isinstance(self.focused, SearchLine):
             keys = tuple(key for key in keys if key[0] != "space" and any(len(name) > 1 for name in key[0].split()))

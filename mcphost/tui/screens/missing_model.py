@@ -24,9 +24,10 @@ def find_reason(host: "Host") -> str:
 
 
 def describe_missing_model(host: "Host") -> tuple[str, str]:
-    """Return a text and a hint for a chat without a model; keys in the hint are action names in braces.
+    """Return a text and a hint for a chat without a model.
 
-    If config.toml could not be read, the text is the reason.
+    In the hint, an action name in braces stands for the action's key. If config.toml could not be read, the text is
+    the reason.
     """
     if unread := find_reason(host):
         return translate_sentence(unread), _(_UNREAD_HINT)

@@ -44,7 +44,11 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     """
 
     def __init__(self, setup: "Setup", config: ModelConfig, title: str, variable: str) -> None:
-        """Create the form; *title* names the provider or address, *variable* the key's environment variable."""
+        """Create the form.
+
+        *title* is the name of the provider or the address of its API. *variable* is the name of the environment
+        variable for the API key.
+        """
         super().__init__()
         self._setup = setup
         self._config = config
@@ -52,7 +56,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         self._variable = variable
 
     def headline(self) -> str:
-        """Return the title, which names the provider or address."""
+        """Return the title, which contains the name of the provider or the address of its API."""
         return _("Key for {provider_title}").format(provider_title=self._title)
 
     def body(self) -> ComposeResult:
@@ -265,7 +269,7 @@ class ModelsScreen(ListScreen):
         return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")
 
     def action_retry_tools(self) -> None:
-        """Offer tools to the selected model again, after its provider has refused them."""
+        """Offer tools to the selected model again if its provider has refused a request with tools."""
         if (row := self.current_row()) and row.value.tools_refused_at:
             self.run_worker(partial(self._retry_tools, row.value), group="retry", exclusive=True)
 
@@ -292,7 +296,11 @@ def add_missing_key(
     is_default: bool,
     use: "Callable[[ModelChoice], object]",
 ) -> None:
-    """Pass the chosen model to *use*; if its provider's API key is missing, a form asks for it first."""
+    """Pass *model* to *use* as a ModelChoice; if its provider's API key is missing, request the key first.
+
+    *is_default* determines whether the choice is saved as the default. *use* is not called if the user cancels the
+    form for the key.
+    """
     if model.is_usable:
         use(ModelChoice(model.config, is_default))
         return

@@ -2,7 +2,7 @@
 
 The modules (squares) of the code are drawn as blank characters with a background color, because the gaps that
 fonts leave between block characters confuse scanners. A half-block character is used only in a terminal cell
-whose two halves differ. It fills the half where a gap does less harm.
+whose two halves differ. It fills the half in which a gap is less likely to confuse scanners.
 """
 
 from itertools import groupby

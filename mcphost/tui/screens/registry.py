@@ -294,8 +294,8 @@ _MAX_LABEL = 15
 class InstallForm(FormScreen[str]):
     """Form that installs or updates a server; its result is a sentence that names the server, or None.
 
-    The result is None if the user cancels. The form shows an installation plan and does only what the plan says.
-    After an input has changed, the form shows the new plan before it installs anything.
+    The result is None if the user cancels. The form shows an installation plan and performs only the steps in the
+    plan. After an input has changed, the form shows the new plan before it installs anything.
     """
 
     DEFAULT_CSS = """

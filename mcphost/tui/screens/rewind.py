@@ -40,9 +40,9 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The user's choice on the rewind screen.
 
-    "edit", "retry" and "call_again" go back to the point after the first `keep` messages, "fork" copies these messages
-    to a new conversation, and "branch" opens the branch `number`. "retry" may reuse results of read-only tool calls;
-    "call_again" does not.
+    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "fork" copies these
+    messages to a new conversation, and "branch" opens the branch whose number is `number`. "retry" may reuse
+    results of read-only tool calls; "call_again" does not.
     """
 
     action: Literal["edit", "retry", "call_again", "fork", "branch"]

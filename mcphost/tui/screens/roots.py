@@ -63,10 +63,11 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server has received, and whether updates need the user's approval.
+    """Describe how many folders a server has received, and the user's decision about sharing them.
 
-    The text also says if the user has refused since. If no list of folders was sent, it says that the server did
-    not request one or that the user refused.
+    The text states whether updates are sent without asking the user, or that the user has since declined to share
+    folders. If no list of folders was sent, the text states that the server has not requested one or that the user
+    declined.
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -221,7 +222,10 @@ _SCOPE_LABELS: dict[RootScope, str] = {"run": N_("this run"), "project": N_("thi
 
 
 def describe_root_scope(scope: RootScope, project: str) -> str:
-    """Describe how long a change with this scope lasts, and where it is stored."""
+    """Describe how long a change with this scope lasts, and where it is stored.
+
+    *project* is the path of the folder to which the scope "project" applies.
+    """
     match scope:
         case "run":
             return _("Until mcphost quits. Nothing is stored.")

@@ -111,7 +111,11 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def describe_next_step(view: ServerView) -> str:
-    """Return which key helps with the server's state, and the hint of its error."""
+    """Return a hint about what to do next in the server's current state, or "" if there is none.
+
+    The hint names a key, such as the key that restarts a failed server, or is the hint of the server's error, or
+    both.
+    """
     if view.state in ("untrusted", "sign_in"):
         return _("r asks you again")
     if view.state == "stopped":

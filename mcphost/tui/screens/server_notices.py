@@ -55,7 +55,11 @@ def _choose_level(event: "ServerState") -> str:
 
 
 def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
-    """Return what the user can do about the state, or what mcphost does about it."""
+    """Return a hint for a server's problem, or "" if there is none.
+
+    The hint names the key that signs in to the server or restarts it, and includes the hint of *event*, which may
+    describe what mcphost does about the problem.
+    """
     from mcphost.host.servers.status import RESTART_HINT  # loaded with the host
 
     way = ""

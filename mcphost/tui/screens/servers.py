@@ -72,10 +72,12 @@ class NoticeRemover(Protocol):
 class ServersScreen(TypeAheadListScreen):
     """List of all configured servers; *initial_server* is selected when the screen opens.
 
-    A letter that changes something, such as r for "restart", acts only after a pause, because a server's name that is
-    typed or pasted here would otherwise stop or restart servers; the name goes to the search line instead.
+    A letter key that changes something, such as r for "restart", acts only after a short pause. If more letters
+    follow without a pause, they are all entered in the search line instead. Typing or pasting a server's name can
+    therefore not stop or restart a server.
 
-    Its result is a tool call that the user entered, an attachment for the next message, or None if there is neither.
+    The result is a tool call that the user entered, an attachment for the next message, or None if there is
+    neither.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Servers")
@@ -301,7 +303,10 @@ class ServersScreen(TypeAheadListScreen):
             self.show_about(Content(_("Restarting {title}…").format(title=row.title)))
 
     def _explain_disabled(self, row: ListRow) -> str:
-        """Return why the server cannot be started and what enables it, or "" if it is not disabled."""
+        """Return why the server is disabled and how to enable it, or "" if it is not disabled.
+
+        A server that the current profile excludes counts as disabled.
+        """
         config = self.host.servers.view(row.value).config
         if config.excluded_by:
             said = _("{title} is not in the profile {profile}. Choose another one with /profile.")
@@ -400,7 +405,7 @@ class ServersScreen(TypeAheadListScreen):
         self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a notification, which is removed when the user leaves the screen or undoes the change."""
+        """Show a notification that is removed when the user leaves the screen or undoes a change."""
         self._notices.add(message)
         super().notify(message, **options)
 
@@ -425,7 +430,7 @@ class ServersScreen(TypeAheadListScreen):
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
 
     def _select_new(self, known: set[str]) -> None:
-        """Move the cursor to the first server that is not among *known*, if there is one."""
+        """Move the cursor to the first listed server whose name is not in *known*, if there is one."""
         new = (at for at, row in enumerate(self.visible_rows) if row.value not in known)
         if (at := next(new, None)) is not None:
             entries = self.query_one("#entries", OptionList)
@@ -453,18 +458,20 @@ class ServersScreen(TypeAheadListScreen):
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
-        """Remove the selected server from its configuration file on the second key press.
+        """Remove the selected server from its configuration file, but keep its stored data.
 
-        The first press, of this key or the `action_remove_with_data` key, explains what will be removed.
+        Two key presses are required: the first explains what will be removed, and the second removes it. The first
+        press can also be that of the `action_remove_with_data` key.
         """
         self._confirm_removal(forgets=False)
 
     def action_remove_with_data(self) -> None:
-        """Remove the selected server and its stored data on the second key press.
+        """Remove the selected server and its stored data.
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
-        only this server can use. The first press, of this key or the `action_remove` key, explains what will be
-        removed. The key of the second press determines whether the data is removed.
+        only this server can use. Two key presses are required: the first explains what will be removed, and the second
+        removes it. The first press can also be that of the `action_remove` key; the key of the second press determines
+        whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 

@@ -75,9 +75,9 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    If mcphost opened the screen without being asked (*is_invited* is false), typing closes it and the text goes to
-    the composer. The exception is text that may be an API key, which goes to the key input. In this case, models
-    and servers can be selected only after the user has pressed Tab, Enter, an arrow key or Ctrl+A, or clicked.
+    If mcphost opened the screen automatically (*is_invited* is false), models and servers can be selected only
+    after the user has clicked, or pressed Tab, Enter, an arrow key or Ctrl+A. Until then, typing closes the screen,
+    and the text goes to the composer; only text that may be an API key goes to the key input instead.
     """
 
     AUTO_FOCUS = ""
@@ -157,7 +157,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
     def on_mount(self) -> None:
-        """Focus the first list or input, unless mcphost opened the screen without being asked."""
+        """Focus the first list or input, unless mcphost opened the screen automatically."""
         if self._is_entered:
             self._focus_first()
         self.run_worker(self._add_late_models, group="late models")
@@ -255,7 +255,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the clicked model or the provider of the entered key, or tick or untick the clicked server."""
+        """Apply a click on a list entry: select a model or a provider for the key, or tick or untick a server."""
         event.stop()
         self._choose(event.option_list, event.option_index)
 
@@ -268,8 +268,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     async def on_key(self, event: events.Key) -> None:
         """Choose the model or server under the cursor when Space is pressed.
 
-        If mcphost opened the screen without being asked, Tab or an arrow key first enables selection. Until then,
-        typing closes the screen, unless the text may be an API key, which goes to the key input.
+        If mcphost opened the screen automatically, Tab or an arrow key first enables selection. Until then, typing
+        closes the screen, unless the text may be an API key, which goes to the key input.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -366,9 +366,9 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen without being asked, the first call only focuses the Start button. Another call
-        within GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip
-        button has the focus, the result is None.
+        If mcphost opened the screen automatically, the first call only focuses the Start button. Another call within
+        GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip button has
+        the focus, the result is None.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:
@@ -456,9 +456,10 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return a server's sanitized command line or URL.
+    """Return a server's sanitized command line or URL, or "" if its entry is unusable.
 
-    The folder that its entry sets is included, and so are the names of its environment variables or headers.
+    The text also contains the names of the server's environment variables or headers and, if the entry sets one,
+    the working directory.
     """
     server = candidate.server
     if server is None:

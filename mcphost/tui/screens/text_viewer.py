@@ -96,7 +96,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Load the full text if necessary, focus the text, and check for its end after each scroll."""
+        """Load the full text if necessary, focus the text, and watch for its last row to become visible."""
         if self._sections or self._language:
             self.query_one(LongText).show(self.text, self._sections, language=self._language)
         if self._full_text_loader is not None:

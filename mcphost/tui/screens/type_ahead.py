@@ -17,13 +17,14 @@ WORD_SECONDS = 0.4
 class TypeAheadListScreen(ListScreen):
     """List screen on which single letters run commands, and typed words go to the search line.
 
-    A letter in `KEY_ROWS` runs its command if the user pauses, or presses a key that enters no text.
-    `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
-    follows the first press, both letters are entered in the search line.
+    `KEY_ROWS` contains the keys in the key bar and their actions; `MORE_COMMANDS` maps additional letters to
+    actions. A letter runs its command once the user pauses, or presses a key that enters no text.
 
-    `INSTANT_KEYS` contains the letters whose commands only open another screen. They run at once, because a pause
-    before each would annoy, and a wrong one is left with Esc; but within a word, they are text like all letters.
-    `MORE_COMMANDS` maps further letters, which are not in `KEY_ROWS`, to their actions.
+    `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
+    follows the first press without a pause, both letters are entered in the search line.
+
+    `INSTANT_KEYS` contains the letters whose commands only open another screen, which Esc closes again. Such a
+    command runs without waiting for a pause, unless its letter continues a word that the user is typing.
     """
 
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset()

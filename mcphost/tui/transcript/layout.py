@@ -319,7 +319,10 @@ class BlockRenderer:
     def _wrap(
         self, content: Content, room: int, style: Style, selection: Selection | None, line: int
     ) -> Iterable[Iterable[Segment]]:
-        """Wrap *content* into rows of *room* columns; *line* is the number of its first line in *selection*."""
+        """Wrap *content* into rows of *room* columns.
+
+        *line* is the line number that *selection* uses for the first line of *content*.
+        """
         if content.plain.isascii() or not needs_own_breaks(content.plain, room):
             options = self._options(_shift_selection(selection, line))
             rows = content.render_strips(room, None, style, options)

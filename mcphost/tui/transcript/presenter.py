@@ -584,7 +584,10 @@ class TranscriptPresenter:
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that a subscribed resource or one below it has changed, or update its notice of this turn."""
+        """Add a notice that a subscribed resource, or a resource below it, has changed.
+
+        If this turn already has a notice about the same resource, update that notice instead.
+        """
         from mcphost.protocol.resources import UriIndex
         from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
 

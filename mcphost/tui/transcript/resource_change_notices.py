@@ -25,7 +25,8 @@ class ResourceChangeNotices:
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:
         """Add a notice of the change, or count the change in the resource's notice of this turn.
 
-        *attached* contains the URIs of the resources of the same server that the user has attached.
+        *attached* contains the URIs of the same server's resources that the user has attached; a new notice about such
+        a resource has a hint that the attachment is outdated.
         """
         name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
         if event in self._shown:

@@ -62,7 +62,7 @@ def format_value(value: Any) -> str:
 
 
 def is_unusual_name(name: str) -> bool:
-    """Return whether the name of an argument could be taken for another name, or for words of mcphost."""
+    """Return whether an argument's name could be mistaken for another name or for a label from mcphost."""
     return (
         name != name.strip()
         or not name

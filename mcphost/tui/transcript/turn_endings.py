@@ -13,10 +13,11 @@ _UNANSWERED = N_("There is no answer yet. Press {continue_turn} to ask the model
 def build_ending_notice(
     event: TurnFinished, fill_keys: Callable[[str], str], *, is_incomplete: bool
 ) -> NoticeBlock | None:
-    """Return a notice why the turn ended, or None if it needs none.
+    """Return a notice that explains why the turn ended, or None if no explanation is needed.
 
-    *fill_keys* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was cut
-    off.
+    A notice is returned if the turn failed, or stopped at the tool round limit or because of the budget.
+    *fill_keys* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was
+    cut off.
     """
     if event.outcome == "failed":
         again = (
@@ -35,7 +36,10 @@ def build_ending_notice(
 
 
 def build_unanswered_notice(messages: Sequence[Message], fill_keys: Callable[[str], str]) -> NoticeBlock | None:
-    """Return a notice if the model has not answered the last of *messages*; see `build_ending_notice`."""
+    """Return a notice if the model still has to answer the last of *messages*, otherwise None.
+
+    *fill_keys* replaces names of actions in braces with their keys.
+    """
     if not messages or messages[-1].role == "assistant" or messages[-1].late_result is not None:
         return None
     return NoticeBlock("info", fill_keys(_(_UNANSWERED)))

@@ -92,7 +92,7 @@ class AttachmentList(Widget, can_focus=True):
     def _first(self) -> int:
         """The index of the first row that is shown.
 
-        It is chosen so that the row at the cursor is visible or, without the focus, the newest row.
+        While the list has the focus, the row at the cursor is visible; otherwise, the newest row is visible.
         """
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))

@@ -49,13 +49,19 @@ FileSearch = Callable[[str], None]
 
 
 def _takes_value(line: str) -> bool:
-    """Return whether *line* is a command, or the beginning of a line, such as `/theme fj`, whose value is completed."""
+    """Return whether *line* begins with a slash command whose value can be completed.
+
+    The line may also contain the beginning of the value, as in `/theme fj`.
+    """
     parsed = parse_slash_command(line)
     return parsed is not None and parsed.takes_value
 
 
 def _split_word(word: str) -> tuple[str, str]:
-    """Split the text to complete into what the source is asked for, and the lowercase text to search for."""
+    """Split the text to complete into the kind of completions and the lowercase text to search for.
+
+    The kind is the first character, such as "@", or a slash command, such as "/theme", if a value follows it.
+    """
     command, blank, value = word.partition(" ")
     return (command, value.strip().lower()) if blank and word[0] == "/" else (word[0], word[1:].lower())
 
@@ -135,7 +141,7 @@ class CompletionPopup:
     def show_files(self, query: str, files: list[CompletionItem], note: str = "") -> None:
         """Add the files found for *query*, unless the word at the cursor has changed since the search began.
 
-        *note* names a limit of the search that was reached, or is "".
+        *note* describes the limit that was reached when the files were indexed, or is "" if none was reached.
         """
         word = f"@{query}"
         self._mentions.record(

@@ -404,7 +404,7 @@ class Composer(Vertical):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Stop marking the text as typed if undo or redo may have restored inserted text."""
+        """Mark the text as inserted instead of typed if undo or redo may have restored inserted text."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
@@ -460,7 +460,10 @@ class Composer(Vertical):
     # -- pasted text and paths
 
     def offer_paths(self, start: tuple[int, int], end: tuple[int, int], paths: tuple[str, ...]) -> None:
-        """Offer to attach the files at *paths* in place of the pasted text between *start* and *end*."""
+        """Offer to attach the files at *paths* in place of the pasted text between *start* and *end*.
+
+        *start* and *end* are (row, column) pairs. Do nothing if the cursor is no longer at *end*.
+        """
         if self.composer_input.cursor_location == end:
             self._offer = (start, end, paths)
             self._show_origin()
@@ -470,7 +473,7 @@ class Composer(Vertical):
         return self.pastes.find_before(self.composer_input.document.get_line(row), column)
 
     def _describe_paste(self) -> str:
-        """Return a hint about what Tab does with the paste before the cursor, or "" if no paste is there."""
+        """Return a hint about what Tab does with the paste before the cursor, or "" if there is no paste."""
         if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
             self._offer = None
         if self._offer is not None:
@@ -553,8 +556,8 @@ class Composer(Vertical):
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
         """List the queued messages above the text area.
 
-        Each of *rows* contains a message's text, and True if the message is sent after the next tool call, or False if
-        it is sent after the current answer.
+        Each of *rows* contains a message's text, and whether it has been passed to the running turn. Such a message
+        reaches the model after the next tool call; any other message is sent after the current answer.
         """
         self.has_queue = bool(rows)
         if not rows and not self.query("#queue"):

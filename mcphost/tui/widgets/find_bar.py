@@ -132,7 +132,10 @@ class FindBar(Horizontal):
             self._show(None)
 
     def action_close(self) -> None:
-        """Close the bar and focus the composer; the block with the current match remains the current block."""
+        """Close the bar and focus the composer.
+
+        The transcript's cursor stays on the block that contains the current match.
+        """
         self._transcript.show_find(None)
         self.screen.set_focus(self.screen.query_one("#prompt"))
         self.remove()

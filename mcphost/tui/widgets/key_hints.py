@@ -1,4 +1,4 @@
-"""Key hints at the bottom of questions and forms; clicking a hint presses its key."""
+"""Key hints at the bottom of consent prompts and forms; clicking a hint presses its key."""
 
 import re
 

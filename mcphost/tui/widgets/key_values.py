@@ -208,7 +208,7 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars, and the line feed to append to it."""
+        """Return the selected text, including the bars, and the line feed that Textual appends to it."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:

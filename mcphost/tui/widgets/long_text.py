@@ -131,7 +131,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return a length in characters up to which a line of *text* always fits in one row."""
+    """Return how many characters a line of *text* can contain and still be certain to fit in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -179,7 +179,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return a number of characters of an unsanitized line that always fit in one row after sanitization."""
+    """Return how many characters of an unsanitized line are certain to fit in one row once sanitized."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -204,8 +204,8 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
 def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
     """Return a row break at or before *at* that does not separate a character from its combining marks.
 
-    The break moves back by at most 8 characters, and not beyond *least*. If all of these places would separate a
-    character from its marks, *at* is returned unchanged. If *plain* is true, the line is ASCII and has no such marks.
+    The break moves back by at most 8 characters, and not beyond *least*. If there is no such break in this range,
+    *at* is returned unchanged. If *plain* is true, the line is ASCII and contains no combining marks.
     """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
@@ -398,7 +398,10 @@ class LongText(ScrollView, can_focus=True):
             yield at, length, style
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, without the line breaks added by wrapping, and the string to append to it."""
+        """Return the selected text, and the line feed that Textual appends to it.
+
+        The text does not contain the line breaks added by wrapping.
+        """
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []

@@ -75,7 +75,7 @@ class FoldedPastes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no paste is folded."""
+        """Whether there are no folded pastes."""
         return not self._texts
 
     def list_used(self, text: str) -> tuple[str, ...]:
@@ -110,9 +110,9 @@ class FoldedPastes:
         return placeholder
 
     def expand(self, text: str) -> str:
-        """Return the text with each placeholder replaced by the paste that it stands for.
+        """Return the text with each placeholder replaced by its paste.
 
-        Only the first occurrence of a placeholder is replaced; any other was typed by the user.
+        Only the first occurrence of a placeholder is replaced; further occurrences were typed by the user.
         """
         if not self._texts:
             return text

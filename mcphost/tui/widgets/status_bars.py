@@ -96,10 +96,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens that cover the bar, because they still show its old content.
-
-        The top screen is excluded.
-        """
+        """Redraw the screens that cover the bar, except the top screen, because they show its old content."""
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 
@@ -260,7 +257,8 @@ class KeyBar(Widget):
     def render(self) -> Content:
         """Return the keys that fit, each with its label.
 
-        Behind a question or form, only the keys that still work are included.
+        While a modal screen, such as a consent prompt or form, covers the bar, only the keys that still work are
+        included.
         """
         top = self.app.screen  # pyright: ignore[reportUnknownMemberType]
         is_covered = top is not self.screen and top.is_modal
@@ -297,7 +295,7 @@ class AutoApprovalBar(Widget):
     def render(self) -> Content:
         """Return the remaining limits, the number of approved tools, and the key that stops auto-approve.
 
-        The limit that is closest to its end comes first. Tools and limits that do not fit are omitted.
+        The limit with the smallest remaining fraction is first. Tools and limits that do not fit are omitted.
         """
         state = self.state
         if state is None:
@@ -316,7 +314,10 @@ class AutoApprovalBar(Widget):
 
 
 def _describe_limits(state: "AutoApprovalStatus") -> list[str]:
-    """Describe the remaining calls, time and tokens; the limit of which the smallest part is left comes first."""
+    """Describe the remaining calls, time and tokens.
+
+    The limit with the smallest remaining fraction is first.
+    """
     left, budget = state.remaining, state.budget
     time_left = (
         _("{minutes:.0f} min left").format(minutes=left.seconds / 60)
