@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
-from mcphost.llm.litellm_patches import RedirectRefused
 from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
 from mcphost.llm.response_limits import AnswerTooLong
 from mcphost.llm.worker_protocol import CallFailure
@@ -75,6 +74,10 @@ CONNECTION_REFUSED_PATTERN = re.compile(
     r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE
 )
 MAX_PROVIDER_MESSAGE = 600
+
+
+class RedirectRefused(Exception):
+    """Raised if the provider sends a redirect; the message is written for the user."""
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):

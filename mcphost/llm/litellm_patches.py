@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
+from mcphost.llm.errors import RedirectRefused
 from mcphost.llm.response_limits import parse_token_count
 from mcphost.serialization import is_number
 
@@ -175,10 +176,6 @@ def patch_tool_names(ollama: Any) -> None:
         return request
 
     ollama.transform_request = run
-
-
-class RedirectRefused(Exception):
-    """Raised if the provider sends a redirect; the message is written for the user."""
 
 
 def refuse_redirects(async_client: Any, sync_client: Any) -> None:

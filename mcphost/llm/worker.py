@@ -27,7 +27,8 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, RedirectRefused, is_refused
+from mcphost.llm.errors import RedirectRefused
+from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, is_refused
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong
 from mcphost.llm.responses_api import (
     ResponsesStream,

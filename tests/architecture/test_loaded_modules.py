@@ -19,12 +19,13 @@ SCREEN_AND_MODELS = (
     "PIL",
 )
 
-# The packages that may import the screen library, and the one module that may import litellm.
+# The packages that may import the screen library, and those that may import litellm.
 OUTSIDE_THE_CORE = (
     "mcphost.tui",
     "mcphost.cli.chat",
     "mcphost.cli.rich_output",
     "mcphost.cli.chat_web_server",
+    "mcphost.llm.litellm_patches",
     "mcphost.llm.worker",
     "mcphost.__main__",
 )

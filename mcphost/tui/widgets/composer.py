@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from mcphost.translation import N_, _, ngettext
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
@@ -82,7 +82,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
     if draft.sources:
         count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
         return _("Text from {source}{count}: enter sends it as a message.").format(
-            source=clean_line(", ".join(draft.sources), 24), count=count
+            source=clean_line(join_list(draft.sources), 24), count=count
         )
     if what:
         return _("Not typed: enter sends it as a message. Type the {what} to run it.").format(what=what)
