@@ -34,6 +34,8 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of *action*, such as `add` in `servers add`, to *parser*."""
+    from mcphost.cli.server_arguments import add_scope_flag
+
     if action in ("add", "edit"):
         parser.usage = N_("%(prog)s NAME [flags] [-- COMMAND ARGUMENT… | URL]")
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
@@ -42,10 +44,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         if action == "add":
             parser.add_argument("--json", metavar="JSON|-", dest="pasted", help="an entry or a file, as in a README")
             parser.add_argument("--replace", action="store_true", help="replace a server of this name")
-            parser.add_argument(
-                "-s", "--scope", choices=("user", "project", "local"), default="user",
-                help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
-            )  # fmt: skip
+            add_scope_flag(parser, "-s")
         else:
             parser.add_argument(
                 "--unset-env", action="append", default=[], metavar="NAME", help="remove a variable of the program"
@@ -456,6 +455,8 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
 
     Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
     """
+    from mcphost.cli.server_arguments import split_pair
+
     entry = dict(entry)
     is_url = "url" in entry
     for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
@@ -464,7 +465,7 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
                 "--header is for servers with a URL." if key == "headers" else "--env is for servers with a command."
             )
         for value in values:
-            name, text = await _split_pair(value, separator, terminal)
+            name, text = await split_pair(value, separator, terminal)
             entry[key] = {**entry.get(key, {}), name: text}
     if args.cwd is not None:
         entry["cwd"] = args.cwd
@@ -483,27 +484,6 @@ def _own_settings(args: argparse.Namespace) -> dict[str, Any]:
     settings = {name: value for name in ("era", "timeout") if (value := getattr(args, name, None)) is not None}
     timeout = settings.get("timeout")
     return {**settings, "timeout": int(timeout)} if timeout is not None and timeout == int(timeout) else settings
-
-
-async def _split_pair(text: str, separator: str, terminal: "TerminalInput") -> tuple[str, str]:
-    """Split text such as `NAME=VALUE` at *separator*; ask for a missing value at the terminal, without echo.
-
-    Raises UsageError if the name is missing, or if the value is missing and there is no terminal.
-    """
-    from mcphost.cli.terminal_frontend import is_interactive
-
-    name, found, value = text.partition(separator)
-    name = name.strip()
-    if not name:
-        raise UsageError(f"{text!r} has no name.", f"Write NAME{separator}VALUE.")
-    if found:
-        return name, value.strip() if separator == ":" else value
-    if not is_interactive():
-        raise UsageError(f"{name} has no value.", f"Write {name}{separator}VALUE, or run it at a terminal to type it.")
-    typed = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=name))
-    if not typed:
-        raise UsageError(f"{name} has no value.", "Nothing was added.")
-    return name, typed
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:

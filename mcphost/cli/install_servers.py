@@ -26,6 +26,7 @@ _MAX_DESCRIPTION = 300
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of the `servers install` command to *parser*."""
     from mcphost.cli.search_servers import add_registry_flag
+    from mcphost.cli.server_arguments import add_scope_flag
     from mcphost.registry.plan import KINDS
 
     parser.add_argument(
@@ -33,10 +34,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     )
     parser.add_argument("--name", default="", metavar="NAME", help="its name here (default: the last part of its name)")
     parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="the kind of package or address to use")
-    parser.add_argument(
-        "--scope", choices=("user", "project", "local"), default="user",
-        help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
-    )  # fmt: skip
+    add_scope_flag(parser)
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="values",
         help="the value of an input; NAME alone asks for it without showing it; repeatable",
@@ -289,15 +287,11 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
     A missing value is read from the terminal, without echo. Raises UsageError.
     """
-    from mcphost.cli.terminal_frontend import is_interactive
+    from mcphost.cli.server_arguments import split_pair
 
     values: dict[str, list[str]] = {}
     for text in texts:
-        name, found, value = text.partition("=")
-        if not found:
-            if not is_interactive():
-                raise UsageError(f"{name} has no value.", f"Write {name}=VALUE, or run it at a terminal to type it.")
-            value = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=name)) or ""
+        name, value = await split_pair(text, "=", terminal)
         values.setdefault(name, []).append(value)
     return values
 

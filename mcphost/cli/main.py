@@ -16,17 +16,6 @@ from mcphost.translation import _, set_language_later
 BROKEN_PIPE_EXIT_CODE = 141
 """Exit code if the reader of the output is gone before the command has a result: 128 + SIGPIPE, as in a shell."""
 CommandFn = Callable[[str, Namespace], int]
-_MODULES_BY_ACTION = {
-    "input": "server_inputs",
-    "import": "import_servers",
-    "export": "import_servers",
-    "search": "search_servers",
-    "install": "install_servers",
-    "update": "update_servers",
-    "lock": "lock_servers",
-    "verify": "lock_servers",
-}
-"""Modules of the actions of `servers` that are not implemented in `edit_servers`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -76,7 +65,7 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 def module_of(command: str, action: str = "") -> str:
     """Return the full name of the module for a command, or for a `servers` action that has its own arguments."""
-    name = _MODULES_BY_ACTION.get(action, "edit_servers") if action else COMMANDS[command][0]
+    name = EDIT_ACTIONS[action][0] if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"
 
 
@@ -84,7 +73,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
     """Parse a `servers` action that has its own arguments, such as `servers add NAME -- COMMAND`."""
     from mcphost.cli import edit_servers
 
-    if action in _MODULES_BY_ACTION:
+    if EDIT_ACTIONS[action][0] != "edit_servers":
         module: Any = import_module(module_of("servers", action))
         parser = command_parser("servers", action)
         module.add_arguments(action, parser)

@@ -41,23 +41,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """The module and the summary of each command, keyed by its name."""
 
-EDIT_ACTIONS: dict[str, str] = {
-    "add": N_("add a server: a command line after --, a URL, or JSON from a README"),
-    "edit": N_("change a server's entry, by flags or in your editor"),
-    "remove": N_("remove a server from its file"),
-    "enable": N_("use a disabled server again"),
-    "disable": N_("keep a server in its file without starting it"),
-    "restart": N_("restart a server in every running chat"),
-    "input": N_("set a value that a server's entry asks for (${input:ID})"),
-    "import": N_("add the servers of other hosts on this machine"),
-    "export": N_("print the servers to share them, without secrets"),
-    "search": N_("find servers in a registry"),
-    "install": N_("add a server from a registry, after showing what it would start or reach"),
-    "lock": N_("pin what a project's servers start and define, in mcphost.lock beside its .mcp.json"),
-    "verify": N_("compare a project's servers with mcphost.lock"),
-    "update": N_("show newer versions of servers from a registry, and install them"),
+EDIT_ACTIONS: dict[str, tuple[str, str]] = {
+    "add": ("edit_servers", N_("add a server: a command line after --, a URL, or JSON from a README")),
+    "edit": ("edit_servers", N_("change a server's entry, by flags or in your editor")),
+    "remove": ("edit_servers", N_("remove a server from its file")),
+    "enable": ("edit_servers", N_("use a disabled server again")),
+    "disable": ("edit_servers", N_("keep a server in its file without starting it")),
+    "restart": ("edit_servers", N_("restart a server in every running chat")),
+    "input": ("server_inputs", N_("set a value that a server's entry asks for (${input:ID})")),
+    "import": ("import_servers", N_("add the servers of other hosts on this machine")),
+    "export": ("import_servers", N_("print the servers to share them, without secrets")),
+    "search": ("search_servers", N_("find servers in a registry")),
+    "install": ("install_servers", N_("add a server from a registry, after showing what it would start or reach")),
+    "lock": ("lock_servers", N_("pin what a project's servers start and define, in mcphost.lock beside its .mcp.json")),
+    "verify": ("lock_servers", N_("compare a project's servers with mcphost.lock")),
+    "update": ("update_servers", N_("show newer versions of servers from a registry, and install them")),
 }
-"""Summaries of the actions of `servers` that have their own arguments."""
+"""The module and the summary of each action of `servers` that has its own arguments, keyed by its name."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -219,7 +219,7 @@ def command_parser(command: str, action: str = "") -> CommandParser:
     """Return a parser with the global flags for a command, or for a `servers` action that has its own arguments."""
     from mcphost import __version__
 
-    name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
+    name, summary = (f"{command} {action}", EDIT_ACTIONS[action][1]) if action else (command, COMMANDS[command][1])
     parser = CommandParser(prog=f"mcphost {name}", allow_abbrev=False)
     parser.summary = summary
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")

@@ -35,7 +35,7 @@ ACTIONS: dict[str, str] = {
 
 def add_arguments(command: str, parser: "CommandParser") -> None:
     """Add the arguments of the `servers` command to *parser*."""
-    actions = {**ACTIONS, **EDIT_ACTIONS}
+    actions = {**ACTIONS, **{name: summary for name, (_module, summary) in EDIT_ACTIONS.items()}}
     parser.title, parser.names = N_("actions:"), actions
     parser.usage = N_("mcphost servers [flags] [ACTION] [NAME]")
     parser.epilog = N_("The actions from add on have their own help, for example: mcphost servers add --help")
