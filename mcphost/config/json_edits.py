@@ -62,9 +62,9 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
             break
         at, depth = member.value_start, depth + 1
     expected = json.loads(json.dumps(document))
-    parent = expected
+    parent: Any = expected
     for key in path[:-1]:
-        parent = parent[int(key)] if isinstance(parent, list) else parent.setdefault(key, {})
+        parent = _get_or_add(parent, key)
     parent[int(path[-1]) if isinstance(parent, list) else path[-1]] = value
     return _checked(edited, file, expected)
 
@@ -159,11 +159,18 @@ def remove_member(text: str, file: str, path: Sequence[str]) -> str:
         previous_comma = _find_comma(text, before, member.start)
         edited = edited[:previous_comma] + edited[previous_comma + 1 :]
     expected = json.loads(json.dumps(document))
-    parent_object = expected
+    parent_object: Any = expected
     for key in path[:-1]:
-        parent_object = parent_object[int(key)] if isinstance(parent_object, list) else parent_object[key]
+        parent_object = _get_or_add(parent_object, key)
     del parent_object[path[-1]]
     return _checked(edited, file, expected)
+
+
+def _get_or_add(parent: Any, key: str) -> Any:
+    """Return the item of a list at the index *key*, or the member *key* of an object, which is added if missing."""
+    if isinstance(parent, list):
+        return cast("list[Any]", parent)[int(key)]
+    return cast("dict[str, Any]", parent).setdefault(key, {})
 
 
 def _parse(text: str, file: str) -> dict[str, Any]:
