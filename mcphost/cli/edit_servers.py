@@ -119,13 +119,17 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerFileEditor, HostConfig]]":
     """Open a ServerFileEditor, which changes server entries, and load the configuration. Raises ConfigError."""
     from mcphost import paths
-    from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
+    from mcphost.cli.build_host import load_configuration, open_grants_and_audit
+    from mcphost.cli.secret_storage import CommandSecretEntries
     from mcphost.host.servers.server_file_editor import ServerFileEditor
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
-        backend = open_secret_backend(config.secret_store)
-        yield ServerFileEditor(paths.config_dir(options.config_dir), Path.cwd(), grants, audit, backend), config
+        secrets = CommandSecretEntries(options, config.secret_store)
+        config_dir = paths.config_dir(options.config_dir)
+        editor = ServerFileEditor(config_dir, Path.cwd(), grants, audit, secrets)
+        editor.prepare_secrets = secrets.prepare
+        yield editor, config
 
 
 async def _restart(options: "Options", name: str) -> int:
@@ -497,7 +501,12 @@ def print_saved(saved: "SavedServer", what: str) -> None:
     edit = saved.edit
     print_text(_(SAVED[what]).format(name=edit.name, file=edit.file.path))
     for reference in saved.stored_secrets:
-        print_text(_("  a secret was stored in the keyring as {reference}").format(reference=reference))
+        text = (
+            _("  a secret was stored in the secrets file as {reference}")
+            if saved.stored_in == "file"
+            else _("  a secret was stored in the keyring as {reference}")
+        )
+        print_text(text.format(reference=reference))
     if saved.is_approved and saved.server is not None:
         server = saved.server
         print_text(

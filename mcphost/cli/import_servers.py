@@ -65,7 +65,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
             print_json({"servers": [_candidate_json(candidate) for candidate in candidates]})
             return 0
         candidates = tuple(candidate.with_file_digests() for candidate in candidates)
-        _print_candidates(candidates)
+        _print_candidates(candidates, goes_to_file=config.secret_store == "file")  # noqa: S105 - a place
         chosen = _find_new(candidates)
         if not candidates:
             print_note(_("No servers of other hosts were found."))
@@ -124,7 +124,7 @@ def _find_new(candidates: "tuple[ImportCandidate, ...]") -> "list[ImportCandidat
     return [candidate for candidate in candidates if candidate.state == "new"]
 
 
-def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
+def _print_candidates(candidates: "tuple[ImportCandidate, ...]", *, goes_to_file: bool) -> None:
     from mcphost.cli.printing import print_note, print_table, print_text, translate_line
     from mcphost.host.servers.server_approval import server_warnings
 
@@ -135,7 +135,7 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
             candidate.name,
             _describe_target(candidate),
             join_list(candidate.hosts),
-            _describe_state(candidate),
+            _describe_state(candidate, goes_to_file=goes_to_file),
         )
         for candidate in candidates
         if candidate.name
@@ -172,14 +172,15 @@ def _describe_target(candidate: "ImportCandidate") -> str:
     return re.sub(" {2,}", lambda run: _("⟨{count} spaces⟩").format(count=len(run.group())), target)
 
 
-def _describe_state(candidate: "ImportCandidate") -> str:
+def _describe_state(candidate: "ImportCandidate", *, goes_to_file: bool) -> str:
     if candidate.reason:
         return translate_sentence(candidate.reason)
     parts = [_("new")]
     if candidate.found.is_disabled:
         parts.append(_("disabled there"))
     if candidate.secrets:
-        parts.append(_("secrets to the keyring: {names}").format(names=join_list(candidate.secrets)))
+        text = _("secrets to the secrets file: {names}") if goes_to_file else _("secrets to the keyring: {names}")
+        parts.append(text.format(names=join_list(candidate.secrets)))
     if candidate.server is not None and candidate.server.inputs:
         names = join_list(one.id for one in candidate.server.inputs)
         parts.append(_("asks for: {names}").format(names=names))

@@ -21,9 +21,10 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     Only the user's own mcp.json is changed. The user is asked for confirmation unless *yes* is set. Raises ConfigError,
     UsageError or ConsentDenied.
     """
-    from mcphost.cli.build_host import load_configuration, open_grants_and_audit, open_secret_backend
+    from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.printing import print_json, print_text
+    from mcphost.cli.secret_storage import CommandSecretEntries
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.secrets import find_plaintext_secrets
 
@@ -42,7 +43,8 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             else:
                 print_text(_("The entry of {name} has no plaintext secret.").format(name=name))
             return 0
-        backend = open_secret_backend(config.secret_store)
+        backend = CommandSecretEntries(options, config.secret_store)
+        await backend.prepare(name)
         where = translate_sentence(await _describe_backend(backend))
         review = Confirmation(yes=yes, as_json=as_json)
         review.show(_("{name} ({file}), into: {where}").format(name=name, file=server.file, where=where))
@@ -144,5 +146,7 @@ async def _describe_backend(backend: "SecretBackend") -> str:
         return await backend.describe()
     except McpHostError as error:
         raise ConfigError(
-            f"Nothing was moved. {error.message}", "Use an environment variable: ${env:NAME} in mcp.json."
+            f"Nothing was moved. {error.message}",
+            "Use an environment variable: ${env:NAME} in mcp.json; or store secrets in a file that only you can read: "
+            "mcphost servers secure --store file",
         ) from error

@@ -50,6 +50,9 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
     parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask for confirmation")
+    parser.add_argument(
+        "--store", choices=("file",), help="secure: without a keyring, store secrets in a file that only you can read"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -69,6 +72,10 @@ def run(command: str, args: argparse.Namespace) -> int:
                 return await _trust(options, args.name, yes=args.yes, as_json=args.json)
             case "changes":
                 return await review_changes(options, args.name, keep=args.keep, yes=args.yes, as_json=args.json)
+            case "secure" if args.store:
+                from mcphost.cli.secret_storage import choose_secret_store
+
+                return await choose_secret_store(options)
             case "secure":
                 from mcphost.cli.move_secrets import move_secrets
 
@@ -89,7 +96,9 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(args.name)}")
     if args.action == "changes" and not args.name:
         raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
-    if args.action == "secure" and not args.name:
+    if args.store and (args.action != "secure" or args.name):
+        raise UsageError("--store applies to all servers.", "Write: mcphost servers secure --store file")
+    if args.action == "secure" and not (args.name or args.store):
         raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
     if args.keep and args.action != "changes":
         raise UsageError("--keep belongs to: mcphost servers changes NAME")

@@ -83,7 +83,7 @@ NOT_TRANSLATED_COMMANDS = {
         "in the keyring; you are asked if there is none", "server ", "stored ", "TERM is not set",
         "only until mcphost quits; the chat asks for another place, and so do commands in a terminal",
     },
-    "edit_servers.py": {"mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"},  # an error's hint
+    "edit_servers.py": {"mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"},
     "install_servers.py": {" (not installed)", "It is "},  # JSON has the plan and the warnings
     "lock_servers.py": {'server "'},  # what is searched for
     "printing.py": {"mcphost: "},  # a name

@@ -307,11 +307,36 @@ def test_without_a_keyring_a_secret_is_refused_with_a_way_out(program: Program) 
     said = program.error("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3, **NO_KEYRING)
     words = " ".join(said.split())
     assert "env.THE_TOKEN is a secret, and there is no keyring to store it in. Nothing was written." in words
-    assert words.count("${env:NAME}") == words.count('[secrets] store = "file"') == 1
+    assert words.count("${env:NAME}") == words.count("mcphost servers secure --store file") == 1
     assert "GNOME" in words
     assert "environment variable" in words
     assert CANARY not in said
     assert not config_file(program).exists()
+
+
+def test_without_a_keyring_a_command_chooses_the_file_and_the_secret_is_stored_there(program: Program) -> None:
+    said = program.run("servers", "secure", "--store", "file", **NO_KEYRING)
+    assert said.returncode == 0
+    assert 'store = "file"' in (program.home / "config" / "config.toml").read_text()
+    added = program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    assert "keyring as" not in added
+    assert CANARY not in config_file(program).read_text()
+    assert "already" in program.text("servers", "secure", "--store", "file", **NO_KEYRING)
+    program.text("tools", "demo", **NO_KEYRING)
+
+
+def test_at_a_terminal_without_a_keyring_the_user_may_choose_the_file(program: Program) -> None:
+    program.env.update(NO_KEYRING)
+    command = ("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO)
+    code, shown = answer_prompts(program, [("[n] ", "n")], *command)
+    assert code == 3, shown
+    assert not config_file(program).exists()
+    code, shown = answer_prompts(program, [("[n] ", "f")], *command)
+    assert code == 0, shown
+    assert CANARY not in shown
+    assert "a secret was stored in the secrets file as demo-the_token" in shown
+    assert 'store = "file"' in (program.home / "config" / "config.toml").read_text()
+    assert CANARY not in config_file(program).read_text()
 
 
 def test_without_a_keyring_a_secret_is_stored_in_the_file_that_was_chosen(program: Program) -> None:

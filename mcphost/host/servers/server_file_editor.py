@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -81,6 +81,9 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     edit: ServerEdit
     server: ServerConfig | None
     stored_secrets: tuple[str, ...] = ()
+    stored_in: str = "keyring"
+    """Where these secrets are stored: "keyring" or "file"."""
+
     is_approved: bool = False
     notes: tuple[str, ...] = ()
 
@@ -136,7 +139,7 @@ def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
     """
     cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
     message = cause.message if isinstance(cause, McpHostError) else error.message
-    note = f"A secret that nothing refers to is still in the keyring: {', '.join(data.secrets)}."
+    note = f"A secret that nothing refers to is still stored: {', '.join(data.secrets)}."
     return f"{note} {message}"
 
 
@@ -167,6 +170,11 @@ class ServerFileEditor:
         self._audit = audit
         self._secrets = secrets
         self._run = run
+        self.prepare_secrets: Callable[[str], Awaitable[str]] | None = None
+        """Called with the name of a server before its secrets are stored; returns the place, such as "file".
+
+        It may ask the user for another place.
+        """
 
     def list_files(self) -> dict[Scope, Path]:
         """Return the configuration file of each scope to which a server can be added, the usual scope first."""
@@ -409,6 +417,7 @@ class ServerFileEditor:
                 f"{plaintext[0].location} is a secret, which does not belong in {file.path}. Nothing was written.",
                 "Write ${env:NAME} as the value, or use the scope local.",
             )
+        place = await self.prepare_secrets(name) if plaintext and self.prepare_secrets is not None else "keyring"
         stored: list[str] = []
         # After a secret is stored, either the file is written or the secret is deleted again.
         with anyio.CancelScope(shield=True):
@@ -419,7 +428,8 @@ class ServerFileEditor:
                     entry = _with_reference(entry, secret, reference)
                 if plaintext:
                     edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
-                return await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
+                saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
+                return replace_fields(saved, stored_in=place)
             except McpHostError:
                 for reference in stored:
                     await self._secrets.delete(reference)
@@ -442,7 +452,7 @@ class ServerFileEditor:
             raise ConfigError(
                 f"{secret.location} is a secret, and there is no keyring to store it in. Nothing was written.",
                 "Set an environment variable and write ${env:NAME} as the value, install a keyring (GNOME Keyring, "
-                'KWallet), or write [secrets] store = "file" in config.toml.',
+                "KWallet), or store secrets in a file that only you can read: mcphost servers secure --store file",
             ) from error
         except McpHostError as error:
             raise ConfigError(

@@ -85,7 +85,7 @@ class ServerForm(FormScreen[str]):
             yield LabeledInputGroup(LabeledInput(_("name"), "name", placeholder=_("optional")))
             yield Static(_("A command line, a URL, or JSON as a README shows it:"), id="what", markup=False)
         else:
-            yield Static(_("Its entry. Secrets that you type go to the keyring."), id="what", markup=False)
+            yield Static(_("Its entry. Secrets that you type are stored outside of it."), id="what", markup=False)
         text = "" if self._entry is None else dumps(self._entry, indent=2)
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
         yield Static(self._describe_file(), id="file", markup=False)

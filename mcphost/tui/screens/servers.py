@@ -499,7 +499,7 @@ class ServersScreen(TypeAheadListScreen):
         data = editor.find_data(name)
         sign_ins = await self.host.accounts.own_accounts(name)
         return [
-            *([_("its secrets in the keyring")] if data.secrets else []),
+            *([_("its stored secrets")] if data.secrets else []),
             *([_("the values of its inputs")] if data.inputs else []),
             *([_("its unpacked bundle")] if data.bundle else []),
             *([_("its sign-ins")] if sign_ins else []),

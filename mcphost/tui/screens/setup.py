@@ -243,7 +243,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         width = min(40, max(cell_len(one.name) for one in self._servers))
         lines: list[Option] = []
         for at, candidate in enumerate(self._servers):
-            notes = [_("secrets to the keyring")] if candidate.secrets else []
+            notes = [_("its secrets are stored apart")] if candidate.secrets else []
             notes += [_("disabled there")] if candidate.found.is_disabled else []
             origin = clean_line(" · ".join([join_list(candidate.hosts), *notes]), 80)
             mark = "■" if at in self._ticked else "□"

@@ -402,7 +402,7 @@ async def test_a_secret_that_cannot_be_deleted_after_a_change_is_named(tmp_path:
         stored = dict(backend.secrets)
         saved = await setup.server_editor.change("demo", DEMO_ENTRY)
         assert saved.notes == (
-            "A secret that nothing refers to is still in the keyring: demo-api_token. The keyring is locked.",
+            "A secret that nothing refers to is still stored: demo-api_token. The keyring is locked.",
         )
         assert backend.secrets == stored
 

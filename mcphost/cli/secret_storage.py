@@ -1,0 +1,113 @@
+"""Storage of the secrets that commands find in servers' entries; at a terminal, the user may choose a file for them."""
+
+from typing import TYPE_CHECKING
+
+from mcphost.errors import ConfigError, KeyringMissing, McpHostError
+from mcphost.translation import _, translate_sentence
+
+if TYPE_CHECKING:
+    from mcphost.auth.keyring_backend import SecretBackend
+    from mcphost.cli.parser import Options
+    from mcphost.config.schema import SecretStore
+
+
+class CommandSecretEntries:
+    """Named secrets in the keyring or in the file that the user chose; see `SecretEntries`.
+
+    If there is no keyring and the user has not configured a place, `prepare` asks for one at a terminal.
+    """
+
+    def __init__(self, options: "Options", store: "SecretStore") -> None:
+        from mcphost.cli.build_host import open_secret_backend
+
+        self._options = options
+        self._store = store
+        self._backend: SecretBackend = open_secret_backend(store)
+        self._was_asked = False
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret with this name, or None if there is none."""
+        return await self._backend.get(name)
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace the secret."""
+        await self._backend.set(name, secret)
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret; a missing one is not an error."""
+        await self._backend.delete(name)
+
+    async def describe(self) -> str:
+        """Return a description of the place. Raises McpHostError if it cannot be used."""
+        return await self._backend.describe()
+
+    async def prepare(self, server: str) -> str:
+        """Ask where to store a secret of *server* if there is no keyring and there is a terminal; return the place."""
+        from mcphost.cli.terminal_frontend import is_interactive
+
+        if not (self._store or self._was_asked) and is_interactive():
+            try:
+                await self._backend.describe()
+            except KeyringMissing as error:
+                self._was_asked = True
+                await self._ask(server, error)
+            except McpHostError:
+                pass  # storing the secret reports the problem
+        return "file" if self._store == "file" else "keyring"
+
+    async def _ask(self, server: str, error: McpHostError) -> None:
+        import sys
+
+        from mcphost import paths
+        from mcphost.auth.file_backend import PLAIN_FILE
+        from mcphost.cli.printing import print_note
+        from mcphost.cli.terminal_frontend import TerminalInput
+        from mcphost.sanitize import sanitize
+
+        text = _("{server} has a secret, and there is no keyring to store it in. {reason}")
+        print_note(text.format(server=server, reason=translate_sentence(error.message)))
+        print_note(_("Where should it be stored?"))
+        file = paths.data_dir() / PLAIN_FILE
+        for line in (
+            _("  n  nowhere: nothing is changed"),
+            _("  f  in {file}, which only you may read; not encrypted").format(file=file),
+        ):
+            sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
+        if await TerminalInput().read_choice("[n] ", "nf") == "f":
+            await self.use_file()
+
+    async def use_file(self) -> None:
+        """Store secrets in the file from now on, and save this choice in config.toml. Raises ConfigError."""
+        import anyio.to_thread
+
+        from mcphost import paths
+        from mcphost.cli.build_host import open_secret_backend
+        from mcphost.cli.printing import print_note
+        from mcphost.config.file_edits import save_secret_store
+        from mcphost.config.loader import SETTINGS_FILE
+
+        path = paths.config_dir(self._options.config_dir) / SETTINGS_FILE
+        await anyio.to_thread.run_sync(save_secret_store, path, "file")
+        self._store, self._backend = "file", open_secret_backend("file")
+        print_note(_('Saved: secrets.store = "file" in {path}.').format(path=path))
+
+
+async def choose_secret_store(options: "Options") -> int:
+    """Store secrets in a file that only the user can read from now on (`servers secure --store file`).
+
+    Raises ConfigError if config.toml names another place.
+    """
+    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.printing import print_text
+
+    async with open_grants() as grants:
+        config = await load_configuration(options, grants)
+    if config.secret_store not in ("", "file"):
+        raise ConfigError(
+            f'config.toml says [secrets] store = "{config.secret_store}".', "Change it there if you want another place."
+        )
+    if config.secret_store:
+        print_text(_("Secrets are stored in a file already."))
+    else:
+        await CommandSecretEntries(options, "").use_file()
+    return 0
