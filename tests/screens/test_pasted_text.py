@@ -9,7 +9,8 @@ from textual.events import Key, Paste
 from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
-from mcphost.tui.widgets.composer import Composer, Draft, describe_origin
+from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.pasted_text import describe_origin
 from tests.fakes.clock import ManualClock
 from tests.screens.app_without_host import attach_and_start, open_shell
 from tests.screens.conftest import GUARD_SECONDS, Run
@@ -44,6 +45,16 @@ async def assert_not_sent(driver: Any, text: str) -> None:
     await driver.pilot.press("enter")
     await driver.pilot.pause()
     assert (driver.host.called, driver.host.sent, composer_input(driver).text) == ([], [], text)
+
+
+async def assert_sent_only_after_a_second_enter(driver: Any, clock: ManualClock, text: str) -> None:
+    """Check that Enter asks, and that another Enter, but not one right after it, sends this text as a message."""
+    await driver.until(lambda: "Perhaps pasted, so not run." in driver.text(), "the hint")
+    await assert_not_sent(driver, text)
+    assert "it arrived as fast as a paste" in shown_notices(driver)
+    await assert_not_sent(driver, text)
+    clock.now += GUARD_SECONDS * 1.1
+    await assert_sent_as_message(driver, text)
 
 
 def shown_notices(driver: Any) -> str:
@@ -125,7 +136,7 @@ async def test_a_paste_with_its_own_end_bracket_runs_nothing(run: Run, clock: Ma
             driver.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
         await driver.until(lambda: composer_input(driver).text == LINE, "the text")
         clock.now += 1
-        await assert_sent_as_message(driver, LINE)
+        await assert_sent_only_after_a_second_enter(driver, clock, LINE)
 
 
 async def test_a_paste_that_ends_itself_and_then_stalls_runs_nothing(run: Run, clock: ManualClock) -> None:
@@ -138,7 +149,7 @@ async def test_a_paste_that_ends_itself_and_then_stalls_runs_nothing(run: Run, c
             driver.app.post_message(Key({" ": "space"}.get(key, key), key))
         await driver.until(lambda: composer_input(driver).text == LINE, "the text")
         clock.now += 1
-        await assert_sent_as_message(driver, LINE)
+        await assert_sent_only_after_a_second_enter(driver, clock, LINE)
 
 
 async def test_a_call_typed_after_an_earlier_paste_is_a_call(run: Run, clock: ManualClock) -> None:
@@ -147,6 +158,28 @@ async def test_a_call_typed_after_an_earlier_paste_is_a_call(run: Run, clock: Ma
         clock.now += GUARD_SECONDS * 1.1
         await assert_sent_as_message(driver, "hello")
         await driver.until(lambda: not driver.app.chat.is_answering, "the answer")
+        for key in LINE:
+            clock.now += 0.1
+            await driver.type(key)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.called, "the call")
+
+
+async def test_a_call_typed_on_a_slow_connection_after_a_paste_is_not_sent_to_the_model(
+    run: Run, clock: ManualClock
+) -> None:
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, "hello")
+        clock.now += GUARD_SECONDS * 1.1
+        await assert_sent_as_message(driver, "hello")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the answer")
+        driver.host.sent.clear()
+        clock.now += 60
+        await driver.type(LINE)  # the keys arrive at once
+        await driver.until(lambda: composer_input(driver).text == LINE, "the text")
+        clock.now += 1
+        await assert_not_sent(driver, LINE)
+        composer_input(driver).text = ""
         for key in LINE:
             clock.now += 0.1
             await driver.type(key)

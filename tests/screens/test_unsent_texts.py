@@ -13,6 +13,7 @@ from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
 from mcphost.tui.message_queue import QueuedMessage
 from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import Run
+from tests.screens.test_pasted_text import shown_notices
 
 pytestmark = pytest.mark.anyio
 
@@ -113,6 +114,29 @@ async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_at
         await driver.until(lambda: driver.app.query_one(Composer).draft.text == "first\nsecond\nand this")
         assert driver.app.chat.attachments.parts == [part]
         assert "for the new one" in "".join((await read_places(host.database)).values())
+
+
+@pytest.mark.parametrize("command", ["/context", "!files/search_files pattern=x", "/main.py", "!"])
+async def test_a_command_typed_after_a_restored_text_is_sent_with_it_only_after_a_second_enter(
+    run: Run, command: str
+) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await UnsentTextStore(host.database).save({"c9": UnsentText("my draft here", "typed")})
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        await host.conversation.open("c9")
+        composer = driver.app.query_one(Composer)
+        await driver.until(lambda: composer.draft.text == "my draft here")
+        await driver.until(lambda: "Your unsent text is in the message line again." in shown_notices(driver))
+        await driver.type(command)
+        await driver.pilot.press("enter")
+        if command in ("/context", "!files/search_files pattern=x"):
+            await driver.until(lambda: "follows restored text" in shown_notices(driver))
+            assert (host.sent, composer.draft.text) == ([], f"my draft here{command}")
+            await driver.pilot.press("enter")
+        await driver.until(lambda: host.sent)
+        assert host.sent[0][0] == f"my draft here{command}"
 
 
 async def test_the_text_of_an_ended_program_is_taken_over_once() -> None:

@@ -430,9 +430,12 @@ class ServerFileEditor:
                     edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
                 saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
                 return replace_fields(saved, stored_in=place)
-            except McpHostError:
-                for reference in stored:
-                    await self._secrets.delete(reference)
+            except BaseException as error:
+                try:
+                    await self._delete_secrets(tuple(stored))
+                except SecretDeletionError as failure:
+                    if isinstance(error, McpHostError):
+                        error.hint = f"{error.hint} {failure.message}".strip()
                 raise
         raise AssertionError("a shield stops nothing")
 

@@ -391,7 +391,7 @@ class ChatScreen(Screen[None]):
             return  # the program is about to end
         composer = self.query_one(Composer)
         if draft.text:
-            composer.set_draft(join_drafts(draft, composer.draft))
+            composer.restore_draft(draft)
         self.attachments.add(*attachments)
         self._show_queue()
 

@@ -8,7 +8,7 @@ from textual.screen import Screen
 from mcphost.llm.api_key_formats import is_api_key
 from mcphost.serialization import replace
 from mcphost.store.unsent_texts import UnsentText, make_new_place
-from mcphost.translation import N_
+from mcphost.translation import N_, _
 from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
 
 if TYPE_CHECKING:
@@ -132,8 +132,10 @@ class DraftSaver:
                     self._host.features.note_text(source, "prompt", "\n".join((*text.queued, text.text)))
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), sources))
             self._restore_draft(join_drafts(*drafts), text.attachments)
+            self._screen.notify(_(RESTORED), markup=False, timeout=6)
 
 
+RESTORED = N_("Your unsent text is in the message line again.")
 EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
 
 

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from mcphost.translation import N_, _, join_list, ngettext
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
@@ -28,7 +28,13 @@ from mcphost.tui.widget_messages import (
 )
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
-from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
+from mcphost.tui.widgets.pasted_text import (
+    FoldedPastes,
+    PasteGuard,
+    SendConfirmation,
+    describe_origin,
+    parse_pasted_paths,
+)
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 from mcphost.tui.widgets.unmatched_mentions import Mentions
 
@@ -67,26 +73,6 @@ class Draft(NamedTuple):
         """Whether the text is a known slash command, with a value only if the command takes one."""
         parsed = parse_slash_command(self.text)
         return parsed is not None and parsed.is_complete
-
-
-def describe_origin(draft: Draft, lines: int) -> str:
-    """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
-
-    *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text.
-    """
-    if draft.origin == "typed":
-        return ""
-    what = _("call") if draft.is_call else _("command") if draft.is_command else ""
-    if what and draft.origin == "mixed":
-        return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
-    if draft.sources:
-        count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
-        return _("Text from {source}{count}: enter sends it as a message.").format(
-            source=clean_line(join_list(draft.sources), 24), count=count
-        )
-    if what:
-        return _("Not typed: enter sends it as a message. Type the {what} to run it.").format(what=what)
-    return ""
 
 
 def join_drafts(*drafts: Draft) -> Draft:
@@ -283,6 +269,7 @@ class Composer(Vertical):
         self._sources: tuple[str, ...] = ()
         self._can_restore_insertion = False
         self._paste_guard: PasteGuard | None = None
+        self._confirmation = SendConfirmation()
 
     def compose(self) -> ComposeResult:
         """Create the list of attachments and the text area; other widgets are created when they are needed."""
@@ -300,7 +287,8 @@ class Composer(Vertical):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        stay in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored.
+        stay in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored. A
+        command that would be sent as a message against the user's expectation needs a second Enter.
         """
         from mcphost.llm.api_key_formats import is_api_key
 
@@ -308,6 +296,8 @@ class Composer(Vertical):
         if is_api_key(draft.text):
             self.notify(_(KEY_NOT_SENT), severity="warning", markup=False, timeout=8)
             self.post_message(ActionRequested("setup"))
+        elif question := self._confirmation.ask(draft):
+            self.notify(question, severity="warning", markup=False, timeout=8)
         elif draft.text.strip():
             self.submit_handler(draft)
 
@@ -350,11 +340,17 @@ class Composer(Vertical):
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self.pastes.clear()
+        self._confirmation.reset()
         self._origin, self._sources = (draft.origin, draft.sources) if draft.text else ("typed", ())
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
         self.popup.close()
         self._show_origin()
+
+    def restore_draft(self, draft: Draft) -> None:
+        """Insert a draft that was not sent before the text."""
+        self.set_draft(join_drafts(draft, self.draft))
+        self._confirmation.restored = draft.text
 
     def insert_prompt_text(self, source: str, text: str) -> None:
         """Append the text of a prompt from the server *source*; the draft is then always sent as a message.
@@ -412,6 +408,7 @@ class Composer(Vertical):
         """If the text is empty, reset its recorded origin to "typed" and forget its sources."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._sources = "typed", ()
+            self._confirmation.reset()
 
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
@@ -430,7 +427,8 @@ class Composer(Vertical):
                 self.reset_origin_if_empty()
             return is_early
         if guard.is_pasted(ago):
-            self._origin = "inserted" if self._origin == "typed" else self._origin
+            if self._origin == "typed":
+                self._origin, self._confirmation.is_unsure = "inserted", True
             self._can_restore_insertion = True
         else:
             self.reset_origin_if_empty()
@@ -445,7 +443,8 @@ class Composer(Vertical):
         document = self.composer_input.document
         # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
-        said = describe_origin(Draft(beginning, self._origin, self._sources), document.line_count)
+        draft, is_unsure = Draft(beginning, self._origin, self._sources), self._confirmation.is_unsure
+        said = describe_origin(draft, document.line_count, is_unsure=is_unsure)
         said = (
             self._describe_paste() or said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
         )

@@ -1,4 +1,4 @@
-"""Pasted text in the composer: folding long pastes, ignoring an early Enter, finding file paths."""
+"""Text in the composer that was not typed: long pastes, file paths, an early Enter, and what Enter then does."""
 
 import re
 import shlex
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from mcphost.translation import _
+from mcphost.translation import N_, _, join_list
 from mcphost.tui import input_guard
+from mcphost.tui.actions import parse_slash_command
+from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
 
     from mcphost.tui.widgets.attachment_list import AttachmentRow
+    from mcphost.tui.widgets.composer import Draft
 
 FOLDED_LINES = 30
 """Number of lines from which a paste is folded."""
@@ -22,6 +25,15 @@ BURST_SECONDS = 0.03
 """Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
+UNSURE_CALL = N_(
+    "Not run and not sent: it arrived as fast as a paste. Press Enter again to send it as a message, or clear it and "
+    "type it again to run it."
+)
+AFTER_RESTORED_TEXT = N_(
+    "Not run and not sent: “{command}” follows restored text. Press Enter again to send both as a message, or remove "
+    "the text before it to run it."
+)
+_CALL = re.compile(r"![\w.-]+/[\w./-]+(?:\s|\Z)")
 # A placeholder has brackets in every language.
 _BRACKETED = re.compile(r"\[[^\[\]]*\]")
 
@@ -61,6 +73,65 @@ class PasteGuard:
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
         self._last_enter_at = max(self._last_enter_at, at)
         return is_early
+
+
+def describe_origin(draft: "Draft", lines: int, *, is_unsure: bool = False) -> str:
+    """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
+
+    *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure*
+    means that the text only arrived as fast as a paste.
+    """
+    if draft.origin == "typed":
+        return ""
+    what = _("call") if draft.is_call else _("command") if draft.is_command else ""
+    if what and is_unsure:
+        return _("Perhaps pasted, so not run. Enter twice sends it as a message.")
+    if what and draft.origin == "mixed":
+        return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
+    if draft.sources:
+        count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
+        return _("Text from {source}{count}: enter sends it as a message.").format(
+            source=clean_line(join_list(draft.sources), 24), count=count
+        )
+    if what:
+        return _("Not typed: enter sends it as a message. Type the {what} to run it.").format(what=what)
+    return ""
+
+
+class SendConfirmation:
+    """Second Enter for text that would be sent to the model although the user probably meant to run it.
+
+    This is a command or call of which it is uncertain whether it was typed, and one that the user typed after text that
+    was restored, perhaps without noticing that text. It is never run, because it may have been pasted.
+    """
+
+    def __init__(self) -> None:
+        self.is_unsure = False
+        """Whether the text counts as inserted only because its keys arrived as fast as a paste."""
+
+        self.restored = ""
+        """The restored text at the beginning of the draft, or "" if there is none."""
+
+        self._asked = ""
+
+    def reset(self) -> None:
+        """Forget everything, because the text was replaced or removed."""
+        self.is_unsure, self.restored, self._asked = False, "", ""
+
+    def ask(self, draft: "Draft") -> str:
+        """Return why another Enter is needed, or "" if the draft can be sent; the same draft is asked about once."""
+        if draft.text == self._asked:
+            return ""
+        question = ""
+        if draft.origin != "typed" and self.is_unsure and (draft.is_call or draft.is_command):
+            question = _(UNSURE_CALL)
+        elif self.restored and draft.text.startswith(self.restored):
+            added = draft.text[len(self.restored) :].strip()
+            command = parse_slash_command(added)
+            if (command is not None and command.is_complete) or _CALL.match(added):
+                question = _(AFTER_RESTORED_TEXT).format(command=clean_line(added, 30))
+        self._asked = draft.text if question else ""
+        return question
 
 
 class FoldedPastes:
