@@ -138,16 +138,19 @@ async def test_a_word_typed_on_the_servers_page_is_searched_for_and_changes_no_s
         assert not driver.app._notifications
 
 
-async def test_a_disabled_server_is_not_restarted_and_the_screen_names_the_key_that_enables_it(run: Run) -> None:
+@pytest.mark.parametrize("key", ["r", "p"])
+async def test_a_disabled_server_is_neither_restarted_nor_stopped_and_the_screen_names_the_key_that_enables_it(
+    run: Run, key: str
+) -> None:
     view = sample_server("off", "disabled")
     views = (replace(view, config=replace(view.config, disabled=True)),)
     async with run(views=views, size=(120, 40)) as driver:
         await driver.pilot.press("f3")
         await driver.until(lambda: "disabled" in driver.text())
-        await driver.pilot.press("r")
+        await driver.pilot.press(key)
         await driver.until(lambda: driver.has_notified("off is disabled. d enables it."))
         assert "Restarting" not in driver.text()
-        assert driver.host.restarted == []
+        assert driver.host.restarted == driver.host.stopped == []
 
 
 @pytest.mark.req("life.init.server-info-extra")

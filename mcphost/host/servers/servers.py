@@ -162,9 +162,11 @@ class Servers:
     def stop(self, name: str) -> None:
         """Close a server's connection until it is restarted; for a local server, also end its process.
 
-        Its configuration is unchanged. Raises UsageError for an unknown name.
+        Its configuration is unchanged. A disabled server stays disabled. Raises UsageError for an unknown name.
         """
-        self.find(name).stop()
+        connection = self.find(name)
+        if not connection.config.disabled:
+            connection.stop()
 
     def update_sign_in(self, event: SignInProgress) -> None:
         """Show the progress of a sign-in in the status of the server that *event* names.

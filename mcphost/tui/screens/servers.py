@@ -295,27 +295,27 @@ class ServersScreen(TypeAheadListScreen):
 
     def action_restart(self) -> None:
         """Reconnect to the selected server; a local server's process is restarted."""
-        if row := self.current_row():
-            if said := self._explain_disabled(row):
-                self.notify(said, severity="warning", markup=False, timeout=6)
-                return
+        if (row := self.current_row()) and not self._is_disabled(row):
             self.host.servers.restart(row.value)
             self.show_about(Content(_("Restarting {title}…").format(title=row.title)))
 
-    def _explain_disabled(self, row: ListRow) -> str:
-        """Return why the server is disabled and how to enable it, or "" if it is not disabled.
+    def _is_disabled(self, row: ListRow) -> bool:
+        """Return whether the server is disabled; if so, notify the user of the reason and of what enables it.
 
         A server that the current profile excludes counts as disabled.
         """
         config = self.host.servers.view(row.value).config
+        said = _("{title} is disabled. d enables it.").format(title=row.title) if config.disabled else ""
         if config.excluded_by:
             said = _("{title} is not in the profile {profile}. Choose another one with /profile.")
-            return said.format(title=row.title, profile=clean_line(config.excluded_by, 60))
-        return _("{title} is disabled. d enables it.").format(title=row.title) if config.disabled else ""
+            said = said.format(title=row.title, profile=clean_line(config.excluded_by, 60))
+        if said:
+            self.notify(said, severity="warning", markup=False, timeout=6)
+        return bool(said)
 
     def action_stop(self) -> None:
         """Close the connection to the selected server until it is restarted; its configuration is unchanged."""
-        if row := self.current_row():
+        if (row := self.current_row()) and not self._is_disabled(row):
             self.host.servers.stop(row.value)
             self.reload()
 

@@ -116,6 +116,12 @@ async def test_a_stopped_server_stays_stopped_until_the_user_starts_it(tmp_path:
     assert note.read_text().count('"method":"initialize"') == 2
 
 
+async def test_a_disabled_server_stays_disabled_if_it_is_stopped(tmp_path: Path) -> None:
+    async with open_server_host(tmp_path, faulty_config("", disabled=True)) as host:
+        host.servers.stop("peer")
+        assert host.servers.view("peer").state == "disabled"
+
+
 async def test_a_server_stopped_while_it_would_be_tried_again_is_not_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
