@@ -408,15 +408,11 @@ class _LateParts:
     def grants(self) -> "GrantRegistry":
         from mcphost.host.consent.grants import GrantRegistry
 
+        core, late = self._core, self._late_grants
         return GrantRegistry(
-            GrantStore(self._core.store),
-            ConversationStore(self._core.store),
-            self._late_grants.matcher,
-            self._servers,
-            self._late_grants.active_grants,
-            self._core.audit,
-            FolderAnswerStore(self._core.store),
-        )
+            GrantStore(core.store), ConversationStore(core.store), late.matcher, self._servers, late.active_grants,
+            core.audit, FolderAnswerStore(core.store),
+        )  # fmt: skip
 
     @cached_property
     def history(self) -> "StoredConversations":

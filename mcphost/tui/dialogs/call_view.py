@@ -102,19 +102,12 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     left_out, room, lines = 0, MAX_TOTAL_CHARACTERS, _MAX_LINES
     for number, (name, value) in enumerate(islice(arguments.items(), _MAX_PAIRS + 1)):
         if number < _MAX_PAIRS:
-            edit = (
-                ""
-                if name in original and is_same_json(value, original[name])
-                else "changed"
-                if name in original
-                else "added"
-            )
+            edit = _describe_edit(name, value, original)
             if edit:
                 counts[edit] += 1
                 styles[len(pairs)] = CHANGED_STYLES
-            for part, inner in (
-                split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(argument_path(name), value)]
-            ):
+            has_room = len(pairs) < _MAX_PAIRS
+            for part, inner in split_argument(name, value) if has_room else [(argument_path(name), value)]:
                 limit = min(MAX_VALUE_CHARACTERS, room)
                 text, unrendered = render_beginning(inner, limit)
                 kept, rest = clean_beginning(text, limit, lines)
@@ -150,6 +143,13 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     return CallView(
         pairs, left_out, hidden is not False, styles, changes, codes, paths, hidden is not None, is_unusual
     )  # fmt: skip
+
+
+def _describe_edit(name: str, value: Any, original: dict[str, Any]) -> str:
+    """Return how the user edited an argument: "changed", "added", or "" if not at all."""
+    if name not in original:
+        return "added"
+    return "" if is_same_json(value, original[name]) else "changed"
 
 
 def has_hidden_characters(text: str) -> bool:
