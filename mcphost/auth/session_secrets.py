@@ -1,10 +1,10 @@
 """Named secrets of servers and model providers; secrets that cannot be stored are kept in memory for this run."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mcphost.errors import McpHostError
+from mcphost.errors import KeyringMissing, McpHostError
 
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
@@ -24,6 +24,8 @@ class SessionSecrets:
         self._open_storage = open_storage
         self._place = place
         self._in_memory: dict[str, str] = {}
+        self.ask_file: Callable[[str, str], Awaitable[SecretBackend | None]] | None = None
+        """Asks the user whether to store secrets in a file, which it returns; receives the server and the reason."""
 
     @cached_property
     def _storage(self) -> "SecretBackend":
@@ -47,6 +49,23 @@ class SessionSecrets:
         """
         try:
             await self._storage.describe()
+        except McpHostError:
+            return "session"
+        return self._place
+
+    async def prepare(self, server: str) -> str:
+        """Return where secrets of *server* are stored; see `find_place`.
+
+        If there is no keyring, the user is asked, once per run, whether to store them in a file.
+        """
+        try:
+            await self._storage.describe()
+        except KeyringMissing as error:
+            ask, self.ask_file = self.ask_file, None
+            backend = None if ask is None else await ask(server, error.message)
+            if backend is None:
+                return "session"
+            self._storage, self._place = backend, "file"
         except McpHostError:
             return "session"
         return self._place

@@ -30,6 +30,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
+    KeepInPlainFile,
     OpenUrl,
     SecretStoragePrompts,
     SignInPrompts,
@@ -84,7 +85,7 @@ async def open_host(
     hooks = LazyHookRunner()
     try:
         config = adjust_config(await load_configuration(options, grants))
-        models.secrets = create_secrets(config.secret_store)
+        secrets = models.secrets = create_secrets(config.secret_store)
         audit = AuditLog(open_audit_store(database, events.report_store_error), config.audit)
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
         audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
@@ -93,10 +94,12 @@ async def open_host(
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
-            setup=None if options.demo else _setup_parts(options, models.secrets, grants, adjust_config),
+            setup=None if options.demo else _setup_parts(options, secrets, grants, adjust_config),
             project=None if options.demo else await _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         opener.limits = lambda: host.settings.limits
+        if not config.secret_store and ChooseSecretStorage.KIND in frontend.kinds:
+            secrets.ask_file = partial(_ask_secret_file, options, audited_frontend)
         async with anyio.create_task_group() as tasks:
 
             def create_registry() -> "OAuthRegistry":
@@ -190,6 +193,26 @@ def open_secret_backend(store: str) -> "SecretBackend":
     from mcphost.auth.keyring_backend import KeyringBackend
 
     return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
+
+
+async def _ask_secret_file(options: Options, frontend: Frontend, server: str, reason: str) -> "SecretBackend | None":
+    """Ask whether to store the secrets in the entry of *server* in a file; return the file's backend, or None.
+
+    The choice is saved in config.toml. Raises ConfigError if that fails.
+    """
+    from mcphost.auth.file_backend import PLAIN_FILE
+    from mcphost.config.file_edits import save_secret_store
+
+    verdict = await frontend.ask(
+        ChooseSecretStorage(
+            server="", why="its entry has a secret, and no keyring can store it", servers=(server,), reason=reason,
+            plain_file=str(paths.data_dir() / PLAIN_FILE), sealed_file="",
+        )
+    )  # fmt: skip
+    if not isinstance(verdict, KeepInPlainFile):
+        return None
+    await anyio.to_thread.run_sync(save_secret_store, paths.config_dir(options.config_dir) / SETTINGS_FILE, "file")
+    return open_secret_backend("file")
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:

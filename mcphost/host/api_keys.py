@@ -36,6 +36,10 @@ class SessionSecretEntries(SecretEntries, Protocol):
         """Return where secrets are stored: "keyring", "file", or "session" if neither can be used."""
         ...
 
+    async def prepare(self, server: str) -> str:
+        """Return where secrets of *server* are stored, as `find_place` does; the user may be asked for a file."""
+        ...
+
     def keep_for_session(self, name: str, secret: str) -> None:
         """Keep the secret called *name* in memory until mcphost quits, without storing it on disk."""
         ...

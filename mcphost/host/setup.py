@@ -74,7 +74,7 @@ class Setup:
         self._servers = servers
         self._model_selection = model_selection
         self._editor = editor
-        editor.prepare_secrets = self._find_secret_place
+        editor.prepare_secrets = secrets.prepare
         self._secrets = secrets
         self.api_keys = ApiKeys(places.environ, secrets, notify)
         self.server_editor = ServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
@@ -262,9 +262,6 @@ class Setup:
     def _remember(self, model: ModelConfig) -> None:
         with suppress(OSError, McpHostError):  # only a convenience; the model works without this
             self._remembered.record_use(model)
-
-    async def _find_secret_place(self, server: str) -> str:
-        return await self._secrets.find_place()
 
     def _find_servers(self) -> tuple[ImportCandidate, ...]:
         places = self._places

@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcphost.cli.build_host import open_host
+from mcphost.cli.parser import Options
+from mcphost.errors import ConfigError
+from mcphost.host.questions.sign_in import ChooseSecretStorage, KeepInMemory, KeepInPlainFile
+from tests.fakes.frontend import ScriptedFrontend
 from tests.flows.package_runners import configured
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
@@ -337,6 +342,30 @@ def test_at_a_terminal_without_a_keyring_the_user_may_choose_the_file(program: P
     assert "a secret was stored in the secrets file as demo-the_token" in shown
     assert 'store = "file"' in (program.home / "config" / "config.toml").read_text()
     assert CANARY not in config_file(program).read_text()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [KeepInPlainFile(), KeepInMemory()])
+async def test_on_the_screen_without_a_keyring_the_user_may_choose_the_file(
+    answer: object, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**program.env, **NO_KEYRING}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(program.work)
+    frontend = ScriptedFrontend(answer)
+    entry = {**README_ENTRY["mcpServers"]["demo"], "env": {"THE_TOKEN": CANARY}}
+    async with open_host(Options(), frontend) as host:
+        assert host.setup is not None
+        if answer == KeepInMemory():
+            with pytest.raises(ConfigError, match="no keyring"):
+                await host.setup.server_editor.add({"demo": entry})
+        else:
+            (saved,) = await host.setup.server_editor.add({"demo": entry})
+            assert saved.stored_in == "file"
+    assert isinstance(frontend.asked[0], ChooseSecretStorage)
+    settings = program.home / "config" / "config.toml"
+    assert config_file(program).exists() == settings.exists() == (answer == KeepInPlainFile())
+    assert not config_file(program).exists() or CANARY not in config_file(program).read_text()
 
 
 def test_without_a_keyring_a_secret_is_stored_in_the_file_that_was_chosen(program: Program) -> None:

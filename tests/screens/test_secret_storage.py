@@ -279,3 +279,19 @@ async def test_the_message_is_open_again_once_a_passphrase_is_accepted(run: Run)
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         await driver.type("hello")
         assert driver.app.query_one(Composer).composer_input.text == "hello"
+
+
+@pytest.mark.parametrize(("keys", "answer"), [(("escape",), KeepInMemory()), (("e", "f"), KeepInPlainFile())])
+async def test_for_secrets_of_an_entry_only_the_plain_file_is_offered(
+    run: Run, keys: tuple[str, ...], answer: object
+) -> None:
+    question = replace(storage_question(), sealed_file="")
+    async with run() as driver:
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        shown = driver.text()
+        assert "Store the secrets of tracker?" in shown
+        assert "the server is not saved" in shown
+        assert "ncrypted" not in shown
+    async with run() as driver:
+        assert await ask_and_press(driver, question, *keys) == answer

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Button, Input
 
 from mcphost.host.questions.sign_in import (
     ChooseSecretStorage,
@@ -37,6 +37,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         ("plain", N_("Plain file")),
     )
     KEYS: ClassVar[str] = N_("esc/d this session only · e encrypted file · f plain file")
+    ENTRY_KEYS: ClassVar[str] = N_("esc/d do not store · f plain file")
     INPUT_KEYS: ClassVar[str] = N_("enter continues · esc goes back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +53,23 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the servers whose credentials would be stored."""
-        return _("Store your sign-in for {servers}?").format(servers=join_list(self.details.servers))
+        text = _("Store the secrets of {servers}?") if self._is_for_entry else _("Store your sign-in for {servers}?")
+        return text.format(servers=join_list(self.details.servers))
+
+    @property
+    def _is_for_entry(self) -> bool:
+        return not self.details.sealed_file
+
+    def key_hints(self) -> str:
+        """Return the key hints; secrets in a server's entry cannot be stored in the encrypted file."""
+        return self.ENTRY_KEYS if self._is_for_entry else self.KEYS
+
+    def on_mount(self) -> None:
+        """For secrets in a server's entry, name the button that refuses accordingly, and hide the encrypted file."""
+        if self._is_for_entry:
+            self.query_one("#refuse", Button).label = Content(_("Do not store"))
+            self.query_one("#encrypt").display = False
+            self.show_key_hints(_(self.ENTRY_KEYS))
 
     def preview(self) -> str:
         """Return the reason why no keyring is usable, for the card shown while the dialog is minimized."""
@@ -65,6 +82,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         if asked.note:
             out.append(Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"))
         out.append(Content(clean(translate_sentence(asked.reason) or _("There is no usable keyring.")) + "\n"))
+        if self._is_for_entry:
+            file = clean_line(asked.plain_file, _MAX_PATH) + _("\nmode 0600; all your programs can read it")
+            pairs = [(_("do not store"), _("the server is not saved")), (_("plain file"), file)]
+            note = _('\nThe file is used from now on and written to config.toml as store = "file", under [secrets].')
+            return [*out, KeyValueList(pairs), Content.styled(note, "$faint")]
         pairs = [
             (_("this session only"), _("nothing is saved; you sign in again next time")),
             (
@@ -110,6 +132,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def action_encrypt(self) -> None:
         """Open the inputs for the passphrase."""
+        if self._is_for_entry:
+            return
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def open_retry_input(self) -> None:
