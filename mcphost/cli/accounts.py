@@ -197,7 +197,11 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
 
 
 def _unknown_account_error(args: argparse.Namespace, names: list[str]) -> UsageError:
-    """Return the error for a sign-out that fits none of the stored accounts with these *names*."""
+    """Return the error for a sign-out that does not name one of the stored accounts.
+
+    *names* are the names of the stored accounts; the error lists them. Without `--account`, the hint tells the
+    user to add the flag.
+    """
     if not args.account:
         return UsageError(f"Which account of {args.server!r}?", f"--account {' or '.join(map(quote, names))}")
     return UsageError(
@@ -400,7 +404,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
 def _describe_state(account: "Account", *, is_locked: bool) -> str:
     """Describe whether an account is still signed in, such as "signed in for 3 more hours".
 
-    With *is_locked*, the file with its tokens is locked, so they cannot be used.
+    *is_locked* means that the file with the account's tokens is locked, so that the tokens cannot be used.
     """
     from mcphost.host.servers.accounts import describe_validity, validity
 
@@ -413,7 +417,7 @@ def _describe_state(account: "Account", *, is_locked: bool) -> str:
 
 
 class StoredSignIns:
-    """Stored accounts that only one server can use, and that can be deleted together with that server."""
+    """Stored accounts of a server that no other server can use, and that can be deleted with that server."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"

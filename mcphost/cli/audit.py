@@ -71,7 +71,11 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_kind(reader: "AuditReader", kind: str) -> None:
-    """Raise UsageError if no row can be of this kind. A log of an earlier version may have other kinds."""
+    """Raise UsageError if *kind* is unknown and no row in the audit log has this kind.
+
+    Rows written by an earlier version of mcphost may have kinds that this version does not define. An empty
+    *kind* is always accepted.
+    """
     from mcphost.host.audit.audit_labels import KIND_LABELS
     from mcphost.store.audit_reader import AuditFilter
 

@@ -81,7 +81,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print which requests from the server were declined because this command cannot ask the user."""
+    """Print which requests from the server were refused because this command cannot ask the user."""
     from mcphost.cli.printing import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 

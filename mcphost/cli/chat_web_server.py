@@ -78,9 +78,10 @@ class ChatServer(Server):
     def __init__(
         self, argv: Sequence[str], port: int, is_refused: Callable[[Endpoint, Endpoint], bool] = is_refused_connection
     ) -> None:
-        """Create a server whose chats run the command *argv*.
+        """Create a server for *port*; each chat runs the command *argv*.
 
-        *is_refused* decides, in a thread, on the connection between two endpoints: the server's and the client's.
+        *is_refused* is called in a thread with two endpoints of a new connection, the server's and the client's,
+        and returns whether to reject the connection.
         """
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
         self._argv = argv

@@ -87,8 +87,8 @@ async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
 async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the stored conversation whose id starts with *id_prefix*.
 
-    An empty prefix selects the conversation with the newest message. If another model is selected than the one that
-    answered last, the user gets a notice. Raises UsageError, StoreError.
+    An empty prefix selects the conversation with the newest message. The user is notified if the selected model
+    is not the one that gave the last answer. Raises UsageError, StoreError.
     """
     info = await find_conversation(host, id_prefix)
     await host.conversation.open(info.id)
@@ -150,7 +150,11 @@ class ServerConnectResult:
 
 
 def find_never_rule_warnings(host: Host) -> tuple[str, ...]:
-    """Return warnings about rules in `consent.never` that match no call of the configured or connected servers."""
+    """Return warnings about rules in `consent.never` that probably match no call.
+
+    These are rules with misspelt operators, rules for servers that are not configured, and rules for tools that
+    a connected server does not have. Warnings that the configuration's problems already include are omitted.
+    """
     from mcphost.config.rule_warnings import find_rule_warnings, find_rules_without_tool
     from mcphost.host.reserved_names import LOAD_SKILL
 

@@ -234,7 +234,10 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
-    """Check where tokens are stored, how many accounts each place has, and whether its file is usable."""
+    """Return checks of where tokens are stored, and of whether the files that contain tokens are usable.
+
+    The first check states how many accounts are stored in each place.
+    """
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend

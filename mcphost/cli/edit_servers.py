@@ -175,7 +175,11 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 def _keep_restrictions(
     editor: "ServerFileEditor", config: "HostConfig", args: argparse.Namespace, name: str, entry: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a new entry with the user's restrictions of the one that it replaces, if any, and notes about them."""
+    """Return *entry* with the user's restrictions from the entry that it replaces, and notes for the user.
+
+    Without `--replace`, or if the file has no entry with this *name*, *entry* is returned unchanged. See
+    `foreign_entries.keep_restrictions`.
+    """
     from mcphost.config.foreign_entries import keep_restrictions
     from mcphost.config.server_files import find_entry, scope_file
 
@@ -282,9 +286,10 @@ async def _forget_replaced_secrets(editor: "ServerFileEditor", config: "HostConf
 
 
 async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig", *, is_quiet: bool = False) -> None:
-    """Delete the secrets of a server that a saved change has left in the keyring without a reference.
+    """Delete the secrets that mcphost moved to the keyring for a server and that are no longer used.
 
-    Their names are printed unless *is_quiet* is set.
+    *before* is the server before a saved change. The names of the deleted secrets are printed unless *is_quiet*
+    is set.
     """
     from mcphost.cli.printing import print_note, print_text
     from mcphost.errors import McpHostError
@@ -300,9 +305,10 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 
 
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
-    """Return whether the new entry has another environment file, whose variables the user has not seen.
+    """Return whether *entry*, the new entry, has an environment file that the user has not seen yet.
 
-    Raises ConfigError if that file cannot be read.
+    This is the case if the path or the content of the file differs from that of *server*, the server before the
+    change. Raises ConfigError if the file cannot be read.
     """
     from mcphost.config.approval_digest import describe_env_path, with_file_digests
     from mcphost.config.server_files import find_server_file, plan_set
@@ -420,7 +426,7 @@ def _find(config: "HostConfig", name: str) -> "ServerConfig":
 
 
 def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:
-    """Return the warnings about an entry, also those about paths that the server will not find in its folder."""
+    """Return the warnings of an edit, and warnings about relative paths that the server will not find."""
     from mcphost.config.relative_paths import find_path_warnings
 
     return edit.warnings if edit.server is None else (*edit.warnings, *find_path_warnings(edit.server, Path.cwd()))
@@ -484,7 +490,10 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
 
 
 def _own_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the entry's "mcphost" object that `--era` and `--timeout` give."""
+    """Return the values of `--era` and `--timeout` as members of the entry's "mcphost" object.
+
+    A flag that was not given is omitted.
+    """
     settings = {name: value for name in ("era", "timeout") if (value := getattr(args, name, None)) is not None}
     timeout = settings.get("timeout")
     return {**settings, "timeout": int(timeout)} if timeout is not None and timeout == int(timeout) else settings

@@ -382,10 +382,10 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerFileEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the source of an install plan for *option*, the package or remote endpoint to install.
+    """Return the package or remote endpoint *option* as the source for an install plan.
 
-    A bundle (.mcpb) is downloaded and unpacked first, if the user agrees. Raises RegistryError, ConsentDenied or
-    UsageError.
+    A bundle (.mcpb) is first downloaded and unpacked, if the user agrees. Raises RegistryError, ConsentDenied
+    or UsageError.
     """
     from mcphost import paths
     from mcphost.cli.printing import show_status

@@ -13,7 +13,8 @@ SETTINGS_FILE = "config.toml"
 def choose_command_language(arguments: Sequence[str]) -> str:
     """Return the language for the output of a command; *arguments* may contain `--config-dir`.
 
-    The configuration loader is not used, because the problems that it reports must already be translated.
+    Only the language setting is read from config.toml, and problems with the file are ignored. The
+    configuration loader cannot be used, because its messages must already be in the chosen language.
     """
     from mcphost import paths
 

@@ -220,9 +220,12 @@ async def _ask_digests(options: "Options", project: LockableProject, names: list
 def _add_digests(
     locked: "dict[str, LockedServer]", found: "dict[str, PackageDigest]", document: "LockDocument"
 ) -> "tuple[dict[str, LockedServer], dict[str, str]]":
-    """Return the records with the digests that were found, and why others are unknown, keyed by server name.
+    """Return the lock file records with the package digests in *found*, and why digests are unknown.
 
-    A digest of the same version in the current lock file *document* is kept if the present one is unknown.
+    Both results are keyed by server name.
+
+    *document* is the current lock file. If a package's digest is unknown, the digest in *document* is kept,
+    provided that it is for the same version.
     """
     from mcphost.serialization import replace
 
@@ -270,7 +273,11 @@ async def _read_servers(
 def _report_lock(
     path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", unknown: dict[str, str], *, is_changed: bool
 ) -> None:
-    """Print the locked servers, their differences from the previous lock file, and why digests are *unknown*."""
+    """Print the locked servers and their differences from the previous lock file.
+
+    *unknown* maps names of servers to the reason why the digest of their package is unknown; the reasons are
+    printed as well.
+    """
     from mcphost.cli.printing import print_note, print_text
     from mcphost.pluralize import translate_count
     from mcphost.translation import translate_sentence
@@ -361,9 +368,10 @@ class Verification:
         self._tools: dict[str, int] = {}
 
     async def compare_digests(self, options: "Options") -> None:
-        """Ask for the digests of packages again, and compare those that the lock file records.
+        """Determine the current digests of packages, and compare them with those in the lock file.
 
-        A digest that cannot be asked for is an error of its server.
+        Only servers without other differences are checked. If a digest cannot be determined, an error is added to
+        `errors` for the server.
         """
         from mcphost.host.servers.lock_drift import compare_entries
         from mcphost.serialization import replace
@@ -389,8 +397,8 @@ class Verification:
     async def connect(self, options: "Options") -> None:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
-        A server whose entry or package differs is not started, because the difference has not been reviewed. Nor is one
-        whose package could not be compared.
+        A server is not started if its entry or package differs from the lock file, because the difference has not
+        been reviewed, or if its package could not be compared.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 

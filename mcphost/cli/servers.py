@@ -375,7 +375,11 @@ def invalid_entries(config: "HostConfig") -> dict[str, str]:
 
 
 def _other_problems(config: "HostConfig", broken: dict[str, str], name: str | None) -> tuple[str, ...]:
-    """Return the problems that are not in *broken*, only those of the server *name* if it is given."""
+    """Return the configuration problems that are not among the values of *broken*.
+
+    If *name* is given, only problems of the server with this name are returned. *broken* is the result of
+    `invalid_entries`.
+    """
     others = tuple(problem for problem in config.problems if problem not in broken.values())
     matches = ((re.search(_SERVER_IN_PROBLEM, problem), problem) for problem in others)
     return tuple(problem for match, problem in matches if not name or (match is not None and match[1] == name))

@@ -221,11 +221,11 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Ignore `--yes` for a server that is not approved, because the update would also approve it.
+        """Ignore `--yes` for a server that is not approved; return an error if the user cannot be asked.
 
-        Returns None if the user can be asked for confirmation instead. Otherwise, or if `--yes` applies to all
-        servers because none was named, returns the error to report. Without `--yes`, or with `--dry-run`, does
-        nothing and returns None.
+        `--yes` is ignored because the update would also approve the server. The result is None if the user can be
+        asked, and a ConsentDenied if not, or if no server was named, so that `--yes` applies to all servers.
+        Without `--yes`, or with `--dry-run`, does nothing and returns None.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 

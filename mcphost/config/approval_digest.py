@@ -81,15 +81,15 @@ def server_digest(server: ServerConfig) -> str:
 
     The digest covers the command, its arguments and working directory, the URL, the trusted certificates, all
     environment variables and headers with their values, the environment file with its content, and the sign-in
-    settings. References (`${env:NAME}`) are not expanded. The server's name is not covered, because it grants no
-    permissions.
+    settings. References (`${env:NAME}`) are not expanded. The server's name is not covered, because it grants
+    no permissions.
 
-    For a project's server, the digest also covers the values of references in the command, arguments, directory and
-    URL, the content of the certificate file, and the restrictions (required reviews of results, disabled tools,
-    rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
+    For a project's server, the digest also covers the values of references in the command, arguments, directory
+    and URL, the content of the certificate file, and the restrictions (required reviews of results, disabled
+    tools, rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
 
     For any other server, only the masked form of a secret is covered, so that a renewed token needs no new
-    approval. What the publisher of an installed server wrote is never masked.
+    approval. Values written by the publisher of an installed server are never masked.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -131,10 +131,12 @@ ONLY_MASKED: ShownValues = MappingProxyType({})
 
 
 def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
-    """Return the texts to show for the variables of an entry that the user did not write, such as a pasted one.
+    """Return how to show the environment variables of a server whose entry the user did not write.
 
-    As in a project's file, a value that may be code is shown, although its name suggests a secret. A server of a
-    project needs no such texts.
+    The user may have pasted the entry, for example. The keys are tuples ("env", NAME), and the values are the
+    texts to show. As for a project's server, a value that may be code is shown even if its name suggests a
+    secret. The result is empty for a server with a URL, and for a project's server, whose variables are always
+    shown in this way.
     """
     if not server.is_stdio or server.source == "project":
         return {}
@@ -142,9 +144,9 @@ def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
 
 
 def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> tuple[str, ...]:
-    """Return readable lines that describe all settings covered by `server_digest`, untruncated, with secrets masked.
+    """Return readable lines that describe all settings covered by `server_digest`, not truncated.
 
-    *shown* contains texts that are shown as they are, instead of the masked values.
+    Secrets are masked. *shown* maps ("env" or "headers", NAME) to a text to show instead of the masked value.
     """
     lines: list[str] = []
     if server.is_stdio:
@@ -168,7 +170,11 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
 
 
 def _describe_arguments(server: ServerConfig) -> tuple[str, ...]:
-    """Return the arguments with secrets masked; the approval covers them, so that fingerprints show every change."""
+    """Return the arguments with secrets masked; each masked argument gets a short fingerprint.
+
+    The fingerprints make changes visible, because approving the server also covers the secrets in its
+    arguments.
+    """
     masked = masked_argv(server)[1:]
     count = sum(shown != text for shown, text in zip(masked, server.args, strict=True))
     return tuple(
@@ -266,7 +272,8 @@ def _ca_content_digest(server: ServerConfig) -> str:
 def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
     """Return a server's environment variables, keyed by name, with probable secrets masked.
 
-    The values of variables from the environment file are replaced by a placeholder, and values in *shown* by that text.
+    The values of variables from the environment file are replaced by a placeholder. *shown* maps ("env", NAME)
+    to a text to show instead of the masked value.
     """
     values = _display_values(server, "env", server.env, shown)
     names = describe_env_file(server)[2] if server.env_file else ()
@@ -284,7 +291,7 @@ def describe_env_path(server: ServerConfig) -> str:
 def masked_headers(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
     """Return a server's HTTP request headers, keyed by name, with probable secrets masked.
 
-    Values in *shown* are replaced by that text.
+    *shown* maps ("headers", NAME) to a text to show instead of the masked value.
     """
     values = _display_values(server, "headers", server.headers, shown)
     return dict(sorted(values.items(), key=lambda pair: (pair[0].lower(), pair[0])))
@@ -319,9 +326,11 @@ def describe_references(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool, *, section: str = "") -> str:
-    """Return *text* with secrets masked; if *is_secret* is set, everything except references is masked.
+    """Return *text*, the value of the setting *name*, with secrets masked.
 
-    *section* is "env" or "headers" for a variable or header, whose value is not masked if its publisher wrote it.
+    If *is_secret* is set, everything except references is masked. *section* is "env" for an environment
+    variable, "headers" for a header, and "" for any other setting. A variable or header is not masked if it
+    still has the value that the server's publisher wrote.
     """
     if section and server.published.has(section, name, text):
         return text

@@ -107,15 +107,20 @@ def _has_secret(before: str, argument: str) -> bool:
 
 
 def is_whole_command_line(command: str, has_arguments: bool) -> bool:
-    """Return whether the "command" of an entry has arguments in it, so that no such program will be found."""
+    """Return whether the "command" of an entry contains not only the program but also its arguments.
+
+    Such a program will not be found. *has_arguments* is whether the entry also has "args"; the result is then
+    False. It is False as well if *command* contains references or is the path of an existing file.
+    """
     has_space = " " in command.strip() and "${" not in command and not has_arguments
     return has_space and not Path(expand_home(command)).exists()
 
 
 def check_whole_command_line(server: ServerConfig) -> None:
-    """Raise ConfigError, with the correct entry, if the command of an entry to save contains its arguments.
+    """Raise ConfigError if the "command" of an entry to be saved also contains the arguments.
 
-    A path with spaces may name a program that does not exist yet.
+    The hint of the error shows the correct "command" and "args". A path with spaces is accepted if its first
+    word is not an existing file, because the whole path may be a program that does not exist yet.
     """
     if not is_whole_command_line(server.command, bool(server.args)):
         return
@@ -129,7 +134,10 @@ def check_whole_command_line(server: ServerConfig) -> None:
 
 
 def describe_mode(file: str) -> str:
-    """Return a phrase that says that other users can read a file, or "" if they cannot or it does not exist."""
+    """Return a phrase for a warning if users other than the owner have access to *file*, otherwise "".
+
+    The phrase contains the file's mode, such as 0644. The result is also "" if the file does not exist.
+    """
     try:
         mode = Path(file).stat().st_mode & 0o777
     except OSError:

@@ -1,6 +1,7 @@
-"""Server entries that somebody else wrote: settings in them that only the user may decide.
+"""Server entries written by somebody other than the user.
 
-This includes the settings of the user that survive if such an entry replaces one.
+The functions remove the settings that only the user may decide, and keep the user's restrictions when such
+an entry replaces one of the user's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,11 +58,13 @@ def drop_reserved_settings(name: str, entry: dict[str, Any]) -> tuple[dict[str, 
 def keep_restrictions(
     name: str, old: Mapping[str, Any], new: dict[str, Any], limits: SamplingLimits
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return *new*, which replaces the entry *old*, with the user's restrictions, and sentences that name them.
+    """Return *new*, the replacement for the entry *old*, with the user's restrictions copied from *old*.
 
-    The restrictions are `reviewResults`, `disabledTools`, `timeout` and the limits in `sampling` that are lower than
-    *limits*, those of servers that set none. What *new* itself sets stays. The sentences also name the other settings
-    of mcphost in *old*, which are lost: they may suit only what the old entry runs.
+    The restrictions are `reviewResults`, `disabledTools`, `timeout`, and the members of `sampling` that are
+    lower than *limits*, the limits of servers that set none. A restriction that *new* sets itself is not
+    changed. Also returns sentences for the user, which list the restrictions that were kept and the other
+    mcphost settings in *old* that were lost. The latter are not copied, because they may be right only for the
+    program or URL of the old entry. *name* is the server's name.
     """
     before, own = _own_settings(old), dict(_own_settings(new))
     entry = dict(new)
@@ -88,9 +91,10 @@ def keep_restrictions(
 def _compare(
     old: Mapping[str, Any], before: Mapping[str, Any], new: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return the keys of *old* that *entry* has and *new* has not, and those whose value is lost.
+    """Return the keys of the settings that were copied from *old* to *entry*, and of those that were lost.
 
-    *before* is the "mcphost" object in *old*.
+    *before* is the "mcphost" object in *old*. *new* is the replacement for *old* before, and *entry* after the
+    restrictions were copied. A setting is lost if it has another value in *entry* or is missing there.
     """
     pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
     pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]
@@ -132,5 +136,5 @@ def _name_keys(keys: Iterable[str]) -> str:
 
 
 def _is_off(value: object) -> bool:
-    """Return whether a setting has a value that is the same as no setting."""
+    """Return whether a setting has a value that is equivalent to a missing setting."""
     return value is None or value is False or value in ("", {})

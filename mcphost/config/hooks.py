@@ -76,14 +76,16 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
 
 
 def find_hooks_root(places: ProjectPlaces) -> Path:
-    """Return the project's folder, whose `.mcphost/hooks.toml` is used."""
+    """Return the root folder of the project, in which `.mcphost/hooks.toml` is looked up."""
     return find_project_root(Path(os.path.realpath(places.folder)))
 
 
 def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
-    """Return the paths at which a hooks file may have been used before: the root's if it is missing, and those above.
+    """Return the paths of hooks files that are not used, but may have been used in an earlier run.
 
-    A new `.git` folder below the project's root would hide the root's hooks.
+    These are the hooks file in *root* if it does not exist, and all existing hooks files in the folders above
+    *root*. Such a file was used if the project's root used to be another folder: a new `.git` folder in a
+    subfolder makes that subfolder the root, and thus hides the hooks above it.
     """
     above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
     own = root / PROJECT_FOLDER / HOOKS_FILE

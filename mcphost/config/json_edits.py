@@ -70,10 +70,11 @@ def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
 
 
 def replace_value(text: str, file: str, path: Sequence[str], before: str, value: str) -> str:
-    """Return *text* with the value at *path*, which must be *before* or a number written so, replaced by *value*.
+    """Return *text* with the value at *path* replaced by *value*.
 
-    If a key is repeated in an object, the first member counts, as it does when a configuration is read. Raises
-    ConfigError if the member is missing or has another value.
+    The current value must be the string *before*, or a number whose text is *before*. If a key is repeated in
+    an object, the first member counts, as it does when a configuration is read. Raises ConfigError if the
+    member is missing or has another value. Error messages name *file*.
     """
     document = _parse(text, file)
     plain = _blank(text)
@@ -94,9 +95,10 @@ def replace_value(text: str, file: str, path: Sequence[str], before: str, value:
 
 
 def update_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
-    """Return *text* with the member at *path* changed to *value*; only the parts of it that differ are written.
+    """Return *text* with the member at *path* set to *value*; only the parts that differ are rewritten.
 
-    Comments and the layout of everything else stay, also inside the member. Raises ConfigError like `set_member`.
+    All other text is preserved, including comments and layout inside the member. Raises ConfigError like
+    `set_member`.
     """
     current: Any = _parse(text, file) if text.strip(_BYTE_ORDER_MARK + " \t\r\n") else {}
     for key in path:
@@ -111,7 +113,11 @@ def update_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
 
 
 def _list_differences(path: tuple[str, ...], old: Any, new: Any) -> Iterator[tuple[bool, tuple[str, ...], Any]]:
-    """Yield the members to set (True) and to remove (False) so that *old* becomes *new*, with paths and values."""
+    """Yield the edits that turn the value *old* at *path* into *new*.
+
+    Each edit is a tuple of a flag (True to set the member, False to remove it), the member's path, and its new
+    value (None if it is removed).
+    """
     if isinstance(old, dict) and isinstance(new, dict) and old:
         before, after = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
         for key in before:
@@ -252,7 +258,10 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return the start of the next member after index *position*, or the position of the closing brace."""
+    """Return the start of the member that follows the one at index *position* in *span*.
+
+    For the last member, return the position of the closing brace.
+    """
     return span.members[position + 1].start if position + 1 < len(span.members) else span.end
 
 

@@ -133,7 +133,11 @@ def load_config(
 
 
 def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
-    """Return warnings about the user's rules; not for --mcp-config, which leaves out the user's other servers."""
+    """Return warnings about the user's rules that probably match no call, such as misspelt ones.
+
+    *servers* must include all of the user's servers. Therefore, this is not called with `--mcp-config`, which
+    replaces them.
+    """
     if not config.never_rules:
         return []
     from mcphost.config.rule_warnings import find_rule_warnings  # imported late, because only these rules need it
@@ -163,10 +167,11 @@ def find_server_problem(config: HostConfig, server: str) -> str:
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Add the path of the file that configures *server* to *error*, in place; do nothing if there is no such file.
+    """Add the path of the file that configures *server* to *error*, in place.
 
-    The path replaces "mcp.json" in the hint, and is put before the message of a ConfigError, unless the error is about
-    the lock file, which it names itself.
+    The path replaces "mcp.json" in the hint. Together with the server's name, it is also put before the message
+    of a ConfigError, except for a LockFileError, whose message already names the lock file. Does nothing if the
+    server is not configured in a file.
     """
     if not server.file:
         return

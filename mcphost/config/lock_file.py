@@ -1,9 +1,9 @@
 """A project's lock file, `mcphost.lock`: its format, and functions that read and write it safely.
 
-The file records the command or URL of each of the project's servers, and the tools that each server offers, so that any
-change can be reviewed. It is JSON with sorted keys, indented by two spaces: unchanged servers always produce the same
-bytes, and `git diff` shows what has changed. The file never contains a value that may be a secret, but slow digests
-of such values.
+The file records the command or URL of each of the project's servers, and the tools that each server offers,
+so that any change can be reviewed. It is JSON with sorted keys, indented by two spaces: unchanged servers
+always produce the same bytes, and `git diff` shows what has changed. A value that may be a secret is never
+stored; the file contains only a digest of it that is slow to compute.
 """
 
 import json

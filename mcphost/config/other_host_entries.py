@@ -150,10 +150,11 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Return a converted entry with *folder*, that of its project, as working directory; "" changes nothing.
+    """Return a converted entry with *folder*, the folder of its project, as the working directory.
 
-    A relative working directory is one inside that folder. Raises UnusableEntry if the folder's path contains a
-    reference, which would lead elsewhere.
+    A relative working directory in the entry is resolved against *folder*. The entry is returned unchanged if
+    *folder* is "", if the entry has no command, or if its working directory is absolute or begins with a
+    reference. Raises UnusableEntry if *folder* contains `${`, because mcphost would expand it as a reference.
     """
     if not folder or "command" not in entry:
         return entry

@@ -252,11 +252,17 @@ class HostFormat(NamedTuple):
     """Whether the host runs in Windows, so that commands have to be translated for WSL."""
 
     def find_windows_files(self, places: Places) -> list[Path]:
-        """Return the paths where the host's configuration files on the Windows side of WSL may be."""
+        """Return the paths where this host's configuration files may be on the Windows side of WSL.
+
+        The result is empty outside of WSL.
+        """
         return [Path(home, file) for home in places.windows_homes for file in self.windows_files]
 
     def on_windows(self) -> "HostFormat":
-        """Return the format of this host's files in Windows, none of which is one of the user's own here."""
+        """Return the format of this host's configuration files on the Windows side of WSL.
+
+        Its `files` are empty, so servers from these files are never treated as entries that the user wrote.
+        """
         return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
@@ -268,7 +274,7 @@ class HostFormat(NamedTuple):
         return [file for template in templates for file in _expand(template, places)]
 
     def find_project_folder(self, file: Path, places: Places) -> str:
-        """Return the project folder that *file* belongs to, or "" for a file of the user's own settings."""
+        """Return the project folder that *file* belongs to, or "" if it contains the user's own settings."""
         file = file.absolute()
         if file in self.find_files(places, with_folder=False):
             return ""
@@ -394,9 +400,10 @@ def find_places(
     platform: str = sys.platform,
     windows: WindowsPaths = WindowsPaths(),  # noqa: B008 - immutable
 ) -> Places:
-    """Return the folders that may contain files of other hosts; *folder* is the one in which mcphost was started.
+    """Return the folders that may contain files of other hosts.
 
-    *windows* contains the paths that exist in WSL.
+    *folder* is the folder in which mcphost was started. *windows* contains the paths that are used on Linux to
+    detect WSL and to find the home folders of Windows users.
     """
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"

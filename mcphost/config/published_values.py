@@ -1,7 +1,8 @@
-"""Values in a server's entry that its publisher wrote, as recorded when the server was installed from a registry.
+"""Values in a server's entry that its publisher wrote, as recorded when the server was installed.
 
-Such a value is shown in full, although its name suggests a secret of the user. The record names each value together
-with its text; a value that the user has replaced since then is one of the user's.
+Such a value is shown in full, even if its name suggests that it is a secret of the user. The record
+contains the text of each value. If the entry now has another text, the user has changed it, and it is
+treated as the user's own value.
 """
 
 import re
@@ -33,7 +34,7 @@ NOTHING_PUBLISHED = PublishedValues()
 
 
 def read_published(own: Mapping[str, Any]) -> PublishedValues:
-    """Return the record in *own*, the "mcphost" object of an entry; what is not valid in it is left out."""
+    """Return the record in *own*, the "mcphost" object of a server's entry; invalid parts are left out."""
     record = _table(own.get(REGISTRY_KEY))
     published = _table(record.get(PUBLISHED_KEY))
     texts = {section: values for section in ("env", "headers") if (values := _table(published.get(section)))}
@@ -41,7 +42,10 @@ def read_published(own: Mapping[str, Any]) -> PublishedValues:
 
 
 def without_keyring_names(text: str) -> str:
-    """Return *text* with `${keyring:…}` for each reference to the keyring, whose names are chosen when it is saved."""
+    """Return *text* with each reference to the keyring replaced by `${keyring:…}`, without the name.
+
+    The names are chosen only when the entry is saved, so texts are compared without them.
+    """
     return _KEYRING.sub("${keyring:…}", text) if "${" in text else text
 
 

@@ -16,11 +16,12 @@ _MAX_SHOWN = 200
 
 
 def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
-    """Return warnings about a server's working directory and about relative paths that it cannot find there.
+    """Return warnings about relative paths in a server's command line that the server will not find.
 
-    A relative path is reported if it exists in *folder*, where the user named it, and not in the folder in which the
-    server runs. A path that names *folder* itself or its parent, such as ".", is reported as well. Each warning names
-    the fix. Folders that contain references are not checked.
+    A relative path is reported if it exists in *folder*, the current folder, but not in the folder in which the
+    server runs. "." and ".." are also reported if these folders differ. If the server's working directory does
+    not exist, the only warning is about that. Each warning says how to correct the entry. The result is empty
+    if the working directory contains references.
     """
     if not server.is_stdio or server.cwd_has_references:
         return ()

@@ -14,10 +14,11 @@ _MAX_SHOWN = 200
 
 
 def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
-    """Return warnings about misspelt tests in the conditions of rules, and about servers that are not configured.
+    """Return warnings about misspelt operators in rules, and about rules for servers that do not exist.
 
-    *servers* are the names of the configured servers. A server without a similar name among them is reported only if
-    *with_unlike* is set, because it may be configured in another project.
+    *servers* are the names of the configured servers. A rule for another server is reported if a configured
+    server has a similar name. Without a similar name, it is reported only if *with_unlike* is set, because the
+    server may be configured in another project.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -44,10 +45,11 @@ def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_
 def find_rules_without_tool(
     rules: Iterable[Rule], tools: Mapping[str, Sequence[str]], undecided: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return warnings about rules for tools that their server does not have.
+    """Return warnings about rules for tools that do not exist on their server.
 
-    *tools* are the names of the tools of each server that is connected, keyed by server; rules for other servers are
-    left out. A rule that can also be read as one for a server in *undecided* is left out, too.
+    *tools* maps the name of each connected server to the names of its tools; rules for other servers are not
+    checked. *undecided* are the names of servers whose tools are not known yet. A rule that may refer to one of
+    these servers is not checked either, because its text can be split into server and tool in several ways.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -77,7 +79,10 @@ def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
 
 
 def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
-    """Yield each value that is compared as text although it begins like a test, with the prefix of that test."""
+    """Yield each value in a rule that begins with a misspelt operator, and the correct operator.
+
+    For example, `undr:/home` is compared as plain text, because only `under:` is an operator.
+    """
     for condition in rule.conditions:
         value = condition.values[0] if condition.operator == "is" else None
         match = _PREFIX.match(value) if isinstance(value, str) else None

@@ -12,7 +12,10 @@ from mcphost.errors import ConfigError
 
 
 def list_secret_names(value: object) -> Iterator[str]:
-    """Yield the name in each `${keyring:NAME}` in the texts of a parsed JSON or TOML *value*, also in keys."""
+    """Yield the name in each `${keyring:NAME}` reference in a parsed JSON or TOML *value*.
+
+    All strings are searched, including keys.
+    """
     if isinstance(value, str):
         yield from (one.name for one in find_references(value) if one.kind == "keyring")
     elif isinstance(value, Mapping):
@@ -25,9 +28,10 @@ def list_secret_names(value: object) -> Iterator[str]:
 
 
 def find_referenced_secrets(files: Iterable[Path]) -> frozenset[str]:
-    """Return the names of the secrets that these JSON and TOML files refer to; a missing file has none.
+    """Return the names of the keyring secrets that the given JSON and TOML files refer to.
 
-    All entries count, also those of other folders and of disabled servers. Raises ConfigError if a file is invalid.
+    References in disabled servers and in entries for other folders are included. A missing file is ignored.
+    Raises ConfigError if a file is invalid.
     """
     names: set[str] = set()
     for path in files:

@@ -69,11 +69,13 @@ NOTHING_KNOWN: KnownSecrets = MappingProxyType({})
 
 
 def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_KNOWN) -> tuple[PlaintextSecret, ...]:
-    """Find the probable plaintext secrets in a server's environment, headers, sign-in settings, arguments and URL.
+    """Find the probable plaintext secrets in a server's entry.
 
-    Settings in *known* have exactly the secrets listed there, regardless of their names and values. What the publisher
-    of an installed server wrote is no secret; if *known* is given, this includes the arguments and the URL. If a value
-    has several secrets, the last one comes first.
+    The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher
+    of an installed server are not reported. *known* maps ("env" or "headers", NAME) to the secrets in that
+    value; for these values, exactly the given secrets are returned, whatever the name and the value look like.
+    If *known* is given, the arguments and the URL are not searched. If a value has several secrets, the last
+    one comes first.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -163,7 +165,10 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
 
 
 def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | None = None) -> PlaintextSecret:
-    """Return the secret from *start* to *end* in the value at *keys*, without the scheme of a header."""
+    """Return the part from *start* to *end* of *value*, the setting at the path *keys*, as a secret.
+
+    If the value is a header, a scheme at its start, such as `Bearer `, is not part of the secret.
+    """
     # The scheme is not secret, and the file is easier to read with it.
     if keys[0] == "headers" and start == 0 and (match := _SCHEME.fullmatch(value[:end])):
         start = len(match[1])

@@ -87,7 +87,10 @@ def _replace_keyring_references(value: Any, name: str) -> Any:
 
 
 def _variable_of(reference: re.Match[str]) -> str:
-    """Return the reference to a variable that is named after the keyring entry of *reference*."""
+    """Return the `${env:NAME}` reference that replaces *reference*, a match of a `${keyring:…}` reference.
+
+    NAME is made from the name of the keyring entry.
+    """
     return f"${{env:{_variable(reference[1].strip())}}}"
 
 

@@ -63,7 +63,10 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
         replace_if_unchanged(path, self.before, self.content)
 
     def check_undo(self) -> FileSnapshot:
-        """Return the file as the edit left it. Raises ConfigError if it has changed since then."""
+        """Check that the file still has the content that the edit wrote, and return a snapshot of the file.
+
+        Raises ConfigError if the content has changed since then.
+        """
         path = self.file.path
         current = read_snapshot(path)
         if current.content != self.content:
@@ -120,7 +123,11 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
 
 
 def replace_secret_in_text(text: str, file: str, server: str, secret: PlaintextSecret, name: str) -> str:
-    """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`; see `replace_in_text`."""
+    """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`.
+
+    Unlike `replace_in_text`, this also supports secrets in arguments. Raises ConfigError if the file no longer
+    contains the secret.
+    """
     if secret.keys[0] != "args":
         return replace_in_text(text, file, server, secret, name)
     document = parse_json(text, file)

@@ -36,7 +36,11 @@ _WORDS_BEFORE_VALUES = {
 
 
 class SecretSpan(NamedTuple):
-    """A place in an argument or the URL that usually holds a secret: the path of the text, and its start and end."""
+    """A place in an argument or the URL that usually holds a secret.
+
+    `text` is the whole argument or URL, and `keys` is its path in the entry. The secret is the part of `text`
+    from `start` to `end`.
+    """
 
     keys: tuple[str, ...]
     text: str
@@ -52,16 +56,20 @@ class SecretSpan(NamedTuple):
 
 
 def find_target_secrets(server: ServerConfig) -> tuple[SecretSpan, ...]:
-    """Find the probable plaintext secrets in a server's arguments and URL; in each text, the last one comes first.
+    """Find the probable plaintext secrets in a server's arguments and URL.
 
-    No secret is one that may be code: a package name, a script, or text with characters that are common in commands.
+    Text that may be code is not reported: a package name, a script, or text with characters that are common in
+    commands. If an argument or the URL has several secrets, the last one comes first.
     """
     spans = [span for span in find_secret_places(server) if span.label and "${" not in span.value]
     return tuple(sorted(_without_overlaps(spans), key=lambda span: (span.keys, -span.start)))
 
 
 def find_secret_places(server: ServerConfig) -> Iterator[SecretSpan]:
-    """Yield the places in a server's arguments and URL that hold a secret or a reference instead of one."""
+    """Yield the places in a server's arguments and URL that usually hold a secret.
+
+    A place may contain the secret itself, or a reference such as `${env:TOKEN}`.
+    """
     if not server.is_stdio:
         yield from _find_in_url(("url",), server.url, 0)
         return
@@ -74,7 +82,10 @@ def find_secret_places(server: ServerConfig) -> Iterator[SecretSpan]:
 
 
 def _positional_count(command: str) -> int:
-    """Return how many positional arguments of *command* may be code, and are never treated as secrets."""
+    """Return the number of leading positional arguments of *command* that may be code.
+
+    For example, the first argument of `npx` is a package. These arguments are never treated as secrets.
+    """
     name = command.replace("\\", "/").rsplit("/", 1)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
     return _MAX_ARGUMENTS if name in _WRAPPERS else _WORDS_BEFORE_VALUES.get(name.rstrip("0123456789."), 0)
 
@@ -150,7 +161,11 @@ def _without_overlaps(spans: Sequence[SecretSpan]) -> Iterator[SecretSpan]:
 
 
 def replace_target_secrets(server: ServerConfig, replacement: Callable[[str], str]) -> ServerConfig:
-    """Return *server* with each plaintext secret in its arguments and URL replaced by *replacement* of its label."""
+    """Return *server* with each plaintext secret in its arguments and URL replaced.
+
+    *replacement* is called with the label of a secret (the name of its option or parameter), and returns the
+    new text.
+    """
     args, url = list(server.args), server.url
     for span in find_target_secrets(server):
         if span.keys == ("url",):

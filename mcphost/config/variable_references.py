@@ -345,7 +345,12 @@ def may_have_secrets(source: str, key: str) -> bool:
 
 
 def check_secret_place(source: str, key: str, text: str, reference: Reference, where: str) -> None:
-    """Raise ConfigError if the setting *key* with *text* may not contain *reference*, which is one to a secret."""
+    """Raise ConfigError if *reference*, a reference to a secret, is not allowed in a setting.
+
+    *source* is the kind of file that contains the entry, *key* the setting, such as `args[2]`, and *text* its
+    value. See `may_have_secrets`. In a URL, a secret must not be part of the host. Error messages begin with
+    *where*.
+    """
     shown = "${keyring:…}" if reference.kind == "keyring" else f"${{input:{reference.name}}}"
     if not may_have_secrets(source, key):
         raise secret_place_error(where, shown)

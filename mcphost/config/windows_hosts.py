@@ -1,4 +1,4 @@
-"""Other MCP hosts on the Windows side of WSL: where their files are, and what a command of Windows is in WSL.
+"""Other MCP hosts on the Windows side of WSL: the location of their files, and conversion of entries.
 
 WSL shows the drive `C:` at `/mnt/c`: https://learn.microsoft.com/windows/wsl/filesystems
 """
@@ -25,7 +25,7 @@ _MAX_SHOWN_PATH = 200
 
 
 class WindowsPaths(NamedTuple):
-    """Paths from which WSL is recognized, and with the folders of the Windows users."""
+    """Paths in WSL: the file that identifies WSL, and the folder with the home folders of Windows users."""
 
     release: Path = Path("/proc/sys/kernel/osrelease")
     users: Path = Path("/mnt/c/Users")
@@ -52,10 +52,11 @@ def _is_home(entry: "os.DirEntry[str]") -> bool:
 
 
 def translate_entry(entry: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return an entry of `mcp.json` with its command as WSL needs it, and sentences about what has to be changed.
+    """Adapt an entry from a host on Windows to WSL; return the entry and sentences for the user.
 
-    `cmd /c npx …` and `npx.cmd` become `npx`. Paths of Windows are left as they are and named: a program of WSL needs
-    the other form, a program of Windows this one.
+    `cmd /c npx …` and `npx.cmd` become `npx`. Windows paths are not changed, because Windows programs need them
+    in this form. The sentences state what was changed, and list the Windows paths with their equivalents in
+    WSL, which Linux programs need.
     """
     translated = dict(entry)
     notes: list[str] = []
@@ -77,7 +78,10 @@ def translate_entry(entry: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 
 
 def _without_cmd(command: str, args: list[str]) -> tuple[str, list[str]]:
-    """Return the program and arguments that `cmd /c` or a script such as `npx.cmd` runs."""
+    """Return the program and arguments that `cmd /c` or a script such as `npx.cmd` runs.
+
+    Any other command is returned unchanged.
+    """
     if _is_cmd(command) and len(args) > 1 and args[0].lower() == "/c" and _PROGRAM.fullmatch(args[1]):
         command, args = args[1], args[2:]
     lower = command.lower()
@@ -91,7 +95,11 @@ def _is_cmd(command: str) -> bool:
 
 
 def _find_paths(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each distinct Windows path in the command, the arguments and the folder, and where WSL shows it."""
+    """Yield the Windows paths in an entry's command, arguments and working directory.
+
+    Each item is a tuple of the Windows path and the equivalent path in WSL. Only the first path of each text is
+    found.
+    """
     texts = [str(entry.get("command", "")), *map(str, entry.get("args", ())), str(entry.get("cwd", ""))]
     matches = (match for text in dict.fromkeys(texts) if (match := _PATH.search(text)))
     for match in islice(matches, MAX_WINDOWS_USERS):

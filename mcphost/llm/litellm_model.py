@@ -462,7 +462,10 @@ class LiteLlmModel:
             await self._load_served_facts()
 
     async def _load_served_facts(self) -> None:
-        """Load what the model's own server reports about the model; Ollama is asked again until it answers."""
+        """Load the facts that the model's server reports, if it is Ollama or runs on this machine.
+
+        If Ollama does not respond, the request is repeated the next time that facts are loaded.
+        """
         config = self._config
         if not providers.has_own_server(config):
             self._has_served_facts = True

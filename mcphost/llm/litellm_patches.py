@@ -78,7 +78,12 @@ def has_finish_reason(chunk: Any) -> bool:
 
 
 def sanitize_usage(name: str, value: Any) -> Any:
-    """Return *value* with invalid counts, costs and objects replaced; *name* is its key in the usage report."""
+    """Return *value*, the member *name* of a usage report, with invalid parts replaced.
+
+    Invalid token counts become 0; invalid costs and detail objects become None. In a dict, only members that
+    are numbers or dicts are kept, and the numbers are treated as token counts. Other values are returned
+    unchanged.
+    """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return {

@@ -1,9 +1,10 @@
 """Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Only loopback addresses are contacted, and the address of a selected Ollama model, with GET requests and a POST to
-Ollama's `/api/show`. These requests do not load any model. A server is identified by its API endpoints, never by
-its port alone. Sources: Ollama's API reference (`/api/version`, `/api/tags`, `/api/show`), LM Studio's REST API
-(`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's OpenAI-compatible server (`/version`, `/v1/models`).
+Requests are sent only to loopback addresses and to the address of a selected Ollama model. They are GET
+requests or, for Ollama's `/api/show`, POST requests, and do not load any model. A server is identified by
+its API endpoints, never by its port alone. Sources: Ollama's API reference (`/api/version`, `/api/tags`,
+`/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's
+OpenAI-compatible server (`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -205,9 +206,10 @@ async def load_model_details(server: LocalModelServer, *, seconds: float = DETAI
 async def find_served_model(
     config: ModelConfig, environ: Mapping[str, str], *, seconds: float = DETAILS_SECONDS
 ) -> LocalModel | None:
-    """Return what the server of the model *config* reports about it, or None if it reports nothing.
+    """Return the facts that a model's server reports about the model, or None if it reports none.
 
-    Ollama is asked at any address, other servers only on this machine, without a key or other headers. Safe to cancel.
+    *config* is the model's configuration. An Ollama server may be at any address; another server is contacted
+    only if it is on this machine. No API key or configured header is sent. Safe to cancel.
     """
     provider, _, name = config.name.partition("/")
     if provider in OLLAMA_PROVIDERS:
@@ -368,9 +370,10 @@ def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> Local
 
 
 def _parse_num_ctx(parameters: object) -> int:
-    """Return the context size that a Modelfile sets in *parameters*, lines with a name and a value; 0 if it sets none.
+    """Return the context size that a Modelfile sets with `num_ctx`, or 0 if it sets none.
 
-    Ollama applies it unless a request has another size.
+    *parameters* is text with one name and value per line. Ollama uses this size unless a request specifies
+    another one.
     """
     lines = parameters.splitlines() if isinstance(parameters, str) else []
     values = [words[1] for line in lines if len(words := line.split()) == 2 and words[0] == "num_ctx"]

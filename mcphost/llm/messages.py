@@ -197,10 +197,11 @@ class PromptSource(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message in a conversation; `at` is the time of the message in seconds since 1970.
 
-    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of
-    the request that produced the message; it is None for other messages, and for messages stored by early versions.
-    `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the
-    message, because the user asked to continue an answer that was cut off, or because one did not match a schema.
+    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token
+    usage of the request that produced the message; it is None for other messages, and for messages stored by
+    early versions. `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that
+    mcphost wrote the message, because the user asked to continue an answer that was cut off, or because an
+    answer did not match the requested schema.
     """
 
     role: Role

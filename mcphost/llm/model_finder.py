@@ -222,7 +222,8 @@ class ModelFinder:
     def _endpoint(self, config: ModelConfig) -> tuple[str, str]:
         """Return a key that identifies a model: its name and the base URL of its server.
 
-        The provider prefix is removed from the name if the base URL is known. Otherwise, the base URL is "".
+        If the base URL is known, the provider prefix is removed from the name. If it is not known, the second item
+        is "".
         """
         base = config.api_base
         if not base and parse_provider(config.name) in ("ollama", "ollama_chat"):
@@ -232,8 +233,8 @@ class ModelFinder:
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Request the model lists of providers with an API key; return the models that are not in *known*.
 
-        The servers at the base URLs of the *known* models are asked as well; `find_late` asks those on this machine.
-        Safe to cancel.
+        The lists of remote servers at the base URLs of the *known* models are requested as well; for servers on
+        this machine, use `find_late`. Safe to cancel.
         """
         keys = await self._find_keys(LISTING_PROVIDERS)
         secrets = {key.provider: await self._read_key(key) for key in keys}
@@ -244,7 +245,11 @@ class ModelFinder:
         return tuple(await self._mark_refused([*found, *await self._list_own_endpoints(known)]))
 
     async def _list_own_endpoints(self, known: Sequence[AvailableModel]) -> list[AvailableModel]:
-        """Return the models at the base URLs of the *known* models that are on other machines, without *known*."""
+        """Request the model lists of remote servers; return the models that are not in *known*.
+
+        The servers are those at the base URLs of the *known* models that are not on this machine and use OpenAI's
+        format.
+        """
         endpoints = {
             (config.api_base.rstrip("/"), config.api_key_env): config
             for config in (add_default_provider(model.config) for model in reversed(known))
@@ -420,10 +425,11 @@ def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapp
 
 
 def _find_prices(model: AvailableModel, config: ModelConfig) -> tuple[float | None, float | None]:
-    """Return the input and output price of *model* with the settings *config*: the configured ones if they are set.
+    """Return the input and output price of *model* in US dollars per token; None means unknown.
 
-    Whoever requires a key or special headers at an address of the user's own may charge for it, so that the price is
-    unknown.
+    The prices in the settings *config* are used if both are set. Otherwise, the prices of *model* are used.
+    However, they are treated as unknown if *config* has a base URL and either the variable of an API key or
+    headers, because that server may charge for requests.
     """
     if config.input_price is not None and config.output_price is not None:
         return config.input_price, config.output_price

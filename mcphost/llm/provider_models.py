@@ -70,9 +70,10 @@ KeyVerdict = Literal["accepted", "rejected", "unknown"]
 async def list_provider_models(
     keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[ListedModel, ...]:
-    """Ask several providers concurrently which models they offer; *keys* maps each provider to its API key.
+    """Request the model lists of several providers concurrently; *keys* maps each provider to its API key.
 
-    A provider that does not respond in time, or whose response is invalid, contributes no models. Safe to cancel.
+    A provider that does not respond within *seconds*, or whose response is invalid, contributes no models. Safe
+    to cancel.
     """
     found: dict[str, tuple[ListedModel, ...]] = {}
 
@@ -91,11 +92,12 @@ async def list_provider_models(
 async def list_endpoint_models(
     endpoints: Sequence[ModelConfig], keys: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[tuple[ModelConfig, ListedModel], ...]:
-    """Ask the servers at the base URLs of *endpoints* concurrently which models they offer, in OpenAI's format.
+    """Request the model lists of the servers at the base URLs of *endpoints* concurrently.
 
-    Return a pair for each model: the endpoint that offers it, and the model, whose name begins with the endpoint's
-    provider. *keys* maps variables to API keys; a key is sent only to an https URL whose endpoint names its variable. A
-    server that does not respond in time, or whose response is invalid, contributes no models. Safe to cancel.
+    The servers must use OpenAI's format. Return a pair for each model: the endpoint that offers it, and the
+    model, whose name begins with the endpoint's provider. *keys* maps variables to API keys; a key is sent only
+    to an endpoint that names the key's variable and has an https URL. A server that does not respond in time,
+    or whose response is invalid, contributes no models. Safe to cancel.
     """
     found: dict[int, tuple[ListedModel, ...]] = {}
 
@@ -117,7 +119,11 @@ async def list_endpoint_models(
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
-    """Ask the provider whether an API key is valid; "unknown" means no clear response. Safe to cancel."""
+    """Check an API key with a request to the provider; return "accepted", "rejected" or "unknown".
+
+    The result is "unknown" if the provider does not respond in time, or responds with an unrelated error. Safe
+    to cancel.
+    """
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):

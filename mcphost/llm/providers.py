@@ -170,7 +170,7 @@ def is_loopback(url: str) -> bool:
 
 
 def has_own_server(config: ModelConfig) -> bool:
-    """Return whether the model's server can be asked about the model: Ollama, or any server on this machine."""
+    """Return whether the model runs on Ollama or on this machine, so that its server can report facts."""
     return parse_provider(config.name) in OLLAMA_PROVIDERS or is_loopback(config.api_base)
 
 

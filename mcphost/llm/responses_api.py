@@ -34,7 +34,7 @@ _SUMMARY_PATTERN = re.compile(r"\bsummar(?:y|ies)\b", re.IGNORECASE)
 
 
 def is_official_base(base: str) -> bool:
-    """Return whether the base URL *base* is one of OpenAI or Azure; "" is the provider's own."""
+    """Return whether *base* is a URL of OpenAI or Azure, or "", which selects the provider's default URL."""
     try:
         host = (split_url(base.strip()).hostname or "").lower()
     except ValueError:
@@ -43,17 +43,19 @@ def is_official_base(base: str) -> bool:
 
 
 def refuses_summary(message: str) -> bool:
-    """Return whether the message of a bad request is about the summary of the reasoning.
+    """Return whether a request failed because the provider does not allow a summary of the reasoning.
 
-    OpenAI's is "Your organization must be verified to generate reasoning summaries" for `reasoning.summary`.
+    *message* is the error message, for example "Your organization must be verified to generate reasoning
+    summaries" from OpenAI.
     """
     return _SUMMARY_PATTERN.search(message) is not None
 
 
 def make_responses_arguments(chat: Json, *, is_summarized: bool = False) -> Json:
-    """Convert the arguments of litellm's Chat Completions function to those of its Responses API function.
+    """Convert arguments of litellm's Chat Completions function to those of its Responses API function.
 
-    With *is_summarized*, request a summary of the reasoning; without one, OpenAI's models show none of it.
+    If *is_summarized* is set, a summary of the reasoning is requested. OpenAI's models disclose their reasoning
+    only as a summary.
     """
     arguments = {name: value for name, value in chat.items() if name not in _CHAT_ONLY}
     arguments["model"] = str(chat["model"]).replace("responses/", "", 1)

@@ -272,9 +272,11 @@ class LiteLlmWorker:
     async def _open_response(
         self, request: worker_protocol.CompletionRequest, target: "ResolvedModel", arguments: dict[str, Any]
     ) -> Any:
-        """Send a request to the Responses API; ask for a summary of the reasoning unless the provider refused one.
+        """Send a request to the Responses API and return the stream of events.
 
-        OpenAI refuses it for organizations that are not verified, and for some models.
+        For a reasoning model, a summary of the reasoning is requested first. OpenAI rejects this for some models,
+        and for organizations that are not verified; the request is then sent again without it, as are later
+        requests to the same model and base URL.
         """
         key = (request.model, request.api_base)
         is_summarized = (target.is_reasoning or bool(request.reasoning_effort)) and request.reasoning_effort != "none"
@@ -328,7 +330,11 @@ class LiteLlmWorker:
         return arguments
 
     def _resolve(self, model: str, api_base: str = "") -> "ResolvedModel":
-        """Return the provider that litellm selects for a model, and litellm's name and facts of the model."""
+        """Return the provider, name and base URL that litellm uses for a model, and the facts in its list.
+
+        The facts are None if the model is not in litellm's list. All values are empty if litellm does not know the
+        provider.
+        """
         exceptions = self._litellm.exceptions
         try:
             name, provider, _key, base = self._litellm.get_llm_provider(model=model, api_base=api_base or None)
@@ -350,10 +356,12 @@ class LiteLlmWorker:
     def _uses_responses_api(
         self, request: worker_protocol.CompletionRequest, target: "ResolvedModel", arguments: dict[str, Any]
     ) -> bool:
-        """Return whether this request uses the Responses API, according to the configuration, our or litellm's rules.
+        """Return whether the request is sent to the Responses API instead of the Chat Completions API.
 
-        Reasoning can be sent back only there, so OpenAI's reasoning models use it at the address of OpenAI or Azure. A
-        server at another address may not have it.
+        If `request.api` is not "auto", it decides. Otherwise, OpenAI's reasoning models use the Responses API at
+        the addresses of OpenAI and Azure, because only this API accepts earlier reasoning; servers at other
+        addresses may not support it. In all other cases, litellm's rules apply to OpenAI's models, and other
+        providers use Chat Completions.
         """
         if request.api != "auto" or target.provider not in OPENAI_PROVIDERS:
             return request.api == "responses"
@@ -399,7 +407,7 @@ class LiteLlmWorker:
         return cost if 0 <= cost < math.inf else None
 
     def _load_facts(self, command: worker_protocol.WorkerCommand) -> worker_protocol.WorkerEvent:
-        """Return what litellm's list says about a model, or a failure if litellm cannot be asked."""
+        """Return an event with litellm's facts about a model, or WorkerFailed if litellm raises an exception."""
         try:
             target = self._resolve(command.model)
         except Exception as error:  # noqa: BLE001 - the host reports it
@@ -434,7 +442,7 @@ class ResolvedModel(Struct, frozen=True):
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether litellm lists the model as one that reasons."""
+        """Whether litellm lists the model as a reasoning model."""
         return (self.info or {}).get("supports_reasoning") is True
 
 
