@@ -27,7 +27,8 @@ _all_secrets: tuple[str, ...] = ()
 # The end of a key's name, from the word that marks it as secret on; bounded, and without the text before that word,
 # because an unbounded match on either side would take quadratic time for long words.
 _SENSITIVE_WORDS = (
-    r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|(?:private|access|account)[_-]?key)"
+    r"(?:token|secret|passw(?:or)?d|pass[_-]?phrase|api[_-]?key|authorization|credential"
+    r"|(?:private|access|account)[_-]?key)"
 )
 _SENSITIVE_NAMES = rf"{_SENSITIVE_WORDS}[\w.-]{{0,60}}+"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")

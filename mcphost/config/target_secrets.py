@@ -19,7 +19,9 @@ _HEADER_VALUE = re.compile(
 _URL_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
 _QUERY_PAIR = re.compile(r"[?&#;]([^=?&#;]{1,80})=([^&#;]*)")
 _QUERY_NAME = re.compile(r"(?i)[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)")
-_USUAL_SECRET_NAME = re.compile(r"(?i)[\w.-]{0,60}(?:token|secret|passw(?:or)?d|api[_-]?key|private[_-]?key|pat)")
+_USUAL_SECRET_NAME = re.compile(
+    r"(?i)[\w.-]{0,60}(?:token|secret|passw(?:or)?d|pass[_-]?phrase|api[_-]?key|private[_-]?key|pat)"
+)
 _CODE_CHARACTERS = re.compile(r"[\s;|&$()<>{}\[\]`\"'\\,]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _FILE_NAME = re.compile(r"(?i).*\.(?:json|jsonc|txt|pem|key|crt|ya?ml|toml|env|cfg|ini|js|mjs|cjs|ts|py|sh|rb|jar)")

@@ -52,6 +52,12 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     assert find_plaintext_secrets(parse_by_name(replaced)["gh"]) == ()
 
 
+def test_a_passphrase_in_the_environment_is_a_secret() -> None:
+    server = ServerConfig(name="x", command="run", env={"PASSPHRASE": "hunter2 and more"})
+    (literal,) = find_plaintext_secrets(server)
+    assert literal.location == "env.PASSPHRASE"
+
+
 def test_an_environment_variable_is_moved_as_a_whole() -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"

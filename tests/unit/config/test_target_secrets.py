@@ -45,7 +45,8 @@ def make_server(*argv: str, url: str = "") -> ServerConfig:
             ("args[3]", "abcdefgh12345678", "x-authorization"),
         ),
         (("npx", "mcp-remote", "https://h.example/mcp?api_key=hunter2-9&a=b"), ("args[1]", "hunter2-9", "x-api_key")),
-        (("env", "PASSPHRASE=x", "API_TOKEN=hunter2-9", "srv"), ("args[1]", "hunter2-9", "x-api_token")),
+        (("env", "MODE=x", "API_TOKEN=hunter2-9", "srv"), ("args[1]", "hunter2-9", "x-api_token")),
+        (("env", "PASSPHRASE=hunter2-9", "srv"), ("args[0]", "hunter2-9", "x-passphrase")),
     ],
 )  # fmt: skip
 def test_a_secret_in_an_argument_is_found_and_named_after_its_option(
