@@ -68,6 +68,20 @@ async def test_an_earlier_message_is_edited_and_sent_again_and_its_answers_stay_
         assert "hello instead" not in driver.transcript()
 
 
+async def test_a_call_that_the_user_made_is_listed_among_those_that_stay_done(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await send(driver, "hello", "hello")
+        await driver.type("!demo/add_note text=zzz")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "add_note" in driver.transcript(), "the call")
+        await open_rewind(driver)
+        await driver.until(lambda: "1 call not" in driver.text(), "the call")
+        await driver.until(lambda: "your own call" in driver.text(), "whose it is")
+        assert "No tool has been called since." not in driver.text()
+
+
 async def test_the_last_message_is_answered_again_and_a_fork_leaves_the_original(files: Files) -> None:
     async with files.open((100, 30)) as driver:
         await send(driver, "hello", "hello")

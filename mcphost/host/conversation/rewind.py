@@ -1,5 +1,6 @@
 """Going back in the open conversation, copying it, and switching branches; tool calls that ran are not undone."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +57,15 @@ class ConversationBranches:
 
 
 class CompletedCall(Struct, frozen=True, kw_only=True):
-    """A tool call by the model that ran, or may have run, and is not undone when the user goes back.
+    """A tool call that ran, or may have run, and is not undone when the user goes back.
 
-    `at` is when the model requested it, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped". For a
-    call that was sent to the background, it is "running" while the call runs, then "background".
+    `at` is when the model requested it, or when the user's own call was sent, in seconds since 1970. `outcome` is "ok",
+    "error", "failed" or "stopped". For a call that was sent to the background, it is "running" while the call runs,
+    then "background".
     `is_read_only` is the server's unverified claim about the tool; it is False if the server no longer lists the tool.
-    `position` is the index of the message that requested the call.
+    `position` is the index of the message that requested the call or, if `is_on_branch` is False, of the last message
+    before it. `is_on_branch` is False for calls on other branches and for the user's own calls, for which `is_manual`
+    is True.
     """
 
     id: str
@@ -72,6 +76,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     at: float
     position: int
     is_read_only: bool
+    is_on_branch: bool = True
+    is_manual: bool = False
 
 
 def list_completed_calls(
@@ -83,9 +89,7 @@ def list_completed_calls(
     a result was interrupted and counts as "stopped". *running* contains the ids of the calls that are still
     running.
     """
-    from mcphost.host.consent.grants import has_read_only_hint
-
-    listed = {(server.config.name, tool.name): tool for server in servers for tool in server.listing.catalog.tools}
+    read_only = _list_read_only_tools(servers)
     calls: list[CompletedCall] = []
     every = tuple(messages)
     returned = {part.use_id: part for message in every for part in message.parts if isinstance(part, ToolReturnPart)}
@@ -107,9 +111,62 @@ def list_completed_calls(
                     outcome=outcome,
                     at=message.at,
                     position=position,
-                    is_read_only=(server, tool) in listed and has_read_only_hint(listed[server, tool]),
+                    is_read_only=(server, tool) in read_only,
                 )
             )
+    return tuple(calls)
+
+
+def _list_read_only_tools(servers: "Servers") -> set[tuple[str, str]]:
+    from mcphost.host.consent.grants import has_read_only_hint
+
+    return {
+        (server.config.name, tool.name)
+        for server in servers
+        for tool in server.listing.catalog.tools
+        if has_read_only_hint(tool)
+    }
+
+
+def list_other_calls(
+    messages: Sequence[Message],
+    conversation: str,
+    rows: "Sequence[AuditRow]",
+    servers: "Servers",
+    running: Collection[str] = (),
+) -> tuple[CompletedCall, ...]:
+    """Return the calls in this conversation that *messages* do not contain, oldest first.
+
+    These are the user's own calls and the model's calls on other branches, made after the first of *messages*. They are
+    found in *rows*, the audit rows, newest first. Their arguments are unknown.
+    """
+    read_only = _list_read_only_tools(servers)
+    outcomes = {row.about: row.decision for row in rows if row.about and row.event == "ended"}
+    started = [row for row in reversed(rows) if row.kind == "tool" and row.event == "started" and row.server]
+    requested = [(use.id, message.at * 1e6) for message in messages for use in message.tool_uses]
+    known = {next((row.seq for row in started if row.call == call and row.at >= at), 0) for call, at in requested}
+    times = [message.at * 1e6 for message in messages]
+    calls: list[CompletedCall] = []
+    for row in started:
+        outcome = outcomes.get(row.seq) or ("running" if row.call in running else "stopped")
+        position = bisect_right(times, row.at) - 1
+        is_sent = outcome != "not done" and not outcome.startswith("not sent:")
+        if row.conversation != conversation or row.seq in known or position < 0 or not is_sent:
+            continue
+        calls.append(
+            CompletedCall(
+                id=row.call,
+                server=row.server,
+                tool=row.subject,
+                arguments=None,
+                outcome=outcome,
+                at=row.at / 1e6,
+                position=position,
+                is_read_only=(row.server, row.subject) in read_only,
+                is_on_branch=False,
+                is_manual=row.who == "user",
+            )
+        )
     return tuple(calls)
 
 
@@ -119,5 +176,6 @@ def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow
     *rows* are newest first. Rows of other conversations are included, because a copied conversation contains calls of
     the original. Rows from before the call are ignored, because another branch may use the same call id.
     """
-    matching = (row for row in reversed(rows) if row.call == call.id and row.at >= call.at * 1e6)
+    # A time in seconds can be rounded to less than a microsecond after that of the row.
+    matching = (row for row in reversed(rows) if row.call == call.id and row.at + 1 >= call.at * 1e6)
     return next(matching, None)

@@ -13,7 +13,12 @@ from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.audit.audit_labels import decision_label, outcome_label, source_label
-from mcphost.host.conversation.rewind import CompletedCall, find_audit_row, list_completed_calls
+from mcphost.host.conversation.rewind import (
+    CompletedCall,
+    find_audit_row,
+    list_completed_calls,
+    list_other_calls,
+)
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
@@ -61,7 +66,7 @@ class RewindScreen(ListScreen):
     """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
     The result is None if the user cancels. The details list the tool calls that were made after the selected message,
-    with their audit log rows, because going back does not undo these calls.
+    also by the user and on other branches, with their audit log rows, because going back does not undo these calls.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Go back")
@@ -96,8 +101,8 @@ class RewindScreen(ListScreen):
     async def _load_facts(self) -> None:
         try:
             self._branches = await self.host.conversation.branches.list_others()
-            if self._calls:
-                since = AuditFilter(since=int(self._calls[0].at * 1e6))
+            if messages := self.host.conversation.messages:
+                since = AuditFilter(since=int(messages[0].at * 1e6))
                 self._audit_rows = await self.host.audit.read_page(since, _MAX_AUDIT_ROWS)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
@@ -114,7 +119,9 @@ class RewindScreen(ListScreen):
         """Return a row for each user message, newest first, followed by a row for each other branch."""
         messages = self.host.conversation.messages
         running = {call.call for call in self.host.running_calls.list()}
-        self._calls = list_completed_calls(messages, self.host.servers, running)
+        calls, rows = list_completed_calls(messages, self.host.servers, running), self._audit_rows or ()
+        calls += list_other_calls(messages, self.host.conversation.id, rows, self.host.servers, running)
+        self._calls = tuple(sorted(calls, key=lambda call: (call.position, call.at)))
         self._changing = [call.position for call in self._calls if not call.is_read_only]
         points = [
             _Point(at, message)
@@ -166,11 +173,18 @@ class RewindScreen(ListScreen):
         if reading := len(calls) - len(changing):
             count = translate_count(reading, "more call") if changing else translate_count(reading, "call")
             lines += ["", _("{calls} of tools that their servers declare read-only.").format(calls=count)]
+        if self._audit_rows is None:
+            lines += ["", _("Your own calls and those on other branches are not listed: the audit log was not read.")]
+        elif len(self._audit_rows) == _MAX_AUDIT_ROWS:
+            count = f"{_MAX_AUDIT_ROWS:,}"
+            lines += ["", _("Your own calls before the newest {count} audit rows are not listed.").format(count=count)]
         return lines or [_("No tool has been called since.")]
 
     def _describe_call(self, call: CompletedCall) -> str:
         where = " · ".join(part for part in (call.server, call.tool) if part)
         arguments = "" if call.arguments is None else dumps(call.arguments)
+        if not call.is_on_branch:
+            arguments = _("your own call") if call.is_manual else _("on another branch")
         known = "" if self._audit_rows is None else self._describe_audit(call, self._audit_rows)
         at = time.strftime("%H:%M", time.localtime(call.at))
         return clean_line(f"{at}  {where}  {decision_label(call.outcome)}  {known}  {arguments}", 400)

@@ -7,13 +7,15 @@ import anyio
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host.conversation.rewind import list_completed_calls
+from mcphost.host.conversation.rewind import list_completed_calls, list_other_calls
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.audit_rows import create_audit_log
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +114,34 @@ async def test_the_calls_that_stay_done_are_listed_with_what_their_server_says_o
             ("peer", "write", {"x": 1}, "ok", False),
         ]
         assert [call.position for call in calls] == [1, 3]
+
+
+async def test_calls_by_the_user_and_on_other_branches_since_a_message_are_listed(tmp_path: Path) -> None:
+    peer = create_peer(tools__list=tools_result(tool_definition("write")), tools__call=text_result("done"))
+    model = ScriptedModel(
+        text_round("one"), tool_round(("peer__write", {"x": 1})), text_round("two"),
+        text_round("other"), tool_round(("peer__write", {"x": 2})), text_round("three"),
+    )  # fmt: skip
+    answers, log = ScriptedFrontend(AllowOnce(), AllowOnce()), create_audit_log(tmp_path)
+    async with open_host_with(tmp_path, peer, model, answers, audit_log=log) as host:
+        await host.conversation.send("first")
+        await host.tools.call("peer", "write", {"body": "zzz"})
+        await host.conversation.send("second")
+        await host.conversation.branches.rewind(2)
+        await host.conversation.send("third")
+        await host.tools.call("peer", "write", {"body": "yyy"})
+        await host.conversation.send("fourth")
+        messages = host.conversation.messages
+        assert [message.text for message in messages if message.role == "user"] == ["first", "third", "fourth"]
+        rows = await host.audit.read_page(AuditFilter(since=int(messages[0].at * 1e6)), 1_000)
+        others = list_other_calls(messages, host.conversation.id, rows, host.servers)
+        facts = [(call.tool, call.outcome, call.position, call.is_manual, call.is_read_only) for call in others]
+        assert facts == [
+            ("write", "ok", 1, True, False), ("write", "ok", 1, False, False), ("write", "ok", 3, True, False),
+        ]  # fmt: skip
+        assert [call.arguments for call in list_completed_calls(messages, host.servers)] == [{"x": 2}]
+        assert list_other_calls(messages, "another", rows, host.servers) == ()
+        assert list_other_calls((), host.conversation.id, rows, host.servers) == ()
 
 
 async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_saved(tmp_path: Path) -> None:
