@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
-from mcphost.llm.response_limits import AnswerTooLong
+from mcphost.llm.response_limits import AnswerTooLong, RedirectRefused
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, loads
 
@@ -74,10 +74,6 @@ CONNECTION_REFUSED_PATTERN = re.compile(
     r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE
 )
 MAX_PROVIDER_MESSAGE = 600
-
-
-class RedirectRefused(Exception):
-    """Raised if the provider sends a redirect; the message is written for the user."""
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-from mcphost.llm.errors import RedirectRefused
-from mcphost.llm.response_limits import parse_token_count
+from mcphost.llm.response_limits import RedirectRefused, parse_token_count
 from mcphost.serialization import is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
@@ -45,7 +44,11 @@ def patch_cost_calculation() -> None:
         kind: Any = litellm_logging.Logging
         for name in ("response_cost_calculator", "_response_cost_calculator"):
             if hasattr(kind, name):
-                setattr(kind, name, lambda *_, **__: None)
+                setattr(kind, name, _compute_nothing)
+
+
+def _compute_nothing(*_arguments: object, **_named: object) -> None:
+    """Return None, which litellm treats as an unknown cost."""
 
 
 def patch_usage() -> None:

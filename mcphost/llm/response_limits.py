@@ -37,6 +37,10 @@ class AnswerTooLong(Exception):
     """Raised if the model's answer exceeds a limit; the message is written for the user."""
 
 
+class RedirectRefused(Exception):
+    """Raised if the provider sends a redirect; the message is written for the user."""
+
+
 class AnswerMeter:
     """Counter for the lines and chunks of one answer; its methods raise AnswerTooLong if a limit is exceeded."""
 

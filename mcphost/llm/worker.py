@@ -1,9 +1,9 @@
 """Worker process that reads commands, calls litellm and writes events.
 
-This is the only module that imports litellm. Start it as `python -P -m mcphost.llm.worker` with pipes as file
-descriptors 0 and 1. Both are duplicated and replaced before litellm is imported, because litellm prints to
-standard output. When the input pipe is closed, the process exits immediately, even during the import, so that
-it never outlives the host.
+Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as
+`python -P -m mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before
+litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+immediately, even during the import, so that it never outlives the host.
 
 Pitfalls (observed with litellm 1.105): the import downloads a price list and loads `.env` from the current
 folder unless two variables in LITELLM_ENVIRONMENT are set; leaving a stream with `break` keeps the connection
@@ -27,9 +27,8 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.errors import RedirectRefused
 from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, is_refused
-from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong
+from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, RedirectRefused
 from mcphost.llm.responses_api import (
     ResponsesStream,
     is_official_base,

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import anyio
 import anyio.lowlevel
@@ -53,12 +54,12 @@ def fake_litellm(stream: Any, **members: Any) -> SimpleNamespace:
     async def acompletion(**_: Any) -> Any:
         return stream
 
-    known = {
+    known: dict[str, Any] = {
         "acompletion": acompletion,
         "exceptions": SimpleNamespace(BadRequestError=KeyError, ModelNotMappedError=LookupError),
-        "get_llm_provider": lambda **_: ("x", "groq", None, None),
-        "get_model_info": lambda _: {"max_input_tokens": 5},
-        "cost_per_token": lambda **_: (0.25, 0.5),
+        "get_llm_provider": Mock(return_value=("x", "groq", None, None)),
+        "get_model_info": Mock(return_value={"max_input_tokens": 5}),
+        "cost_per_token": Mock(return_value=(0.25, 0.5)),
     }
     return SimpleNamespace(**known | members)
 
