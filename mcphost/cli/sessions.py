@@ -208,7 +208,9 @@ async def _export(
     from mcphost.host.conversation.export import export_conversation
 
     prompt = await history.load_system_prompt(info.id)
-    text = export_conversation(info, await history.load(info.id), args.format, system_prompt=prompt)
+    calls = await history.load_manual_calls(info.id)
+    messages = await history.load(info.id)
+    text = export_conversation(info, messages, args.format, system_prompt=prompt, manual_calls=calls)
     if not args.output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))

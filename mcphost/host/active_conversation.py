@@ -17,6 +17,7 @@ from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import RUN_PREFIX, ConversationStore
+from mcphost.store.manual_calls import StoredManualCall
 from mcphost.store.message_list import MessageList
 
 TITLE_COLUMNS = 60
@@ -71,6 +72,10 @@ class Conversation:
         self.forked: ForkPoint | None = None
         """The point at which the conversation was copied in this run; None if it was not."""
 
+        self.manual_calls: list[StoredManualCall] = []
+        """Tool calls that the user made on this branch, oldest first; they are not sent to the model."""
+
+        self._unsaved_calls: list[StoredManualCall] = []
         self._system_prompts: list[str] = []  # set by the user, oldest first
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
         self._compactions: list[Compaction] = []  # summaries of all branches
@@ -106,6 +111,7 @@ class Conversation:
         conversation.title = await store.find_title(conversation_id)
         conversation._system_prompts = list(await store.system_prompts.load(conversation_id))
         conversation._compactions = list(await store.compactions.load(conversation_id))
+        conversation.manual_calls = list(await store.manual_calls.load(conversation_id, stored.numbers))
         conversation._choose_compaction()
         conversation.beginning_changed_at = conversation.compaction.at if conversation.compaction else 0.0
         return conversation
@@ -166,8 +172,9 @@ class Conversation:
 
     @property
     def is_stored(self) -> bool:
-        """Whether at least one message is in the store."""
-        return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
+        """Whether at least one message or manual call is in the store."""
+        unsaved = len(self._unsaved) + len(self._unsaved_calls)
+        return bool(self.id) and not (unsaved and unsaved == len(self.messages) + len(self.manual_calls))
 
     async def set_system_prompt(self, text: str) -> None:
         """Set the system prompt for all later requests; "" selects the configured one. Raises StoreError.
@@ -201,8 +208,8 @@ class Conversation:
         if self.find_copies is not None and message.is_typed:
             message = await self.find_copies(message)
         message = message if message.at else replace(message, at=time.time())
-        if not self.id:
-            self.id = secrets.token_hex(6)
+        if not self.id or self._is_titled_by_call():
+            self.id = self.id or secrets.token_hex(6)
             self.title = f"{self.title_prefix}{_title(message)}"
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
             self._is_run_continued = True
@@ -219,10 +226,27 @@ class Conversation:
         async with self._save_lock:
             self._notice_others(await self._store.append_to_branch(self.id, message, after=after))
 
+    async def add_manual_call(self, call: StoredManualCall) -> None:
+        """Add a tool call that the user made, and save it; see `append`. The model never receives it.
+
+        If the conversation is still empty, it is stored with the names of the server and the tool as its title.
+        """
+        call = replace(call, after=self._find_saved_number(len(self._numbers)), at=call.at or time.time())
+        self.manual_calls.append(call)
+        self._unsaved_calls.append(call)
+        if not self.id:
+            self.id = secrets.token_hex(6)
+            self.title = _title_call(call)
+        await self.save()
+
+    def _is_titled_by_call(self) -> bool:
+        calls = self.manual_calls
+        return bool(calls) and not self._last_number and not self.messages and self.title == _title_call(calls[0])
+
     @property
     def unsaved_count(self) -> int:
-        """The number of messages that are not saved because the last attempt failed."""
-        return len(self._unsaved)
+        """The number of messages and manual calls that are not saved because the last attempt failed."""
+        return len(self._unsaved) + len(self._unsaved_calls)
 
     async def save(self) -> bool:
         """Try to save all unsaved messages and an unsaved draft; return whether that succeeded.
@@ -241,6 +265,11 @@ class Conversation:
                         self.title = title
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
+                while self._unsaved_calls:
+                    is_new = not self._last_number and len(self._unsaved_calls) == len(self.manual_calls)
+                    title = self.title if is_new else ""
+                    await self._store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
+                    del self._unsaved_calls[0]
                 if self._is_run_continued:
                     self.title = await self._store.drop_run_prefix(self.id)
                     self._is_run_continued = False
@@ -289,6 +318,8 @@ class Conversation:
         await self._store.rewind(self.id, self._find_saved_number(count))
         self.messages.truncate(count)
         del self._numbers[count:]
+        known = {0, *self._numbers} if self.manual_calls else set[int]()
+        self.manual_calls = [call for call in self.manual_calls if call.after in known]
         self._choose_compaction()
 
     async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
@@ -475,6 +506,10 @@ class ActiveConversation:
     def _publish_opened(self) -> None:
         now = self.current
         self._events.publish(ConversationOpened(now.id, now.title, len(now.messages)))
+
+
+def _title_call(call: StoredManualCall) -> str:
+    return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]
 
 
 def _title(message: Message) -> str:

@@ -2,7 +2,7 @@
 
 import binascii
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
@@ -117,13 +117,30 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a tool call by the user: as received, as text, and validated against the output schema."""
+    """The result of a tool call by the user: as received, as text, and validated against the output schema.
+
+    `shown_text` is the text with mcphost's note on it, and `images` are the images for the user.
+    """
 
     result: CallToolResult
     text: str
     seconds: float
     validation: OutputValidation = OutputValidation()
     arguments: dict[str, Any] | None = None
+    shown_text: str = ""
+    images: tuple[ImagePart, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool reported an error, or the result does not match the tool's output schema."""
+        return self.result.is_error or self.validation.outcome == "misfit"
+
+
+class ReleasedResult(NamedTuple):
+    """The text and the images of a result that the user passes on to the model."""
+
+    text: str
+    images: tuple[ImagePart, ...] = ()
 
 
 class TurnResult(Struct, frozen=True):

@@ -21,6 +21,7 @@ from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
+from mcphost.store.manual_calls import ManualCallStore, copy_manual_calls
 from mcphost.store.system_prompts import SystemPromptStore
 
 MAX_TITLE_CHARS = 200
@@ -105,6 +106,7 @@ _CALLS_QUERY = """
     WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
     ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
 """
+_TITLE_QUERY = "SELECT title, named IS 2 FROM conversations WHERE id = ?"
 _IDS_QUERY = "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?"
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
@@ -174,6 +176,7 @@ class ConversationStore:
         self._database = database
         self.compactions = CompactionStore(database)
         self.system_prompts = SystemPromptStore(database)
+        self.manual_calls = ManualCallStore(database)
 
     @property
     def is_in_memory(self) -> bool:
@@ -192,11 +195,15 @@ class ConversationStore:
         body = encode(message)
 
         def work(db: sqlite3.Connection) -> int:
-            is_new = db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None
+            before = db.execute(_TITLE_QUERY, (conversation_id,)).fetchone()
             db.execute(_ADD_CONVERSATION, (conversation_id, title, model, message.at, message.at))
             (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body, after)).fetchone()
-            if is_new:
+            if before is None:
                 search_index.add_title(db, conversation_id, title, message.at)
+            elif number == 1 and not before[1] and before[0] != title:
+                # The conversation has only manual calls, and its title is that of the first of them.
+                db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, conversation_id))
+                search_index.replace_title(db, conversation_id, before[0], title)
             search_index.add_message(db, conversation_id, number, message)
             db.execute("UPDATE conversations SET leaf = NULL WHERE id = ? AND leaf IS NOT NULL", (conversation_id,))
             if message.role == "assistant":
@@ -382,9 +389,9 @@ class ConversationStore:
     ) -> None:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        The index of reusable tool results is copied as well. The title of the copy ends with *mark* in parentheses,
-        and with a number if a conversation already has this title. *at* is the creation time of the new conversation,
-        in seconds since 1970. Raises StoreError.
+        Manual calls and the index of reusable tool results are copied as well. The title of the copy ends with *mark*
+        in parentheses, and with a number if a conversation already has this title. *at* is the creation time of the new
+        conversation, in seconds since 1970. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -408,6 +415,7 @@ class ConversationStore:
                 " WHERE conversation = ?1 ORDER BY number DESC LIMIT 1",
                 (conversation_id, new_id, at),
             )
+            copy_manual_calls(db, conversation_id, new_id, {number: place for place, number in enumerate(numbers, 1)})
             search_index.add_pending(db, new_id)
 
         await self._database.run(work)
@@ -456,8 +464,7 @@ class ConversationStore:
         """
 
         def work(db: sqlite3.Connection) -> str:
-            query = "SELECT title, named IS 2 FROM conversations WHERE id = ?"
-            title, is_named = db.execute(query, (conversation_id,)).fetchone() or ("", True)
+            title, is_named = db.execute(_TITLE_QUERY, (conversation_id,)).fetchone() or ("", True)
             shorter = title.removeprefix(RUN_PREFIX)
             if is_named or shorter == title:
                 return title

@@ -307,6 +307,24 @@ def m019_cache_savings(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE spending ADD COLUMN saved REAL NOT NULL DEFAULT 0")
 
 
+def m020_manual_calls(db: sqlite3.Connection) -> None:
+    """Create the table for tool calls that the user made without the model.
+
+    `after` is the number of the message that a call follows, or 0 if it precedes all messages.
+    """
+    _execute_script(
+        db,
+        """
+        CREATE TABLE manual_calls (
+            number INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            after INTEGER NOT NULL, body BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX manual_calls_conversation ON manual_calls (conversation);
+        """,
+    )
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index; do nothing if SQLite lacks FTS5.
 
@@ -348,6 +366,7 @@ MIGRATIONS: Migrations = (
     ("017_recorded_results", m017_recorded_results),
     ("018_pinned_tools", m018_pinned_tools),
     ("019_cache_savings", m019_cache_savings),
+    ("020_manual_calls", m020_manual_calls),
 )
 
 

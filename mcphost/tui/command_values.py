@@ -161,7 +161,7 @@ class CommandValues:
         from mcphost.tui.screens.export import WRONG_ENDING, write_export
 
         host = self._chat.host
-        if not host.conversation.messages:
+        if not (host.conversation.messages or host.conversation.manual_calls):
             return _(NOTHING_TO_EXPORT)
         if find_format(name) is None:
             return _(WRONG_ENDING)

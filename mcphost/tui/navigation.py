@@ -388,7 +388,7 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.export import ExportForm
 
         conversation = self.host.conversation
-        if not conversation.messages:
+        if not (conversation.messages or conversation.manual_calls):
             self.notify(_(NOTHING_TO_EXPORT), markup=False)
             return
         try:

@@ -29,7 +29,7 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_views import Catalog, ManualCallResult, ServerView, TurnResult
+from mcphost.host.server_views import Catalog, ManualCallResult, ReleasedResult, ServerView, TurnResult
 from mcphost.host.servers import features
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
@@ -49,6 +49,7 @@ from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
+from mcphost.store.manual_calls import StoredManualCall
 from mcphost.store.spending import SpendingStore
 from mcphost.store.tasks import TaskStore
 
@@ -363,10 +364,10 @@ class FakeManualCalls:
             self._host.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
         return ManualCallResult(CallToolResult(), text, 0.1)
 
-    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
+    async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:
         if self.withheld:
             raise ConsentDenied(f"A hook withheld the result of {tool!r}: {self.withheld}", "Nothing was attached.")
-        return result.text
+        return ReleasedResult(result.text, result.images)
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
         found = validate(jsonschema_rs, bytes(self._host.schema), encode(arguments)).get("faults", [])
@@ -381,6 +382,7 @@ class FakeConversation:
         self._host = host
         self._messages: tuple[Message, ...] = ()
         self.inserted = 0
+        self.manual_calls: list[StoredManualCall] = []
         self.compaction: Compaction | None = None
         self.system_prompts: list[str] = []
         self._turns = 0
@@ -397,6 +399,12 @@ class FakeConversation:
     @property
     def id(self) -> str:
         return "c1" if self._messages else ""
+
+    async def add_manual_call(self, call: StoredManualCall) -> None:
+        self.manual_calls.append(call)
+
+    def start_manual_call(self) -> Callable[[StoredManualCall], Awaitable[None]]:
+        return self.add_manual_call
 
     @property
     def covered(self) -> int:

@@ -33,6 +33,7 @@ from mcphost.store.conversations import ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.turn import Turn, TurnParts
+    from mcphost.store.manual_calls import StoredManualCall
 
 MAX_SYSTEM_PROMPT = 200_000
 """The maximum length of a system prompt in characters, as in the configuration."""
@@ -136,6 +137,18 @@ class ConversationController:
     def messages(self) -> Sequence[Message]:
         """The messages of the open conversation, oldest first."""
         return self._active.messages
+
+    @property
+    def manual_calls(self) -> "Sequence[StoredManualCall]":
+        """The tool calls that the user made in the open conversation, oldest first; they are not sent to the model."""
+        return self._active.current.manual_calls
+
+    def start_manual_call(self) -> "Callable[[StoredManualCall], Awaitable[None]]":
+        """Return a function that saves a call with the conversation that is open now, even if another one is opened.
+
+        The call is not sent to the model.
+        """
+        return self._active.current.add_manual_call
 
     @property
     def is_busy(self) -> bool:

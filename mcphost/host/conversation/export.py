@@ -1,13 +1,15 @@
 """Export of conversations as Markdown, JSON or one HTML page without scripts; all text is sanitized or escaped.
 
 The JSON form is complete: `messages` contains the messages as they are stored, so that a program can read them again.
+Tool calls that the user made without the model are included, and marked as not sent to the model.
 """
 
 import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import PurePath
 from typing import Literal, get_args
@@ -30,12 +32,16 @@ from mcphost.pluralize import pluralize
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import dumps, to_builtins
 from mcphost.store.conversations import ConversationInfo
+from mcphost.store.manual_calls import StoredManualCall
 
 ExportFormat = Literal["markdown", "json", "html"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 ENDINGS: dict[str, ExportFormat] = {".md": "markdown", ".html": "html", ".json": "json"}
 """Endings of file names, each with the format that it chooses."""
 JSON_VERSION = 1
+MANUAL_CALL = "By hand, not sent to the model"
+"""Heading of a tool call that the user made without the model."""
+_OUTCOMES = {"ok": "result", "error": "error", "stopped": "stopped"}
 MAX_IMAGE_BYTES = 2_000_000
 MAX_IMAGES_BYTES = 20_000_000
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -62,19 +68,37 @@ summary { cursor: pointer; color: var(--faint); } img { max-width: 100%; }
 
 
 def export_conversation(
-    info: ConversationInfo, messages: Sequence[Message], form: ExportFormat, *, system_prompt: str = ""
+    info: ConversationInfo,
+    messages: Sequence[Message],
+    form: ExportFormat,
+    *,
+    system_prompt: str = "",
+    manual_calls: Sequence[StoredManualCall] = (),
 ) -> str:
     """Return a conversation as text in the format *form*; the text ends with a newline.
 
     *system_prompt* is the system prompt that the user set for this conversation; "" if the configured one is used.
+    *manual_calls* are the tool calls that the user made, oldest first; they are marked as not sent to the model.
     """
     match form:
         case "json":
-            return _to_json(info, messages, system_prompt)
+            return _to_json(info, messages, system_prompt, manual_calls)
         case "html":
-            return _HtmlPage(info).write(messages, system_prompt)
+            return _HtmlPage(info).write(_merge(messages, manual_calls), system_prompt)
         case "markdown":
-            return _to_markdown(info, messages, system_prompt)
+            return _to_markdown(info, _merge(messages, manual_calls), system_prompt)
+
+
+def _merge(
+    messages: Sequence[Message], manual_calls: Sequence[StoredManualCall]
+) -> Iterator[Message | StoredManualCall]:
+    """Yield the messages in order, and each manual call before the first message that is newer."""
+    waiting = deque(manual_calls)
+    for message in messages:
+        while waiting and message.at > waiting[0].at:
+            yield waiting.popleft()
+        yield message
+    yield from waiting
 
 
 def find_format(file_name: str) -> ExportFormat | None:
@@ -109,22 +133,43 @@ def _arguments(part: ToolUsePart) -> str:
     return sanitize(part.raw if part.arguments is None else dumps(part.arguments, indent=2))
 
 
-def _to_json(info: ConversationInfo, messages: Sequence[Message], system_prompt: str) -> str:
+def _to_json(
+    info: ConversationInfo,
+    messages: Sequence[Message],
+    system_prompt: str,
+    manual_calls: Sequence[StoredManualCall],
+) -> str:
     facts = {"format": "mcphost-conversation", "version": JSON_VERSION, **to_builtins(info)}
     facts["system_prompt"] = system_prompt
     facts["messages"] = [to_builtins(message) for message in messages]
+    facts["manual_calls"] = [{**to_builtins(call), "sent_to_model": False} for call in manual_calls]
     return escape_unsafe_json(dumps(facts, indent=2)) + "\n"
 
 
-def _to_markdown(info: ConversationInfo, messages: Sequence[Message], system_prompt: str) -> str:
+def _to_markdown(info: ConversationInfo, entries: Iterable[Message | StoredManualCall], system_prompt: str) -> str:
     lines = [f"# {escape_line(info.title)}", escape_line(_describe(info))]
     if system_prompt:
         lines += ["## System prompt", make_inert(system_prompt)]
-    for message in messages:
-        when = format_moment(message.at)
-        lines.append(f"## {escape_line(_author(message))}{f' · {when}' if when else ''}")
-        lines += [text for part in message.parts if (text := _part_to_markdown(part))]
+    for entry in entries:
+        when = format_moment(entry.at)
+        author = MANUAL_CALL if isinstance(entry, StoredManualCall) else _author(entry)
+        lines.append(f"## {escape_line(author)}{f' · {when}' if when else ''}")
+        if isinstance(entry, StoredManualCall):
+            lines += _manual_call_to_markdown(entry)
+        else:
+            lines += [text for part in entry.parts if (text := _part_to_markdown(part))]
     return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def _manual_call_to_markdown(call: StoredManualCall) -> Iterator[str]:
+    name = _code(f"{call.server}/{call.tool}")
+    yield f"**Called `{name}`**\n\n{_fence(sanitize(dumps(call.arguments, indent=2)), 'json')}"
+    yield f"**`{name}`: {_describe_outcome(call)}**\n\n{_fence(sanitize(call.text))}"
+    yield from (f"*{_describe_image(image, escape_line)}*" for image in call.images)
+
+
+def _describe_outcome(call: StoredManualCall) -> str:
+    return _OUTCOMES.get(call.outcome, "failed")
 
 
 def _part_to_markdown(part: Part) -> str:
@@ -167,7 +212,7 @@ class _HtmlPage:
         self._info = info
         self._image_bytes = 0
 
-    def write(self, messages: Sequence[Message], system_prompt: str) -> str:
+    def write(self, entries: Iterable[Message | StoredManualCall], system_prompt: str) -> str:
         """Return the page as HTML; its content security policy allows only the page's own style and embedded images."""
         title = escape(sanitize(self._info.title, keep_newlines=False))
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -181,7 +226,10 @@ class _HtmlPage:
         )
         facts = f'<h1>{title}</h1>\n<p class="facts">{escape(_describe(self._info))}</p>\n'
         prompt = _details("System prompt", sanitize(system_prompt)) if system_prompt else ""
-        articles = "".join(self._write_message(message) for message in messages)
+        articles = "".join(
+            self._write_manual_call(entry) if isinstance(entry, StoredManualCall) else self._write_message(entry)
+            for entry in entries
+        )
         return f"{head}{facts}{prompt}{articles}</body>\n</html>\n"
 
     def _write_message(self, message: Message) -> str:
@@ -189,6 +237,15 @@ class _HtmlPage:
         time = f' <span class="time">{when}</span>' if when else ""
         parts = "".join(self._write_part(part) for part in message.parts)
         return f'<article class="{message.role}">\n<h2>{escape(_author(message))}{time}</h2>\n{parts}</article>\n'
+
+    def _write_manual_call(self, call: StoredManualCall) -> str:
+        when = format_moment(call.at)
+        time = f' <span class="time">{when}</span>' if when else ""
+        name = f"{call.server}/{call.tool}"
+        called = _details(f"Called {name}", sanitize(dumps(call.arguments, indent=2)))
+        result = _details(f"{name}: {_describe_outcome(call)}", sanitize(call.text))
+        images = "".join(self._write_image(image) for image in call.images)
+        return f'<article class="manual">\n<h2>{MANUAL_CALL}{time}</h2>\n{called}{result}{images}</article>\n'
 
     def _write_part(self, part: Part) -> str:
         match part:

@@ -17,6 +17,7 @@ from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
+from mcphost.store.manual_calls import StoredManualCall
 
 if TYPE_CHECKING:
     from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
@@ -116,6 +117,14 @@ class StoredConversations:
     async def load_system_prompt(self, conversation_id: str) -> str:
         """Return the system prompt that the user set for a conversation, or "" if there is none. Raises StoreError."""
         return next(reversed(await self._conversations.system_prompts.load(conversation_id)), "")
+
+    async def load_manual_calls(self, conversation_id: str) -> tuple[StoredManualCall, ...]:
+        """Return the tool calls that the user made on a conversation's current branch, oldest first.
+
+        Returns () if there is no such conversation. Raises StoreError.
+        """
+        branch = await self._conversations.load_bodies(conversation_id)
+        return await self._conversations.manual_calls.load(conversation_id, () if branch is None else branch.numbers)
 
     async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:
         """Return the messages around message *number*, or the last messages if *number* is 0. Raises StoreError."""

@@ -6,7 +6,7 @@ from typing import Any
 from mcphost.errors import ConsentDenied
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import ConsentPolicy
-from mcphost.host.server_views import ManualCallResult
+from mcphost.host.server_views import ManualCallResult, ReleasedResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
@@ -52,25 +52,33 @@ class ManualCalls:
         except CallForbidden:
             await self._consent.check_manual_call(offered, arguments)  # records the rule and names it in the error
             raise
+        rendered = execution.rendered
         return ManualCallResult(
-            execution.result, execution.rendered.text, execution.seconds, execution.validation, arguments
+            execution.result,
+            rendered.text,
+            execution.seconds,
+            execution.validation,
+            arguments,
+            rendered.user_text,
+            rendered.user_images,
         )
 
-    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return the text of a result that the user passes on to the model, preceded by notes from hooks.
+    async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:
+        """Return a result that the user passes on to the model; its text is preceded by notes from hooks.
 
-        The hooks that follow a call are run first. Raises ConsentDenied if a hook withholds the result, and ServerError
-        or UsageError if the tool no longer exists.
+        If a hook replaces the text, the images are left out. The hooks that follow a call are run first. Raises
+        ConsentDenied if a hook withholds the result, and ServerError or UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()
         notes = HookNotes()
         rule_input = identify_tool(offered).to_rule_input(result.arguments or {})
-        is_error = result.result.is_error or result.validation.outcome == "misfit"
-        withheld = await self._hooks.review("", rule_input, result.text, is_error=is_error, notes=notes)
+        withheld = await self._hooks.review("", rule_input, result.text, is_error=result.is_error, notes=notes)
         if withheld:
             raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
-        return notes.text + (result.text if notes.result is None else notes.result)
+        if notes.result is not None:
+            return ReleasedResult(notes.text + notes.result)
+        return ReleasedResult(notes.text + result.text, result.images)
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.

@@ -172,7 +172,7 @@ class ChatScreen(Screen[None]):
 
     def _show_greeting(self) -> None:
         self.status.model_state = "none" if self.host.model_selection.model is None else "loading"
-        if self.host.conversation.messages:
+        if self.host.conversation.messages or self.host.conversation.manual_calls:
             self.load_conversation()
         else:
             if self.greeting:
@@ -210,16 +210,14 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
-        from mcphost.tui.transcript.compaction_notices import build_compaction_notice
-        from mcphost.tui.transcript.opened_conversation import TimedNotice
+        from mcphost.tui.image_cache import images_unsupported_reason
+        from mcphost.tui.transcript.timed_blocks import build_timed_blocks
 
         messages = self.host.conversation.messages
         self.status.reset()
-        notice = None
-        if (made := self.host.conversation.compaction) is not None:
-            block = build_compaction_notice(made.messages, len(made.sentences), made.unknown_count)
-            notice = TimedNotice(made.at, block)
-        self.presenter.load(messages, self.status.add_earlier, notice)
+        draws_images = not images_unsupported_reason(self.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        timed = build_timed_blocks(self.host.conversation, draws_images=draws_images)
+        self.presenter.load(messages, self.status.add_earlier, timed)
         if self.pending_edit is not None:
             from mcphost.tui.screens.unsent_texts import EDITING
 

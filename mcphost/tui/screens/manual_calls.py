@@ -5,11 +5,13 @@ The user types `!server/tool key=value` or fills in a form.
 
 import asyncio
 import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.serialization import replace
 from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
     from mcphost.host.host import Host
     from mcphost.host.server_views import ManualCallResult
-    from mcphost.llm.messages import Part, ResourcePart
+    from mcphost.llm.messages import ImagePart, Part, ResourcePart
+    from mcphost.store.manual_calls import StoredManualCall
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.transcript.tool_card import ToolCard
 
@@ -97,7 +100,8 @@ class ManualCallRunner:
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
         self._count = 0
-        self._result: tuple[ManualCall, ManualCallResult] | None = None
+        self._result: tuple[ManualCall, ManualCallResult, float] | None = None
+        self._attached: set[tuple[str, str, float]] = set()  # the server, the tool and the time of attached results
 
     def run_line(self, text: str) -> bool:
         """Run a line such as `!server/tool key=value`; if it cannot be parsed, show why and return False."""
@@ -133,36 +137,98 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Run the user's hooks on the latest result, then pass the result to *attach*.
+        """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
 
-        Each result is attached only once. If there is no result, show a notification.
+        After a result of this run, those stored with the open conversation follow, newest first. If there is none, show
+        a notification.
         """
         taken, self._result = self._result, None
+        if taken is None:
+            taken = self._find_stored_result()
         if taken is None:
             way = keys_in_use(self._screen).fill(_("Call a tool first: {servers}, then t."))
             self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
         else:
-            self._screen.run_worker(partial(self._attach, *taken, attach), group="attach")
+            call, result, at = taken
+            self._attached.add((call.server, call.tool, at))
+            self._screen.run_worker(partial(self._attach, call, result, attach), group="attach")
+
+    def _find_stored_result(self) -> "tuple[ManualCall, ManualCallResult, float] | None":
+        from mcphost.host.server_views import ManualCallResult
+        from mcphost.protocol.tools import CallToolResult
+
+        for stored in reversed(self._host.conversation.manual_calls):
+            key = (stored.server, stored.tool, stored.at)
+            if stored.outcome in {"ok", "error"} and key not in self._attached:
+                result = ManualCallResult(
+                    CallToolResult(is_error=stored.outcome == "error"),
+                    stored.text,
+                    stored.seconds,
+                    arguments=stored.arguments,
+                    images=stored.images,
+                )
+                return ManualCall(stored.server, stored.tool, stored.arguments), result, stored.at
+        return None
 
     async def _attach(self, call: ManualCall, result: "ManualCallResult", attach: "Callable[[Part], None]") -> None:
         try:
-            text = await self._host.tools.release(call.server, call.tool, result)
+            released = await self._host.tools.release(call.server, call.tool, result)
         except McpHostError as error:
             self._presenter.add_notice("warning", error.message, error.hint)
-        else:
-            attach(make_result_attachment(call, text))
+            return
+        attach(make_result_attachment(call, released.text))
+        for image in await self._fit_images(call, released.images):
+            attach(image)
+
+    async def _fit_images(self, call: ManualCall, images: "Sequence[ImagePart]") -> "tuple[Part, ...]":
+        """Return the images of a result in a form that the model accepts; say so if it accepts none."""
+        from mcphost.llm.model import ModelFacts
+
+        model = self._host.model_selection.model
+        facts = ModelFacts() if model is None else model.facts
+        if images and facts.supports_images is False:
+            self._presenter.add_notice(
+                "warning",
+                _("The model does not accept images, so only the text of the result is attached."),
+                _("Choose a model with vision: /model."),
+            )
+            return ()
+        named = [replace(one, name=f"tool:{call.tool}", server=call.server) for one in images]
+        return await self._host.attachments.fit_parts(named, facts) if images else ()
 
     async def _run(self, card: "ToolCard") -> None:
         self._count += 1
+        save = partial(_save, self._host.conversation.start_manual_call(), card)
         try:
             result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
-            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result
+            at = await save("error" if result.is_error else "ok", result.shown_text or result.text, result)
+            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result, at
             if not result.result.is_error:
                 self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
+            await save("failed", str(error))
         except asyncio.CancelledError:
             self._presenter.fail_manual_call(card, "stopped", "")
+            await save("stopped", "")
             raise
         finally:
             self._count -= 1
+
+
+async def _save(
+    add: "Callable[[StoredManualCall], Awaitable[None]]",
+    card: "ToolCard",
+    outcome: str,
+    text: str,
+    result: "ManualCallResult | None" = None,
+) -> float:
+    """Save an ended call with its conversation, and return the time that it got."""
+    from mcphost.store.manual_calls import StoredManualCall
+
+    at, arguments = time(), card.arguments or {}
+    seconds, images = (0.0, ()) if result is None else (result.seconds, result.images)
+    if result is not None and result.arguments is not None:
+        arguments = result.arguments
+    await add(StoredManualCall(card.server, card.tool, arguments, outcome, text, seconds, at, images))
+    return at

@@ -1,7 +1,7 @@
 """Gradual display of an opened conversation, so that a long conversation does not block the event loop.
 
-The newest messages are shown first. Earlier messages follow in short slices. If a summary replaces messages in requests
-to the model, a notice appears at the point in the conversation where the summary was made.
+The newest messages are shown first. Earlier messages follow in short slices. Manual tool calls, and a notice of the
+summary that replaces messages in requests to the model, appear at the point in the conversation where they were made.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from mcphost.llm.messages import Message
-from mcphost.tui.transcript.blocks import NoticeBlock, TranscriptBlock
+from mcphost.tui.transcript.blocks import TranscriptBlock
 from mcphost.tui.transcript.transcript import Transcript
 
 NEWEST_MESSAGES = 300
@@ -136,27 +136,28 @@ class EarlierMessages:
             self._ended.set()
 
 
-class TimedNotice(NamedTuple):
-    """A notice and the time at which it was created, as a Unix timestamp in seconds."""
+class TimedBlock(NamedTuple):
+    """A block that is not a message, and the time at which it was created, as a Unix timestamp in seconds."""
 
     at: float
-    block: NoticeBlock
+    block: TranscriptBlock
 
 
-class NoticePlace:
-    """Position of a notice in an opened conversation: after all messages that are older than the notice."""
+class TimedBlocks:
+    """Blocks to place in an opened conversation, each after all messages that are older than the block.
 
-    def __init__(self, notice: TimedNotice | None) -> None:
-        self._notice = notice
+    They are given oldest first.
+    """
 
-    def take(self, part: Sequence[Message], *, is_first: bool) -> TimedNotice | None:
-        """Return the notice if it belongs in *part* and has not been returned yet, otherwise None.
+    def __init__(self, blocks: Sequence[TimedBlock]) -> None:
+        self._blocks = list(blocks)
+
+    def take(self, part: Sequence[Message], *, is_first: bool) -> list[TimedBlock]:
+        """Return the blocks that belong in *part* and have not been returned yet, oldest first.
 
         Call this for each part of the messages, from the newest to the oldest; *is_first* is true for the part that
         contains the conversation's first message.
         """
-        notice = self._notice
-        if notice is None or not (is_first or part[0].at <= notice.at):
-            return None
-        self._notice = None
-        return notice
+        count = next((at for at, one in enumerate(self._blocks) if is_first or part[0].at <= one.at), len(self._blocks))
+        taken, self._blocks = self._blocks[count:], self._blocks[:count]
+        return taken

@@ -1,5 +1,6 @@
 """Conversion of stored messages and host events to transcript blocks."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
-    from mcphost.tui.transcript.opened_conversation import TimedNotice
+    from mcphost.tui.transcript.opened_conversation import TimedBlock
     from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
 
 _MAX_SINGLE_BLOCK = 4000
@@ -115,20 +116,20 @@ def build_blocks(
     can_draw_images: Callable[[], bool] = lambda: False,
     *,
     show_costs: bool = False,
-    notice: "TimedNotice | None" = None,
+    timed: "Iterable[TimedBlock]" = (),
 ) -> list[TranscriptBlock]:
     """Return the blocks for a stored conversation's messages; show the cost of answers if *show_costs* is true.
 
     Images that the user attached and those in tool results are included if *can_draw_images* returns True, which is
-    called only if there are images. *notice* is placed before the first message that is newer than the notice.
+    called only if there are images. Each block in *timed* is placed before the first message that is newer.
     """
     out: list[TranscriptBlock] = []
+    waiting = deque(timed)
     cards: dict[str, ToolCard] = {}
     heading: SpeakerHeading | None = None
     for message in messages:
-        if notice is not None and message.at > notice.at:
-            out.append(notice.block)
-            notice = None
+        while waiting and message.at > waiting[0].at:
+            out.append(waiting.popleft().block)
         if message.role == "user" or message.prompt is not None:
             out.extend(_build_user_blocks(message, can_draw_images))
             heading = None
@@ -146,8 +147,7 @@ def build_blocks(
                 out.extend(_build_part_blocks(part, cards))
         if message.cut:
             out.append(NoticeBlock("warning", _("This answer is incomplete.")))
-    if notice is not None:
-        out.append(notice.block)
+    out.extend(one.block for one in waiting)
     for card in cards.values():
         if card.state == "proposed":
             card.state = "stopped"
@@ -255,19 +255,19 @@ class TranscriptPresenter:
         self,
         messages: Sequence[Message],
         on_part: Callable[[Sequence[Message]], object] = lambda part: None,
-        notice: "TimedNotice | None" = None,
+        timed: "Sequence[TimedBlock]" = (),
     ) -> None:
-        """Replace the transcript's content with a stored conversation; insert *notice* according to its time.
+        """Replace the transcript's content with a stored conversation; insert *timed* according to their times.
 
         The newest messages are shown immediately; earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
         """
-        from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, NoticePlace, find_part
+        from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
         from mcphost.tui.transcript.turn_endings import build_unanswered_notice
 
         self.cards.clear()
         self._resource_messages.clear()
-        self._heading, place = None, NoticePlace(notice)
+        self._heading, place = None, TimedBlocks(timed)
 
         def build(part: Sequence[Message]) -> list[TranscriptBlock]:
             on_part(part)
@@ -286,9 +286,9 @@ class TranscriptPresenter:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
             self.transcript.earlier.start()
 
-    def _build(self, messages: Sequence[Message], notice: "TimedNotice | None") -> list[TranscriptBlock]:
+    def _build(self, messages: Sequence[Message], timed: "Iterable[TimedBlock]") -> list[TranscriptBlock]:
         blocks = build_blocks(
-            messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs, notice=notice
+            messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs, timed=timed
         )
         self.manual_cards.update(
             {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}

@@ -22,6 +22,7 @@ from mcphost.llm.messages import (
 from mcphost.sanitize import is_sanitized
 from mcphost.serialization import convert
 from mcphost.store.conversations import ConversationInfo
+from mcphost.store.manual_calls import StoredManualCall
 
 WHITE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HOSTILE = (
@@ -189,3 +190,20 @@ def test_a_system_prompt_is_exported_and_cannot_leave_its_place(form: str) -> No
 def test_a_file_name_is_made_of_plain_letters() -> None:
     assert suggest_file_name(make_info("../../etc/Pass wd\n\x1b!"), "html") == "etc-pass-wd-abcdef.html"
     assert suggest_file_name(make_info("…"), "markdown") == "conversation-abcdef.md"
+
+
+@pytest.mark.parametrize("form", ["markdown", "json", "html"])
+def test_a_manual_call_is_exported_at_its_place_and_marked_as_not_sent(
+    form: Literal["markdown", "json", "html"],
+) -> None:
+    call = StoredManualCall("demo", "add", {"a": "x\x1b[2J"}, "ok", "the <b>total</b> \x1b[2J", at=1_700_000_000.5)
+    later = Message(role="user", parts=(TextPart("a later question"),), at=1_700_000_001.0)
+    text = export_conversation(make_info(), [make_message(TextPart("begin")), later], form, manual_calls=[call])
+    assert is_sanitized(text)
+    if form == "json":
+        (exported,) = json.loads(text)["manual_calls"]
+        assert (exported["tool"], exported["text"], exported["sent_to_model"]) == ("add", call.text, False)
+        return
+    heading, result = text.index("By hand, not sent to the model"), text.index("total")
+    assert text.index("begin") < heading < text.index("demo/add") < result < text.index("a later question")
+    assert form == "markdown" or "<b>" not in text

@@ -1,0 +1,121 @@
+"""Storage of tool calls that the user made without the model, with their results.
+
+They belong to a conversation, but they are never part of a request to the model.
+"""
+
+import sqlite3
+from collections.abc import Collection
+from typing import Any
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.messages import ImagePart
+from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.store import search_index
+from mcphost.store.database import Database
+
+MAX_CALLS = 500
+"""Maximum number of manual calls that are kept for a conversation, the newest ones."""
+MAX_TEXT_CHARS = 1_000_000
+MAX_BYTES = 8_000_000
+"""Maximum size of a stored call; a larger one is stored without its images, or without its arguments."""
+MAX_TOTAL_BYTES = 40_000_000
+"""Maximum size of all manual calls of a conversation; the oldest ones are deleted first."""
+_ADD_CONVERSATION = """
+    INSERT INTO conversations (id, title, model, created, updated) VALUES (?1, ?2, '', ?3, ?3) ON CONFLICT DO NOTHING
+"""
+_ADD_CALL = """
+    INSERT INTO manual_calls (conversation, after, body)
+    SELECT id, ?2, ?3 FROM conversations WHERE id = ?1
+"""
+_DELETE_OLDEST = """
+    DELETE FROM manual_calls WHERE number IN (
+        SELECT number FROM (
+            SELECT number, row_number() OVER newest AS place, sum(length(body)) OVER newest AS total
+            FROM manual_calls WHERE conversation = ? WINDOW newest AS (ORDER BY number DESC)
+        ) WHERE place > ? OR total > ?
+    )
+"""
+
+
+class StoredManualCall(Struct, frozen=True):
+    """A tool call that the user made without the model, and its result.
+
+    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and `after`
+    the number of the stored message that the call follows, 0 if it precedes all messages.
+    """
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    outcome: str
+    text: str
+    seconds: float = 0.0
+    at: float = 0.0
+    images: tuple[ImagePart, ...] = ()
+    after: int = 0
+
+
+class ManualCallStore:
+    """Store for the user's tool calls in conversations; every method may raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, conversation_id: str, call: StoredManualCall, *, title: str = "") -> None:
+        """Store a call, shortened if it is very long; do nothing if the conversation was deleted.
+
+        If *title* is not "", the conversation is created with this title if it does not exist.
+        """
+        body = _encode(call)
+
+        def work(db: sqlite3.Connection) -> None:
+            if title and db.execute(_ADD_CONVERSATION, (conversation_id, title, call.at)).rowcount:
+                search_index.add_title(db, conversation_id, title, call.at)
+            if db.execute(_ADD_CALL, (conversation_id, call.after, body)).rowcount:
+                db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
+                db.execute(
+                    "UPDATE conversations SET updated = max(updated, ?) WHERE id = ?", (call.at, conversation_id)
+                )
+
+        await self._database.run(work)
+
+    async def load(self, conversation_id: str, numbers: Collection[int]) -> tuple[StoredManualCall, ...]:
+        """Return the calls that follow the messages with these *numbers* or precede all messages, oldest first.
+
+        Calls that cannot be decoded are omitted.
+        """
+        query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
+        rows = await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchall())
+        known = {0, *numbers} if rows else set[int]()
+        decoded = ((after, _decode(body)) for after, body in rows if after in known)
+        return tuple(replace(call, after=after) for after, call in decoded if call is not None)
+
+
+def copy_manual_calls(db: sqlite3.Connection, source: str, target: str, places: dict[int, int]) -> None:
+    """Copy the calls of the conversation *source* to *target*.
+
+    *places* maps the number of each copied message to its number in the copy. Calls after other messages are not
+    copied.
+    """
+    query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
+    places = {0: 0, **places}
+    for after, body in db.execute(query, (source,)).fetchall():
+        if after in places:
+            db.execute(_ADD_CALL, (target, places[after], body))
+
+
+def _encode(call: StoredManualCall) -> bytes:
+    if (hidden := len(call.text) - MAX_TEXT_CHARS) > 0:
+        half = MAX_TEXT_CHARS // 2
+        call = replace(call, text=f"{call.text[:half]}\n[… {hidden:,} characters …]\n{call.text[-half:]}")
+    body = encode(call)
+    if len(body) > MAX_BYTES:
+        body = encode(replace(call, images=()))
+    return body if len(body) <= MAX_BYTES else encode(replace(call, images=(), arguments={}))
+
+
+def _decode(body: bytes) -> StoredManualCall | None:
+    try:
+        return decode(body, StoredManualCall, "stored manual call")
+    except MalformedMessage:
+        return None

@@ -1,0 +1,128 @@
+"""Tests that manual calls stay with their conversation, are exported, and can be attached later, with their images."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from mcphost.llm.messages import ImagePart, ResourcePart
+from mcphost.llm.model import ModelFacts
+from mcphost.store.manual_calls import StoredManualCall
+from mcphost.tui.transcript.tool_card import ToolCard
+from tests.flows.inline_servers import HANDSHAKE_SERVER
+from tests.screens.conftest import Run
+from tests.screens.real_program import DEMO_SERVER, Files, run_command
+from tests.screens.sample_images import sunset_image
+
+pytestmark = pytest.mark.anyio
+IMAGE = sunset_image(10, 10)
+PICTURE = f'answer({{"content": [{{"type": "image", "mimeType": "image/png", "data": "{IMAGE.data}"}}]}})'
+
+
+def list_cards(driver: Any) -> list[ToolCard]:
+    return [block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ToolCard)]
+
+
+async def call_add(driver: Any, a: int, b: int) -> None:
+    await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the server")
+    await run_command(driver, f"!demo/add a={a} b={b}")
+    await driver.until(lambda: any(str(a + b) in card.result for card in list_cards(driver)), "the result")
+    await driver.until(lambda: not driver.app.chat.manual_calls.is_running, "the end")
+
+
+async def test_a_manual_call_is_shown_again_at_its_place_after_a_restart(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await driver.host.conversation.send("first question")
+        await call_add(driver, 40, 2)
+        await driver.host.conversation.send("second question")
+        ident = driver.host.conversation.id
+    async with files.open() as driver:
+        await driver.host.conversation.open(ident)
+        await driver.until(lambda: list_cards(driver), "the card")
+        (card,) = list_cards(driver)
+        assert (card.server, card.tool, card.arguments, card.state) == ("demo", "add", {"a": 40, "b": 2}, "ok")
+        assert "42" in card.result
+        shown = [block.search_text() for block in driver.app.chat.presenter.transcript.blocks]
+        places = [next(at for at, text in enumerate(shown) if said in text) for said in ("first", "40", "second")]
+        assert places == sorted(places)
+        assert not any("40 + 2" in message.text for message in driver.host.conversation.messages)
+
+
+async def test_a_manual_call_before_any_message_is_stored_and_exported(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await call_add(driver, 40, 2)
+        assert driver.host.conversation.can_be_resumed
+        (info,) = await driver.host.history.list_recent()
+        assert (info.title, info.messages) == ("demo/add", 0)
+    async with files.open() as driver:
+        await driver.host.conversation.open(info.id)
+        await driver.until(lambda: list_cards(driver), "the card")
+        await run_command(driver, "/export calls.md")
+        await driver.until(lambda: driver.has_notified("Wrote"), "the file")
+        text = (files.folder.parent / "calls.md").read_text()
+        assert text.index("By hand, not sent to the model") < text.index("`demo/add`") < text.index("42")
+        await driver.host.conversation.send("And now?")
+        assert driver.host.conversation.title == "And now?"
+
+
+async def test_stored_results_can_be_attached_newest_first(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await call_add(driver, 40, 2)
+        await call_add(driver, 50, 3)
+        ident = driver.host.conversation.id
+    async with files.open() as driver:
+        await driver.host.conversation.open(ident)
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the server")
+        for count, said in enumerate(("53", "42"), 1):
+            await driver.app.run_action("attach_result")
+            await driver.until(lambda count=count: len(driver.app.chat.attachments.parts) == count, "the result")
+            assert said in driver.app.chat.attachments.parts[-1].text
+        await driver.app.run_action("attach_result")
+        await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
+
+
+async def test_a_stopped_or_failed_call_is_kept_with_its_reason(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the server")
+        await run_command(driver, "!nosuch/add a=1")
+        await driver.until(lambda: driver.host.conversation.manual_calls, "the call")
+        (call,) = driver.host.conversation.manual_calls
+        assert call.outcome == "failed"
+        assert "There is no server named 'nosuch'" in call.text
+
+
+async def test_the_images_of_a_result_are_stored_with_it(files: Files) -> None:
+    code = HANDSHAKE_SERVER.format(start="", call=PICTURE)
+    files.write_servers(art={"command": sys.executable, "args": ["-c", code]})
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("art").state == "ready", "the server")
+        await run_command(driver, "!art/t")
+        await driver.until(lambda: driver.host.conversation.manual_calls, "the call")
+        (call,) = driver.host.conversation.manual_calls
+        assert [(image.mime_type, image.data) for image in call.images] == [("image/png", IMAGE.data)]
+
+
+@pytest.mark.parametrize("accepts_images", [True, False, None])
+async def test_an_attached_result_brings_its_images_if_the_model_takes_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch, accepts_images: bool | None
+) -> None:
+    async with run() as driver:
+        call = StoredManualCall("files", "draw", {}, "ok", "[image]", at=1.0, images=(IMAGE,))
+        driver.host.conversation.manual_calls.append(call)
+        facts = ModelFacts(supports_images=accepts_images)
+        monkeypatch.setattr(driver.host.model_selection.model, "facts", facts)
+        await driver.app.run_action("attach_result")
+        parts = driver.app.chat.attachments.parts
+        if accepts_images is False:
+            await driver.until(lambda: "does not accept images" in driver.transcript(), "the note")
+            assert [type(part) for part in parts] == [ResourcePart]
+        else:
+            await driver.until(lambda: len(parts) == 2, "the attachments")
+            text, image = parts
+            assert isinstance(text, ResourcePart)
+            assert isinstance(image, ImagePart)
+            assert (image.mime_type, image.data, image.server) == ("image/png", IMAGE.data, "files")
