@@ -257,6 +257,19 @@ async def test_a_refused_prompt_is_reported_on_its_form_which_keeps_the_input(ru
         assert driver.app.screen.query_one("#argument-0", Input).value == "main.py"
 
 
+async def test_control_s_inserts_a_prompt_from_any_of_its_fields(run: Run) -> None:
+    async def refuses(server: str, name: str, arguments: dict[str, str]) -> Any:
+        raise RequestRefused(f"The path is {arguments['path']!r}.")
+
+    async with run(size=(100, 30)) as driver:
+        driver.host.features.get_prompt = refuses
+        await driver.pilot.press("f5", "enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
+        await driver.type("main.py")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "The path is 'main.py'." in driver.text(), "the request")
+
+
 @pytest.mark.req("prompts.description")
 async def test_a_prompt_shows_its_purpose_and_its_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as driver:

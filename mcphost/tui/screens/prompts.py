@@ -75,6 +75,7 @@ class FilledPrompt(NamedTuple):
 class PromptArgumentsForm(FormScreen[FilledPrompt]):
     """Form for the arguments of a prompt; its result is the filled prompt, or None if the user cancels."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "insert", show=False)]
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
     PromptArgumentsForm #fields { height: auto; max-height: 1fr; }
@@ -119,7 +120,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         The keys for suggestions are included only if the server supports completion.
         """
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
-        return _("{hint}enter next field or insert · esc back").format(
+        return _("{hint}enter next field or insert · ctrl+s insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
         )
 
