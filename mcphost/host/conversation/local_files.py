@@ -42,6 +42,7 @@ _OTHER_STARTS = (
     (b"MZ", "a Windows program"),
     (b"SQLite format 3", "an SQLite database"),
 )
+_ACCEPTED_FILES = "Attach text, a PNG, JPEG, GIF or WebP image, a PDF file, or audio if the model takes it."
 
 
 class FileReference(NamedTuple):
@@ -308,5 +309,7 @@ def _decode_in_chunks(name: str, file: BinaryIO, limit: int, *, is_cut: bool) ->
 def _binary_error(name: str, body: bytes) -> UsageError:
     kind = next((what for start, what in _OTHER_STARTS if body.startswith(start)), "")
     if kind:
-        return UsageError(f"{name} is {kind}, which no model can read.", "Attach a text, image or PDF file.")
+        return UsageError(f"{name} is {kind}, which no model can read.", _ACCEPTED_FILES)
+    if 0 in body:
+        return UsageError(f"{name} is a binary file, which no model can read.", _ACCEPTED_FILES)
     return UsageError(f"{name} is neither UTF-8 nor UTF-16 text.", "Convert it to UTF-8, for example with iconv.")

@@ -58,7 +58,7 @@ def test_text_is_decoded_by_its_byte_order_mark_or_as_utf8(tmp_path: Path, body:
     ("body", "reason"),
     [
         (b"caf\xe9", "neither UTF-8 nor UTF-16"),
-        (b"a\0b", "neither UTF-8 nor UTF-16"),
+        (b"a\0b", "a binary file"),
         (b"PK\x03\x04\xff\xfe", "ZIP archive"),
         (b"\x7fELF\x02\x01\x01\0\xff", "a program"),
         (b"SQLite format 3\0", "SQLite"),
@@ -290,3 +290,15 @@ def test_a_resource_of_very_many_items_is_attached_in_part_and_says_so() -> None
     assert found[-1].note == "500 more items of this resource are not attached"
     assert found[-1].part == ResourcePart("files", f"x:{MAX_ATTACHED}", f"[{found[-1].note}]")
     assert len(make_resource_attachments("files", contents[:MAX_ATTACHED], ModelFacts())) == MAX_ATTACHED
+
+
+def test_the_hint_for_a_binary_file_names_the_kinds_that_are_accepted(tmp_path: Path) -> None:
+    for body in (b"\x01\x02\0\xff", b"PK\x03\x04\0", b"\0" * 100):
+        (tmp_path / "a.bin").write_bytes(body)
+        with pytest.raises(UsageError) as caught:
+            attach(tmp_path, "a.bin")
+        assert "PNG, JPEG, GIF or WebP" in caught.value.hint
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(UsageError) as caught:
+        attach(tmp_path, "a.txt")
+    assert "iconv" in caught.value.hint
