@@ -544,7 +544,7 @@ class _LateParts:
         core = self._core
         return Compactor(
             core.config.compaction, core.conversation, core.model_selection, core.frontend, core.events,
-            core.spending.get(),
+            core.spending.get(), self.request_parts.builder.preview,
         )  # fmt: skip
 
     @cached_property

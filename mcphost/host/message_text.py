@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import anyio.to_thread
 
-from mcphost.llm.messages import ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import PIECE_LENGTH, replace_surrogates, strip_hidden_text
 from mcphost.serialization import dumps, replace
 
@@ -74,10 +74,14 @@ def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
                 yield f"[{part.name}: {outcome}] {limited(part.text, _MAX_RESULT)}"
             case ResourcePart() if part.use_id:
                 yield f"[result of {part.source} of {part.server}] {limited(part.text, _MAX_RESULT)}"
+            case ResourcePart() if not part.server:
+                yield f"[attached file {part.uri}] {limited(part.text, _MAX_RESULT)}"
             case ResourcePart():
                 yield f"[attached {part.uri} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ImagePart():
                 yield f"[an image, {part.mime_type}]"
+            case FilePart():
+                yield f"[attached file {part.name}, {part.mime_type}, not shown]"
             case _:
                 pass
 

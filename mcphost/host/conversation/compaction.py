@@ -3,7 +3,7 @@
 Compaction is started by the user, or when the context window is nearly full. The messages themselves stay stored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from mcphost.config.schema import CompactionConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
-from mcphost.host.conversation.summarizer import Summarizer, list_request_messages, write_summary
+from mcphost.host.conversation.summarizer import Summarizer, write_summary
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CompactionChanged, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle
@@ -88,7 +88,9 @@ class Compactor:
         frontend: Frontend,
         events: EventBus,
         spending: SpendingTracker,
+        preview_request: Callable[[Conversation], ModelRequest],
     ) -> None:
+        self._preview_request = preview_request
         self._config = config
         self._active = active
         self._model_selection = model_selection
@@ -222,7 +224,7 @@ class Compactor:
             tokens=tokens,
             window=window,
             model=model.name,
-            cost=None if price is None else price * _count_message_tokens(conversation, count),
+            cost=None if price is None else price * self._count_message_tokens(conversation, count),
         )
         if await self._frontend.ask(question):
             return True
@@ -260,7 +262,8 @@ class Compactor:
             raise
         finally:
             self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage, outcome))
-        before, after = _count_message_tokens(conversation, count), self._count_summary_tokens(conversation, compaction)
+        before = self._count_message_tokens(conversation, count)
+        after = self._count_summary_tokens(conversation, compaction)
         if after >= before:
             raise ModelError(
                 "The summary is not shorter than the messages.",
@@ -300,6 +303,15 @@ class Compactor:
     def _count_summary_tokens(self, conversation: Conversation, compaction: Compaction) -> int:
         return estimate_text_tokens(write_summary(conversation, compaction, compaction.messages))
 
+    def _count_message_tokens(self, conversation: Conversation, count: int) -> int:
+        """Estimate how many tokens the first *count* messages, or their summary, take in the next request.
+
+        Results are counted as they are sent, not as they are stored.
+        """
+        kept = len(conversation.messages) - count
+        messages = self._preview_request(conversation).messages
+        return sum(map(estimate_message_tokens, messages[: len(messages) - kept]))
+
     def _publish_change(self) -> None:
         conversation = self._active.current
         active = conversation.compaction
@@ -308,13 +320,6 @@ class Compactor:
         else:
             change = CompactionChanged(conversation.covered, len(active.sentences), active.unknown_count)
             self._events.publish(change)
-
-
-def _count_message_tokens(conversation: Conversation, count: int) -> int:
-    """Estimate how many tokens the first *count* messages, or their summary, take in a request."""
-    kept = len(conversation.messages) - count
-    messages = list_request_messages(conversation)
-    return sum(map(estimate_message_tokens, messages[: len(messages) - kept]))
 
 
 def _make_review(

@@ -21,11 +21,13 @@ from mcphost.host.conversation.result_shortening import fit_results, shorten_old
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
+from mcphost.host.questions.compaction import ReviewCompaction
 from mcphost.host.questions.questions import AllowSession
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolUseReady, Usage
+from mcphost.llm.token_estimate import estimate_message_tokens
 from mcphost.serialization import encode
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
@@ -85,11 +87,13 @@ def answer_read(params: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_reader(folder: Path, *rounds: Round, window: int = WINDOW, **context: Any) -> AsyncGenerator[Any]:
+async def open_reader(
+    folder: Path, *rounds: Round, window: int = WINDOW, frontend: ScriptedFrontend | None = None, **context: Any
+) -> AsyncGenerator[Any]:
     """Open a host whose model has a small context window, and whose server has a tool that reads pages."""
     model = ScriptedModel(*rounds, facts=ModelFacts(context_window=window))
     peer = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=answer_read)
-    frontend = ScriptedFrontend(*[AllowSession()] * 3)
+    frontend = frontend or ScriptedFrontend(*[AllowSession()] * 3)
     async with open_host_with(folder, peer, model, frontend, context=ContextConfig(**context)) as host:
         yield host, model
 
@@ -139,6 +143,18 @@ def test_an_old_result_keeps_its_beginning_and_its_end() -> None:
     left_out = re.search(r"([\d,]+) of 6,507 bytes of this old result are omitted", text)
     assert left_out is not None
     assert int(left_out[1].replace(",", "")) == 6_507 - 798 - 200
+
+
+async def test_a_compaction_counts_results_as_they_are_sent(tmp_path: Path) -> None:
+    summary = [TextDelta("It was read. [1-4]"), StreamFinished("stop", Usage(input_tokens=9, output_tokens=5))]
+    frontend = ScriptedFrontend(AllowSession(), None)
+    rounds = (read_page(1, 3_000), *[say] * 5, summary)
+    async with open_reader(tmp_path, *rounds, frontend=frontend) as (host, model):
+        await talk(host, 5)
+        tokens = sum(map(estimate_message_tokens, model.requests[-1].messages))
+        assert not await host.conversation.compact()
+        (review,) = [one for one in frontend.asked if isinstance(one, ReviewCompaction)]
+        assert review.tokens_before < tokens < 10_000
 
 
 async def test_a_long_result_is_stored_whole_and_sent_in_part(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from mcphost.host.conversation.summarizer import (
     parse_summary,
 )
 from mcphost.host.message_text import MAX_NUMBERS, format_numbers
-from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import FilePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.store.compactions import MAX_SENTENCE_CHARS, MAX_SENTENCES, SummarySentence
 
 SHOWN = range(1, 21)
@@ -95,3 +95,13 @@ def test_the_wishes_of_the_user_are_part_of_the_prompt_in_bounds() -> None:
     assert "Additional instructions from the user: keep all paths" in build_summary_prompt("keep all paths", 300)
     assert "Additional instructions" not in build_summary_prompt("  ", 300)
     assert len(build_summary_prompt("x" * 100_000, 300)) < 4_000
+
+
+def test_the_summarizer_reads_attached_files_by_their_names() -> None:
+    parts = (
+        ResourcePart("", "notes.txt", "buy tea"), FilePart("plan.pdf", "application/pdf", "QQ=="), TextPart("look"),
+    )  # fmt: skip
+    line = json.loads(encode_message(1, Message(role="user", parts=parts)))
+    assert (
+        line["text"] == "[attached file notes.txt] buy tea\n[attached file plan.pdf, application/pdf, not shown]\nlook"
+    )
