@@ -145,6 +145,27 @@ async def test_the_json_editor_takes_the_place_of_the_fields_and_gives_it_back(r
         assert '"tea": null' not in it.text()
 
 
+async def test_json_omits_an_entered_secret_and_keeps_it(run: Run) -> None:
+    key = Field(name="api_key", kind="text", secret=True)
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, NAME_FIELD, key)
+        form.rows[0].field_widget.text = "Ada"
+        form.rows[1].field_widget.text = "hunter2"
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: "Not shown, and kept unless you add it here: api_key" in it.text(), "the note")
+        assert "hunter2" not in it.app.screen.query_one("#content").text
+        assert "hunter2" not in it.text()
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: it.app.focused.id == "send", "the form")
+        assert form.values() == {"name": "Ada", "api_key": "hunter2"}
+        assert "hunter2" not in it.text()
+        await it.pilot.press("ctrl+e")
+        it.app.screen.query_one("#content").text = '{"name": "Ada", "api_key": null}'
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: it.app.focused.id == "send", "the form again")
+        assert form.values() == {"name": "Ada", "api_key": None}
+
+
 async def test_fields_that_the_json_editor_hides_are_not_taken_as_read(run: Run) -> None:
     fields = tuple(replace(NOTE_FIELD, name=f"note{n}", title=f"Note {n}", default=f"value {n}") for n in range(12))
     async with run(size=(80, 24)) as it:

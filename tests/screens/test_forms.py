@@ -191,9 +191,15 @@ async def test_sending_declining_and_leaving_are_distinguished_in_words(run: Run
     async with run(size=(80, 24)) as driver:
         waiting = PendingQuestion(driver, form_question(NOTE_FIELD))
         await driver.enter_question()
-        for words in ("Cancel", "Decline", "Send"):
+        for words in (" Cancel ", " Decline ", " Send "):
             assert words in driver.text(), words
-        await driver.pilot.press("right", "enter")
+        await driver.until(lambda: "Cancel tells the server that you gave no answer" in driver.text(), "what it means")
+        await driver.pilot.press("right")
+        await driver.until(lambda: "Decline tells the server that you said no" in driver.text(), "what it means")
+        await driver.pilot.press("right")
+        await driver.until(lambda: "tells the server" not in driver.text(), "an empty line")
+        await driver.pilot.press("left")
+        await driver.pilot.press("enter")
         await driver.until(lambda: waiting.answer == Decline(), "the no")
 
 

@@ -22,6 +22,12 @@ from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.key_values import QuotedText
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
+_REPORTS = {
+    "refuse": N_("Cancel tells the server that you gave no answer"),
+    "decline": N_("Decline tells the server that you said no"),
+}
+"""What the server learns from a button, keyed by the id of the button."""
+
 
 class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
@@ -66,6 +72,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._warned_secrets: tuple[str, ...] = ()
         self._shown_fault = ("", False)
         self._opened_json = ""
+        self._masked_values: dict[str, Any] = {}
+        """Entered secrets that the JSON omits; a field keeps its value unless the JSON names it."""
         self._has_warned_of_discard = False
 
     def headline(self) -> str:
@@ -101,6 +109,15 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         # Defaults are sent even for fields that were never visible, so nothing counts as read before the first layout.
         elif self.form.size.height or not self.form.rows:
             super().update_remaining()
+        self._explain_button()
+
+    def _explain_button(self) -> None:
+        """Tell what the focused button reports to the server, unless the line has something more important."""
+        more = self.query_one("#more", Static)
+        shown = str(more.content)
+        if self.is_open and (not shown or shown in map(_, _REPORTS.values())):
+            report = _REPORTS.get(str(self.focused.id), "") if self.focused is not None and not self._is_editing else ""
+            more.update(Content.styled(_(report), "$faint") if report else "")
 
     def last_required_row(self) -> int:
         """Return the row to which the user must have read before sending: the end of the body.
@@ -166,6 +183,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             self.show_key_hints(self.JSON_KEYS)
         else:
             self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
+        self._explain_button()
         self.fit()
 
     def action_step(self, by: int) -> None:
@@ -285,18 +303,28 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_edit(self) -> None:
         """Open the form's values as JSON in place of the fields, unless a field has the focus.
 
-        A null in the JSON makes a field empty, and a missing member resets the field to its default.
+        A null in the JSON makes a field empty, and a missing member resets the field to its default. The JSON omits
+        entered secrets, which the fields mask; a field whose secret is omitted keeps it.
         """
         if self._is_editing or self.form.current_row is not None:
             return
         area = self.query_one("#content", TextArea)
-        text = dumps(self.form.values(), indent=2)
+        self._masked_values = self.form.masked_values()
+        values = {name: value for name, value in self.form.values().items() if name not in self._masked_values}
+        text = dumps(values, indent=2)
         # json.dumps escapes characters that an editor would not show.
-        area.text = self._opened_json = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
+        area.text = self._opened_json = text if is_clean(text) else json.dumps(values, indent=2)
         area.styles.height = max(3, min(20, area.document.line_count + 1, self.size.height - 16))
         self._swap_editor(is_shown=True)
-        self._show_fault("")
+        self._show_fault(self._masked_note())
         self.set_focus(area)
+
+    def _masked_note(self) -> str:
+        """Return a note that the JSON omits entered secrets, or "" if it does not."""
+        if not self._masked_values:
+            return ""
+        names = join_list(clean_line(name, 60) for name in self._masked_values)[:300]
+        return _("Not shown, and kept unless you add it here: {names}").format(names=names)
 
     async def _apply_json(self) -> None:
         """Copy the values from the JSON editor into the fields, or show why they are invalid."""
@@ -305,7 +333,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             value = loads(text, "JSON")
             if not isinstance(value, dict):
                 raise UsageError(_('The form must be one JSON object: {"name": value, …}.'))
-            content = validate_content(self.details.fields, cast("dict[str, Any]", value), translate_sentence)
+            entered = {**self._masked_values, **cast("dict[str, Any]", value)}
+            content = validate_content(self.details.fields, entered, translate_sentence)
         except MalformedMessage as error:
             self._show_fault(locate_json_error(text) or clean(translate_sentence(error.message)))
             return

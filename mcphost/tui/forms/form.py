@@ -482,6 +482,10 @@ class Form(Vertical):
         """Return the fields that seem to ask for a secret and have a value."""
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
+    def masked_values(self) -> dict[str, Any]:
+        """Return the entered values that the screen shows only as dots, keyed by field name."""
+        return {row.field.name: row.value for row in self.rows if row.is_masked and row.value is not None}
+
     def focus_first(self) -> None:
         """Focus the first required field that is empty or, if there is none, the first field."""
         shown = [row for row in self.rows if row.display]

@@ -150,7 +150,7 @@ class FormRow(Vertical):
         self._title = clean_line(field.title or field.name, 200)
         self._given_value = value
         # Only what the user enters is masked: a value from the server must be seen before it is sent.
-        self._is_masked = field.secret and field.kind == "text" and value is None
+        self.is_masked = field.secret and field.kind == "text" and value is None
         self._description = clean_beginning(field.description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
         self._field_widget: FieldWidget | None = None
         self.label = Static(self._render_label(), classes="title", markup=False)
@@ -188,7 +188,7 @@ class FormRow(Vertical):
         It is not created in `__init__`, because a hundred text areas would block the program for 0.2 seconds.
         """
         if self._field_widget is None:
-            self._field_widget = create_field_widget(self.field, self._given_value, is_masked=self._is_masked)
+            self._field_widget = create_field_widget(self.field, self._given_value, is_masked=self.is_masked)
             self._initial_value = self._field_widget.field_value
         return self._field_widget
 
@@ -279,7 +279,7 @@ class FormRow(Vertical):
             lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
         typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
         if typed and not is_clean(typed):
-            marked = "•••" if self._is_masked else clean_line(typed, _MAX_PROBLEM_LENGTH)
+            marked = "•••" if self.is_masked else clean_line(typed, _MAX_PROBLEM_LENGTH)
             lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
         focused = self.field_widget.has_focus
         if focused and cell_width(self._title) > self._label_width - 2:
@@ -334,7 +334,7 @@ class FormRow(Vertical):
     async def _replace_widget(self, value: Any) -> None:
         focused = self.field_widget.has_focus
         before = self.field_widget
-        self._field_widget = create_field_widget(self.field, value, is_masked=self._is_masked)
+        self._field_widget = create_field_widget(self.field, value, is_masked=self.is_masked)
         if before.is_attached:  # otherwise, `compose` adds the new widget
             await self.query_one(Horizontal).mount(self.field_widget, after=before)
             await before.remove()
