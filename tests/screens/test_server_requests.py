@@ -139,6 +139,18 @@ async def test_folders_are_shown_as_paths_with_no_claim_that_they_confine_the_se
             assert words in driver.text(), words
 
 
+async def test_a_short_sampling_can_be_approved_without_scrolling_past_its_limits(run: Run) -> None:
+    limits = tuple(LimitUsage(f"requests of kind {at}", at, 10) for at in (1, 7, 2, 3))
+    models = (ModelCandidate(name="m", label="Some model"), ModelCandidate(name="n", label="n"))
+    question = sampling_question(system="Be brief.", reason="Yours.", models=models, budget=limits)
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, question)
+        await driver.enter_question()
+        await driver.until(lambda: "7 of 10 requests of kind 7" in driver.text(), "the nearest limit")
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == ApproveUnchanged(), "the answer")
+
+
 async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Run) -> None:
     question = sampling_question(
         "What is in\x1b[31m \u202ethis?", system="Be brief.", tools=({"name": "look"},), include_context="allServers"

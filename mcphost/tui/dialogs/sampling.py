@@ -15,6 +15,7 @@ from mcphost.host.questions.questions import (
     Deny,
     EditedReply,
     EditedRequest,
+    LimitUsage,
     ModelCandidate,
     ReviewReply,
     ReviewSampling,
@@ -276,6 +277,16 @@ def format_dollars(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
 
 
+def _format_usage(usage: LimitUsage) -> str:
+    return _("{used:,} of {limit:,} {label}").format(
+        used=usage.used, limit=usage.limit, label=translate_sentence(usage.label)
+    )
+
+
+def _used_share(usage: LimitUsage) -> float:
+    return usage.used / max(1, usage.limit)
+
+
 def _content_items(content: Any) -> list[Any]:
     return cast("list[Any]", content) if isinstance(content, list) else [content]
 
@@ -374,16 +385,19 @@ class ReviewSamplingDialog(SamplingDialog):
             self.build_quoted_text(self._sent_parts()),
         ]
         out += self.image_views(message.get("content") for message in self.edited_details.messages)
-        out += [Content(""), KeyValueList([*self._model_rows(), *self._setting_rows()])]
+        # The limits are only information, so approval does not wait for them.
+        out += [Content(""), KeyValueList([*self._model_rows(), *self._setting_rows()], id="sent")]
         out.append(
             Content.styled(
                 _("\nYour model gets exactly this, and you see its answer before the server does."), "$faint"
             )
         )
+        if len(asked.budget) > 1:
+            out += [Content(""), KeyValueList([(_("all limits"), "\n".join(map(_format_usage, asked.budget)))])]
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows: why this model was chosen, which others are available, and how much of the budget is used."""
+        """Yield rows: why this model was chosen, which others are available, and the limit that is used up the most."""
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:
@@ -395,15 +409,7 @@ class ReviewSamplingDialog(SamplingDialog):
             )
             yield _("other models"), "\n".join(names)
         if asked.budget:
-            yield (
-                _("used so far"),
-                "\n".join(
-                    _("{used:,} of {limit:,} {label}").format(
-                        used=one.used, limit=one.limit, label=translate_sentence(one.label)
-                    )
-                    for one in asked.budget
-                ),
-            )
+            yield _("used so far"), _format_usage(max(asked.budget, key=_used_share))
 
     def _model_offer(self) -> ModelCandidate | None:
         return next((one for one in self.edited_details.models if one.name == self.edited_details.model), None)
