@@ -138,8 +138,11 @@ class ConfigChangeNotices:
         for problem in changes.problems:
             self._add_notice("warning", problem)
         done = _("; ").join(changes.describe(_))
-        title = _("Using the profile {name}").format(name=name) if name else _("Using no profile")
-        self._add_notice("info", f"{title}{f': {done}' if done else ''}.")
+        if name:
+            text = _("Using the profile {name}: {done}.") if done else _("Using the profile {name}.")
+        else:
+            text = _("Using no profile: {done}.") if done else _("Using no profile.")
+        self._add_notice("info", text.format(name=name, done=done))
         self._chat.refresh_status()
 
     def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:

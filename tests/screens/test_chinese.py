@@ -32,7 +32,7 @@ from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import translate_violation
 from mcphost.tui.transcript.tool_card import ToolCard
-from tests.screens.ask_question import PendingQuestion
+from tests.screens.ask_question import PendingQuestion, open_argument_editor
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING
 from tests.screens.example_records import (
@@ -150,6 +150,14 @@ def test_each_label_of_an_audit_row_is_translated() -> None:
     assert decision_label("2 folders") == "2 个文件夹"
     assert decision_label("endTurn: {0}") == "endTurn: {0}", "a word of a server"
     assert event_label("tool", "answered", "once, edited") == "工具：编辑后允许一次"
+
+
+async def test_a_place_in_the_arguments_and_its_error_are_joined_in_chinese(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_argument_editor(driver)
+        row = next(row for row in driver.app.screen.form.rows if row.field.name == "sort")
+        row.field_widget.text = '[{"by": 5}]'
+        await driver.until(lambda: "/0/by：" in driver.text(), "what is wrong")
 
 
 def test_violations_of_a_schema_are_translated_without_their_values() -> None:

@@ -261,13 +261,15 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             name, _unused, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
             if name in names and fault.path:
-                by_field.setdefault(name, []).append(f"/{deeper}: {message}" if deeper else message)
+                text = _("{place}: {message}").format(place=f"/{deeper}", message=message) if deeper else message
+                by_field.setdefault(name, []).append(text)
             else:
-                rest.append(f"{fault.path or _('the arguments')}: {message}")
-        self.form.set_problems({name: "; ".join(texts) for name, texts in by_field.items()})
+                place = fault.path or _("the arguments")
+                rest.append(_("{place}: {message}").format(place=place, message=message))
+        self.form.set_problems({name: _("; ").join(texts) for name, texts in by_field.items()})
         if errors and not errors.faults:
             rest.append(_describe_errors(errors))
-        self._show_fault("; ".join(rest))
+        self._show_fault(_("; ").join(rest))
 
     def _set_status(self, text: str) -> None:
         """Show a status message, and ignore the result of a validation that is still running."""
