@@ -264,6 +264,9 @@ async def test_another_model_with_a_key_variable_of_its_own_asks_for_that_key(ru
         await open_page(driver)
         await driver.pilot.press("ctrl+n")
         await driver.until(lambda: "Another model" in driver.text(), "the form")
+        assert str(driver.app.screen.query("#buttons Button").first().label) == "Back"
+        for words in ("input $ per 1M", "3.00", "4096"):
+            assert words in driver.text(), words
         fields = ("openai/x", "https://gateway.example/v1", "GATEWAY_KEY")
         for text in fields:
             await driver.type(text)
