@@ -218,6 +218,7 @@ async def test_what_is_in_use_is_saved_as_a_profile_and_used(files: Files, size:
         await driver.until(lambda: "n save as new" in driver.text(), "the page")
         await driver.pilot.press("n")
         await driver.until(lambda: "model: demo" in driver.text() and "time, git" in driver.text(), "the form")
+        assert str(driver.app.screen.query("#buttons Button").first().label) == "Back"
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: "needs a name" in driver.text(), "the demand")
         await driver.pilot.press(*"old", "ctrl+s")

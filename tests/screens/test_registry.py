@@ -197,6 +197,7 @@ async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Fil
             await open_registry(driver, "weather")
             await driver.pilot.press("enter")
             await driver.until(lambda: "needed: cache_dir" in driver.text(), "the plan")
+            assert str(driver.app.screen.query("#buttons Button").first().label) == "Back"
             await driver.pilot.press("tab")
             await driver.type("/tmp/cache")
             await driver.pilot.press("tab")

@@ -167,6 +167,7 @@ async def test_escape_that_is_held_down_keeps_changed_text_and_the_cancel_button
         await driver.until(lambda: "Add a server" not in driver.text(), "the page, because nothing was typed")
         await driver.pilot.press("n")
         await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        assert str(driver.app.screen.query("#buttons Button").first().label) == "Back"
         await driver.pilot.press(*"uvx a")
         for _ in range(10):
             await driver.pilot.press("escape")

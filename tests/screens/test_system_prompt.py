@@ -30,6 +30,7 @@ async def test_it_is_changed_and_undone_in_the_program(files: Files, size: tuple
         assert area.text == DEFAULT_PROMPT
         assert "This is the default system prompt." in driver.text()
         assert "Undo the last change" not in driver.text()
+        assert str(driver.app.screen.query("#buttons Button").first().label) == "Back"
         await replace_text(driver, area, "be brief")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         told = "The model gets it with your next message. /system can undo it."
@@ -38,7 +39,7 @@ async def test_it_is_changed_and_undone_in_the_program(files: Files, size: tuple
         area = await open_form(driver)
         assert area.text == "be brief"
         assert "This conversation has its own system prompt." in driver.text()
-        await driver.pilot.press("tab", "tab", "enter")
+        await driver.pilot.press("tab", "tab", "tab", "enter")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         await driver.until(lambda: driver.has_notified("The last change of the system prompt was undone"), "the notice")
         assert driver.host.conversation.system_prompt == ""
@@ -54,7 +55,7 @@ async def test_the_configured_one_is_shown_and_used_again(run: Run) -> None:
         await driver.until(lambda: driver.host.conversation.system_prompt == "prose", "the change")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         await open_form(driver)
-        await driver.pilot.press("tab", "tab", "tab", "enter")
+        await driver.pilot.press("tab", "tab", "tab", "tab", "enter")
         await driver.until(lambda: driver.host.conversation.system_prompts == ["prose", ""], "the reset")
 
 

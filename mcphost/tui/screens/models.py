@@ -457,7 +457,7 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("use", _("Use now")), ("save", _("Use and save")), ("leave", _("Cancel"))
+        return ("leave", _("Back")), ("use", _("Use now")), ("save", _("Use and save"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""

@@ -175,7 +175,7 @@ class ProfileForm(FormScreen[Profile]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("save", _("Save and use")), ("leave", _("Cancel"))
+        return ("leave", _("Back")), ("save", _("Save and use"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""

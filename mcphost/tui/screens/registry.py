@@ -350,7 +350,7 @@ class InstallForm(FormScreen[str]):
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
         verb = _("Update") if self.draft.installed else _("Install")
-        return ("install", _("Download") if self.draft.download else verb), ("leave", _("Cancel"))
+        return ("leave", _("Back")), ("install", _("Download") if self.draft.download else verb)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
@@ -512,7 +512,7 @@ class InstallForm(FormScreen[str]):
         group = self.query_one(LabeledInputGroup)
         await group.remove_children()
         await group.mount(*self._lines())
-        self.query_one("#install", Button).label = Content(self.buttons()[0][1])
+        self.query_one("#install", Button).label = Content(dict(self.buttons())["install"])
         self.query_one("#keys", Static).update(self.key_hints())
         self.show_fault("")
         self._focus_first()

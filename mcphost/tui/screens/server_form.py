@@ -103,7 +103,7 @@ class ServerForm(FormScreen[str]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("save", _("Save and start")), ("leave", _("Cancel"))
+        return ("leave", _("Back")), ("save", _("Save and start"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""

@@ -66,7 +66,7 @@ class SystemPromptForm(FormScreen[str]):
         undo = (("undo_change", _("Undo the last change")),) if self._conversation.can_undo_system_prompt else ()
         label = _("Use the configured one") if self._has_configured else _("Use the default")
         reset = (("reset", label),) if self._conversation.system_prompt else ()
-        return (("save", _("Save")), *undo, *reset, ("leave", _("Cancel")))
+        return (("leave", _("Back")), ("save", _("Save")), *undo, *reset)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
