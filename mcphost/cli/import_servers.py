@@ -177,7 +177,7 @@ def _describe_state(candidate: "ImportCandidate", *, goes_to_file: bool) -> str:
         return translate_sentence(candidate.reason)
     parts = [_("new")]
     if candidate.found.is_disabled:
-        parts.append(_("disabled there"))
+        parts.append(_("disabled there; stays disabled"))
     if candidate.secrets:
         text = _("secrets to the secrets file: {names}") if goes_to_file else _("secrets to the keyring: {names}")
         parts.append(text.format(names=join_list(candidate.secrets)))
@@ -281,6 +281,7 @@ def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
         "state": candidate.state,
         "reason": candidate.reason,
         "hosts": list(candidate.hosts),
+        "disabled": candidate.found.is_disabled,
         "file": candidate.found.file,
         **target,
         "settings": list(candidate.other_settings),

@@ -67,6 +67,23 @@ def test_a_taken_name_gets_the_name_of_the_host(program: Program) -> None:
     assert configured(program) == {"demo": {"command": "mine"}, "demo-cursor": DEMO}
 
 
+def test_the_same_server_under_two_names_gets_the_one_that_is_free(program: Program) -> None:
+    program.configure(same={"command": "mine"})
+    write_host(program, ".config/Claude/claude_desktop_config.json", same=DEMO)
+    write_host(program, ".cursor/mcp.json", cc=DEMO)
+    program.text("servers", "import", "--yes")
+    assert configured(program) == {"same": {"command": "mine"}, "cc": DEMO}
+
+
+def test_a_server_that_is_disabled_in_the_other_host_is_imported_disabled(program: Program) -> None:
+    write_host(program, ".cursor/mcp.json", off={**DEMO, "disabled": True}, on={"command": "on"})
+    write_host(program, ".config/Claude/claude_desktop_config.json", on={"command": "on", "disabled": True})
+    found = json.loads(program.text("servers", "import", "--json"))["servers"]
+    assert {one["name"]: one["disabled"] for one in found} == {"on": False, "off": True}
+    assert "disabled there; stays disabled" in program.text("servers", "import", "--yes")
+    assert configured(program) == {"off": {**DEMO, "disabled": True}, "on": {"command": "on"}}
+
+
 def test_only_named_servers_are_imported(program: Program) -> None:
     file = write_host(program, "elsewhere/some.json", demo=DEMO, other={"command": "other"})
     program.text("servers", "import", str(file), "--name", "demo", "--yes")

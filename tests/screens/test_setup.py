@@ -136,6 +136,59 @@ async def test_two_keys_take_the_best_model_and_every_server(run: Run) -> None:
         assert "one problem" in driver.text()
 
 
+def secretive(name: str, *, is_disabled: bool = False) -> ImportCandidate:
+    found = candidate(name, "--a-long-option", "z" * 40)
+    return replace(
+        found, secrets=("env.API_KEY",), found=replace(found.found, is_disabled=is_disabled),
+    )  # fmt: skip
+
+
+async def test_a_narrow_card_says_which_secrets_go_to_the_keyring_whatever_the_name(run: Run) -> None:
+    servers = (secretive("github"), secretive("a-server-with-quite-a-long-name-for-a-card", is_disabled=True))
+    async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers(MODELS, servers)))) as driver:
+        await card(driver)
+        rows = [line for line in driver.text().splitlines() if "□" in line]
+        assert all("secrets to the keyring" in row for row in rows)
+        assert ["disabled there" in row for row in rows] == [False, True]
+        await driver.pilot.press("tab", "tab")
+        await driver.until(lambda: "secrets to the keyring: env.API_KEY" in driver.text(), "the details")
+
+
+async def test_a_server_that_is_disabled_there_is_ticked_only_by_hand(run: Run) -> None:
+    setup = FakeSetup(SetupOffers(MODELS, (secretive("off", is_disabled=True), candidate("time", "x"))))
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("ctrl+a")
+        await driver.until(lambda: "■ time" in driver.text(), "the tick")
+        assert "□ off" in driver.text()
+        await driver.pilot.press("home", "space")
+        await driver.until(lambda: "■ off" in driver.text(), "the tick of a disabled server")
+        await driver.pilot.press("ctrl+a", "ctrl+a")
+        await driver.until(lambda: "■ time" in driver.text(), "the tick")
+        assert "□ off" in driver.text()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 24)])
+async def test_a_card_with_many_servers_shows_the_keys_before_it_is_entered(run: Run, size: tuple[int, int]) -> None:
+    servers = tuple(candidate(f"server-{number}", "x") for number in range(11))
+    async with run(size=size, **first_run(FakeSetup(SetupOffers(MODELS, servers)))) as driver:
+        await card(driver)
+        await driver.until(lambda: "message" in driver.text(), "the end of the keys")
+        await driver.pilot.press("tab", "tab", "down")
+        await driver.until(lambda: "esc skip" in driver.text(), "the keys of the list")
+
+
+async def test_a_command_is_read_only_if_the_card_has_shown_all_of_it(run: Run) -> None:
+    setup = FakeSetup(SetupOffers(MODELS, (candidate("long", "y" * 390),)))
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", "tab", "space")
+        await driver.until(lambda: "■ long" in driver.text(), "the tick")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("anthropic/one", ["long"], set())]
+
+
 async def test_enter_counts_once_the_card_is_drawn_even_if_the_first_refresh_is_reported_late(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +346,7 @@ async def test_one_model_and_one_server_are_chosen_by_arrows_and_space(run: Run)
         await driver.until(lambda: "■ long" in driver.text(), "the tick")
         await driver.pilot.press("enter")
         await driver.until(lambda: setup.applied, "the choice")
-        assert setup.applied == [("ollama_chat/two", ["long"], {"time", "long"})]
+        assert setup.applied == [("ollama_chat/two", ["long"], {"time"})]  # the end of the other one was not visible
 
 
 async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: Run) -> None:

@@ -34,6 +34,8 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     """
 
     found: ForeignServer
+    """The entry in the first host's file; its server is disabled if all hosts that have it agree."""
+
     hosts: tuple[str, ...]
     """Display names of all hosts in whose configuration this server was found."""
 
@@ -48,8 +50,8 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The entry to write to mcphost's configuration file."""
-        return self.found.entry
+        """The entry to write to mcphost's configuration file; a server that is disabled stays disabled."""
+        return {**self.found.entry, "disabled": True} if self.found.is_disabled else self.found.entry
 
     def with_file_digests(self) -> "ImportCandidate":
         """Return the candidate with digests of the files that it names.
@@ -91,23 +93,31 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. If a candidate's name is already taken, by a server in
-    *configured* or by another candidate, the name of the MCP host that it comes from is appended. A server that names
-    a file in *folder*, the current folder, but runs elsewhere gets a note about that.
+    Identical entries from several hosts yield one candidate. It gets the first of its names that is free. If all are
+    taken, by a server in *configured* or by another candidate, the name of the MCP host that it comes from is appended
+    to the first one. A server that names a file in *folder*, the current folder, but runs elsewhere gets a note about
+    that.
     """
     candidates: list[ImportCandidate] = []
-    taken = {server.name for server in configured}
+    names: list[list[str]] = []
     for server in found:
         candidate = _make_candidate(server, configured, target)
-        earlier = next((other for other in candidates if _is_same(other, candidate)), None)
-        if earlier is not None:
-            hosts = tuple(dict.fromkeys((*earlier.hosts, server.host)))
-            candidates[candidates.index(earlier)] = replace(earlier, hosts=hosts)
+        at = next((at for at, other in enumerate(candidates) if _is_same(other, candidate)), None)
+        if at is None:
+            candidates.append(candidate)
+            names.append([server.name])
             continue
+        hosts = tuple(dict.fromkeys((*candidates[at].hosts, server.host)))
+        first = candidates[at].found
+        merged = replace(first, is_disabled=first.is_disabled and server.is_disabled)
+        candidates[at] = replace(candidates[at], hosts=hosts, found=merged)
+        names[at].append(server.name)
+    taken = {server.name for server in configured}
+    for at, candidate in enumerate(candidates):
         if candidate.state == "new":
-            candidate = _add_path_notes(replace(candidate, name=_free_name(candidate.name, server.host, taken)), folder)
-            taken.add(candidate.name)
-        candidates.append(candidate)
+            name = _free_name(names[at], candidate.found.host, taken)
+            candidates[at] = _add_path_notes(replace(candidate, name=name), folder)
+            taken.add(name)
     return tuple(candidates)
 
 
@@ -145,11 +155,11 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
     return one.server is not None and other.server is not None and one.found.entry == other.found.entry
 
 
-def _free_name(name: str, host: str, taken: set[str]) -> str:
-    """Return *name* if no server has it, else `name-host`, else `name-host-2` and so on."""
-    if name not in taken:
-        return name
-    base = f"{name}-{host.lower().translate(_IN_NAMES)}"
+def _free_name(names: Sequence[str], host: str, taken: set[str]) -> str:
+    """Return the first of *names* that no server has; if there is none, `name-host`, else `name-host-2` and so on."""
+    if free := next((name for name in names if name not in taken), ""):
+        return free
+    base = f"{names[0]}-{host.lower().translate(_IN_NAMES)}"
     number, candidate = 1, base
     while candidate in taken:
         number += 1

@@ -4,7 +4,7 @@ from functools import partial
 from shlex import join
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual import events
 from textual.actions import SkipAction
 from textual.app import ComposeResult
@@ -44,13 +44,22 @@ _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
 """Maximum total width in cells of the margins, borders and scrollbar."""
+_MAX_BOX_WIDTH = 110
+_BOX_WIDTH = 6
+"""Width in cells of the border and the padding of the box."""
 
 _ROOMY_HEIGHT = 28
 _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
-"""Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens."""
+"""Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens. No text wraps."""
 _KEY_ROWS = 2
 """Number of rows of the API key input, which takes them from the lists if both are shown."""
+
+_TARGET_ROWS = 4
+_SMALL_TARGET_ROWS = 2
+"""Maximum number of rows of the details of a server; _TARGET_ROWS is the number for larger screens."""
+_MIN_NAME_WIDTH = 12
+"""Minimum width in cells of the column of servers' names, however long the notes are."""
 
 _KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others)")
 _MAX_PROVIDER_ROWS = 5
@@ -200,8 +209,17 @@ class SetupScreen(FormScreen[SetupChoice]):
         for lines in self.query("#models").results(OptionList):
             lines.styles.max_height = models
         for lines in self.query("#servers").results(OptionList):
-            lines.styles.max_height = max(2, free - models)
+            lines.styles.max_height = max(2, free - models - self._count_wrapped_rows())
             self._redraw(lines, lines.highlighted)
+
+    def _count_wrapped_rows(self) -> int:
+        """Return how many rows more than one the texts above the lists and the key hints have."""
+        texts = (_(_ABOUT), self.key_hints())
+        return sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
+
+    def _text_width(self) -> int:
+        """Return the width in cells of the texts in the box; before the first layout, a widget has no width."""
+        return max(2, min(self.size.width * 95 // 100, _MAX_BOX_WIDTH) - _BOX_WIDTH)
 
     def _focus_first(self) -> None:
         if self._given_key:
@@ -221,6 +239,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
+            self.on_resize()
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert pasted text into the API key input, if there is one and selection is not enabled yet."""
@@ -240,18 +259,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
 
     def _server_options(self) -> list[Option]:
-        width = min(40, max(cell_len(one.name) for one in self._servers))
+        """Return a line for each server; its notes come before the target and the hosts, which may be cut off."""
+        notes = [_describe_notes(candidate) for candidate in self._servers]
+        free = self.size.width - _FRAME_WIDTH - 4 - max(map(cell_len, notes))
+        names = [clean_line(candidate.name, 40) for candidate in self._servers]
+        width = min(max(map(cell_len, names)), max(_MIN_NAME_WIDTH, free))
         lines: list[Option] = []
         for at, candidate in enumerate(self._servers):
-            notes = [_("its secrets are stored apart")] if candidate.secrets else []
-            notes += [_("disabled there")] if candidate.found.is_disabled else []
-            origin = clean_line(" · ".join([join_list(candidate.hosts), *notes]), 80)
             mark = "■" if at in self._ticked else "□"
-            name = f"{mark} {pad_cells(clean_line(candidate.name, 40), width)}  "
-            target = _describe_target(candidate)
-            if cell_len(name + target) <= self.size.width - _FRAME_WIDTH:
+            name = f"{mark} {pad_cells(set_cell_size(names[at], min(width, cell_len(names[at]))), width)}  "
+            note, target = f"{notes[at]}  " if notes[at] else "", _describe_target(candidate)
+            if cell_len(name + note + target) <= self.size.width - _FRAME_WIDTH:
                 self._seen.add(at)
-            lines.append(Option(Content.assemble(name, (target, "$muted"), f"  {origin}")))
+            hosts = clean_line(join_list(candidate.hosts), 80)
+            lines.append(Option(Content.assemble(name, (note, "$warning"), (target, "$muted"), f"  {hosts}")))
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -348,18 +369,23 @@ class SetupScreen(FormScreen[SetupChoice]):
         lines.highlighted = highlighted
 
     def _show_target(self, index: int) -> None:
-        target = _describe_target(self._servers[index])
+        """Show the notes and the whole target of a server; it counts as read only if all of it is visible."""
+        candidate, pane = self._servers[index], self.query_one("#target", Static)
+        target = _describe_target(candidate)
+        notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_TARGET_LENGTH // 4)
         shown = clean_line(target, _MAX_TARGET_LENGTH)
-        if shown == target:
+        content = Content(f"{notes} · {shown}" if notes else shown)
+        rows = _SMALL_TARGET_ROWS if self.has_class("small") else _TARGET_ROWS
+        if shown == target and content.get_height({}, self._text_width() - 1) <= rows:
             self._seen.add(index)
-        self.query_one("#target", Static).update(Content(shown))
+        pane.update(content)
 
     def action_tick_all(self) -> None:
-        """Tick all servers, or untick them if all are ticked."""
+        """Tick all servers that their host has not disabled, or untick all servers if these are ticked."""
         self._enter()
         for servers in self.query("#servers").results(OptionList):
-            every = set(range(len(self._servers)))
-            self._ticked = set() if self._ticked == every else every
+            every = {at for at, candidate in enumerate(self._servers) if not candidate.found.is_disabled}
+            self._ticked = set() if every <= self._ticked else self._ticked | every
             servers.focus()
             self._redraw(servers, servers.highlighted)
 
@@ -453,6 +479,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         servers = tuple(self._servers[at] for at in sorted(self._ticked))
         seen = frozenset(self._servers[at].name for at in self._seen)
         self.dismiss(SetupChoice(model, servers, seen, is_model_missing=is_model_missing))
+
+
+def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -> str:
+    """Return what an import does besides copying the entry: it moves secrets, and a disabled server stays disabled.
+
+    *with_names* adds which secrets are moved.
+    """
+    secrets = _("its secrets are stored apart") if candidate.secrets else ""
+    if candidate.secrets and with_names:
+        secrets = _("its secrets are stored apart: {names}").format(names=join_list(candidate.secrets))
+    disabled = _("disabled there") if candidate.found.is_disabled else ""
+    if disabled and with_names:
+        disabled = _("disabled there; stays disabled")
+    return " · ".join(filter(None, (secrets, disabled)))
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
