@@ -148,10 +148,10 @@ async def test_a_narrow_card_says_which_secrets_go_to_the_keyring_whatever_the_n
     async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers(MODELS, servers)))) as driver:
         await card(driver)
         rows = [line for line in driver.text().splitlines() if "□" in line]
-        assert all("secrets to the keyring" in row for row in rows)
+        assert all("its secrets are stored apart" in row for row in rows)
         assert ["disabled there" in row for row in rows] == [False, True]
         await driver.pilot.press("tab", "tab")
-        await driver.until(lambda: "secrets to the keyring: env.API_KEY" in driver.text(), "the details")
+        await driver.until(lambda: "its secrets are stored apart: env.API_KEY" in driver.text(), "the details")
 
 
 async def test_a_server_that_is_disabled_there_is_ticked_only_by_hand(run: Run) -> None:
