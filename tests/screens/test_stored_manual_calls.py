@@ -53,7 +53,8 @@ async def test_a_manual_call_before_any_message_is_stored_and_exported(files: Fi
     files.write_servers(demo=DEMO_SERVER)
     async with files.open() as driver:
         await call_add(driver, 40, 2)
-        assert driver.host.conversation.can_be_resumed
+        conversation: Any = driver.host.conversation
+        assert conversation.can_be_resumed
         (info,) = await driver.host.history.list_recent()
         assert (info.title, info.messages) == ("demo/add", 0)
     async with files.open() as driver:
@@ -63,8 +64,9 @@ async def test_a_manual_call_before_any_message_is_stored_and_exported(files: Fi
         await driver.until(lambda: driver.has_notified("Wrote"), "the file")
         text = (files.folder.parent / "calls.md").read_text()
         assert text.index("By hand, not sent to the model") < text.index("`demo/add`") < text.index("42")
-        await driver.host.conversation.send("And now?")
-        assert driver.host.conversation.title == "And now?"
+        conversation = driver.host.conversation
+        await conversation.send("And now?")
+        assert conversation.title == "And now?"
 
 
 async def test_stored_results_can_be_attached_newest_first(files: Files) -> None:
@@ -79,7 +81,9 @@ async def test_stored_results_can_be_attached_newest_first(files: Files) -> None
         for count, said in enumerate(("53", "42"), 1):
             await driver.app.run_action("attach_result")
             await driver.until(lambda count=count: len(driver.app.chat.attachments.parts) == count, "the result")
-            assert said in driver.app.chat.attachments.parts[-1].text
+            part = driver.app.chat.attachments.parts[-1]
+            assert isinstance(part, ResourcePart)
+            assert said in part.text
         await driver.app.run_action("attach_result")
         await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
 
