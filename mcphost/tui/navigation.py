@@ -120,12 +120,12 @@ class NavigationApp(InputGuardApp):
 
     def action_registry(self) -> None:
         """Open the screen for installing servers from a registry."""
-        from mcphost.tui.screens.registry import RegistryScreen
+        from mcphost.tui.screens.registry import InstalledNotice, RegistryScreen
 
-        def finish(result: "str | ResourcePart | None") -> None:
-            if isinstance(result, str):
-                self.notify(result, markup=False, timeout=8)
-                self._open_servers("")
+        def finish(result: "InstalledNotice | ResourcePart | None") -> None:
+            if isinstance(result, InstalledNotice):
+                self.notify(result.text, markup=False, timeout=8)
+                self._open_servers(result.server)
             elif result is not None:
                 self.chat.attachments.add(result)
 

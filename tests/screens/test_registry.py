@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from textual.widgets import Input
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import SourceRepository
@@ -212,6 +213,37 @@ async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Fil
             assert files.read_servers() == {}
             await press_install(driver)
             await driver.until(lambda: "weather" in files.read_servers(), "the entry")
+
+
+async def test_the_servers_page_opens_with_what_was_installed_from_the_registry_page(
+    files: Files, runners: Path
+) -> None:
+    del runners
+    off = {"command": "uvx", "args": ["other-mcp"], "disabled": True}
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers(another=off, zebra=off)
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await driver.type("/registry")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "publisher" in driver.text(), "the first servers")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
+            await press_install(driver)
+            await driver.until(lambda: "runs           uvx clock-mcp@1.0.0" in driver.text(), "the installed server")
+
+
+async def test_a_word_typed_on_the_registry_page_is_searched_for(files: Files) -> None:
+    with registry_server([published(CLOCK), published(server("io.github.ada/violin"))]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            driver.press_together(*"violin")
+            await driver.until(lambda: "1 of 2" in driver.text(), "the matches")
+            assert driver.app.screen.query_one("#search", Input).value == "violin"
+            await driver.pilot.press("enter")
+            await driver.until(lambda: any("search=violin" in path for path in registry.paths), "the request")
 
 
 async def test_a_key_that_is_held_down_installs_nothing(files: Files, runners: Path, clock: ManualClock) -> None:

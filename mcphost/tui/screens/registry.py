@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,7 +22,8 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
+from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widget_messages import TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
@@ -43,11 +44,19 @@ _MAX_VERSIONS_SHOWN = 30
 ASKING = N_("Searching the registry…")
 
 
-class RegistryScreen(ListScreen):
+class InstalledNotice(NamedTuple):
+    """The name of a server that was installed or updated, and a sentence about it for the user."""
+
+    server: str
+    text: str
+
+
+class RegistryScreen(TypeAheadListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is one of three: a sentence that names the installed server; an installation guide, to attach to the next
-    message so that the model can follow it; or None if the user cancels.
+    A letter of KEY_ROWS acts only after a pause, because it may begin a word. The result is one of three: an
+    InstalledNotice about the installed server; an installation guide, to attach to the next message so that the model
+    can follow it; or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -192,7 +201,7 @@ class RegistryScreen(ListScreen):
 
         def leave(done: str | None) -> None:
             if done:
-                self.dismiss(done)
+                self.dismiss(InstalledNotice(form.draft.name, done))
             else:
                 form.draft.discard()
 

@@ -138,10 +138,7 @@ class ServersScreen(TypeAheadListScreen):
         The elapsed time of starting servers is then updated every second.
         """
         super().on_mount()
-        names = [row.title for row in self.visible_rows]
-        if self.initial_server in names:
-            self.query_one("#entries", OptionList).highlighted = names.index(self.initial_server)
-
+        self._select(lambda name: name == self.initial_server)
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
@@ -377,13 +374,13 @@ class ServersScreen(TypeAheadListScreen):
 
     def action_registry(self) -> None:
         """Open the registry screen; a server installed there appears in this list."""
-        from mcphost.tui.screens.registry import RegistryScreen
+        from mcphost.tui.screens.registry import InstalledNotice, RegistryScreen
 
-        def finish(done: "str | ResourcePart | None") -> None:
+        def finish(done: "InstalledNotice | ResourcePart | None") -> None:
             self.reload()
-            if isinstance(done, str):
-                self.select_last()
-                self.notify(done, markup=False, timeout=8)
+            if isinstance(done, InstalledNotice):
+                self._select(lambda name: name == done.server)
+                self.notify(done.text, markup=False, timeout=8)
             elif done is not None:
                 self.dismiss(done)
 
@@ -424,15 +421,15 @@ class ServersScreen(TypeAheadListScreen):
         def finish(done: str | None) -> None:
             self.reload()
             if done:
-                self._select_new(known)
+                self._select(lambda name: name not in known)
                 self.notify(done, markup=False)
 
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
 
-    def _select_new(self, known: set[str]) -> None:
-        """Move the cursor to the first listed server whose name is not in *known*, if there is one."""
-        new = (at for at, row in enumerate(self.visible_rows) if row.value not in known)
-        if (at := next(new, None)) is not None:
+    def _select(self, is_wanted: Callable[[str], bool]) -> None:
+        """Move the cursor to the first server whose name *is_wanted* accepts, if there is one."""
+        wanted = (at for at, row in enumerate(self.visible_rows) if is_wanted(row.value))
+        if (at := next(wanted, None)) is not None:
             entries = self.query_one("#entries", OptionList)
             entries.highlighted = at
             entries.call_after_refresh(entries.scroll_to_highlight)
