@@ -127,7 +127,7 @@ def _check_resource(grant: ClientGrant, resource: str) -> None:
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes* unchanged.
+    """Check that the configuration allows *scopes*, and return them unchanged.
 
     Raises InvalidScopes if the configuration lists the allowed scopes and any of *scopes* is not among them.
     """

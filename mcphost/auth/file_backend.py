@@ -72,7 +72,11 @@ class PassphraseKey(Struct, frozen=True):
 
     @classmethod
     def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
-        """Derive the key from a passphrase. Takes about half a second, so call it in a thread."""
+        """Derive the key from a passphrase and a *salt* with scrypt.
+
+        *log_n* is the base-2 logarithm of scrypt's cost parameter N. Takes about half a second, so call it in a
+        thread.
+        """
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
         raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_SCRYPT_R, p=_SCRYPT_P).derive(

@@ -421,7 +421,7 @@ class InteractiveSignIn:
 
         In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
         OAuth client, the first issuer that *resource* lists. If a client id is configured without an issuer, the
-        issuer with which it was first used counts as the configured issuer.
+        first issuer that it was used with counts as the configured issuer.
 
         Raises UntrustedMetadata if *resource* does not list the configured issuer.
         """

@@ -45,8 +45,9 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
     """Return whether a connection that this process has accepted at *server* must be refused.
 
-    This is the case if it is foreign; see `is_foreign_connection`. As root in a container, no connection is refused,
-    because outside a container that has no network of its own, the user of its root has another id.
+    A connection is refused if it is foreign; see `is_foreign_connection`. If this process runs as root in a
+    container, however, no connection is refused, because if the container shares the network of its host, the
+    same user has a different user id outside the container.
     """
     if os.getuid() == 0 and is_in_container(os.environ):
         return False

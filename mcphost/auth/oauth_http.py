@@ -302,7 +302,10 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause; httpx itself only says "All connection attempts failed"."""
+    """Create an error that states the innermost cause of *error*.
+
+    httpx itself only reports "All connection attempts failed". *what* describes the URL in the error message.
+    """
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -441,9 +441,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Return the place where the tokens in *sign_in* are stored.
+        """Return the place where the tokens in *sign_in* are stored; "session" means memory only.
 
-        If they could not be stored, the user is first asked for another place, if possible.
+        If any tokens could not be stored, the user is first asked for another place, if possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -469,9 +469,9 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, in this run and later ones.
+        """Store this account as the user's selection for the server, in this run and later ones.
 
-        An account named in the configuration takes precedence.
+        An account named in the configuration takes precedence over the selection.
         """
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 

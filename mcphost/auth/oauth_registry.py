@@ -50,10 +50,10 @@ class OAuthRegistry:
         self._http_clients: dict[tuple[str, str, OAuthConfig, str], OAuthHttpClient] = {}
 
     def get_provider(self, server: ServerConfig, *, proxy_for: Callable[[str], str]) -> OAuthProvider | None:
-        """Return the provider that all connections to a server share, or None if the server does not use OAuth.
+        """Return the provider shared by all connections to a server, or None if the server does not use OAuth.
 
-        Variable references such as `${keyring:NAME}` in *server* must already be expanded. If *server* has the digest
-        of its file of certificate authorities, the provider accepts no other content of that file from then on.
+        Variable references such as `${keyring:NAME}` in *server* must already be expanded. If *server* contains a
+        digest of its certificate authority file, all later OAuth requests require that the file has this digest.
         """
         if not uses_oauth(server):
             return None

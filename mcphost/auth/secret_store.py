@@ -29,17 +29,18 @@ class SecretStorageInteraction(Protocol):
     ) -> tuple[str, str]:
         """Ask where to store tokens when the keyring cannot be used; return the place and the passphrase.
 
-        The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
-        in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
-        unencrypted and the encrypted file. With *is_new*, the encrypted file does not exist yet, so the user chooses
-        its passphrase. *note* says what was wrong with the previous answer.
+        The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has
+        signed in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of
+        the unencrypted and the encrypted file. With *is_new*, the encrypted file does not exist yet, so the user
+        chooses its passphrase. *note* says what was wrong with the user's previous input, or is "" the first time.
         """
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for a file's passphrase; return None if the user leaves the file locked.
+        """Ask for the passphrase of the secrets file at the path *file*.
 
-        *note* says what was wrong with the previous answer.
+        Returns None if the user leaves the file locked. *note* says what was wrong with the previous passphrase, or
+        is "" the first time.
         """
         ...
 
@@ -98,7 +99,10 @@ class SecretStorage:
 
     @property
     def is_encrypted_file_locked(self) -> bool:
-        """Whether the passphrase of the encrypted file has not been entered, even if new secrets go elsewhere."""
+        """Whether the passphrase of the encrypted file has not been entered yet in this process.
+
+        This does not depend on `place`, where new secrets are stored. False if storage in files is disabled.
+        """
         return self._encrypted is not None and not self._encrypted.is_unlocked
 
     @property

@@ -362,7 +362,11 @@ class SignInContext:
         )
 
     async def _find_account_in_use(self) -> str:
-        """Return the name of another account that is signed in and selected for this server, or ""."""
+        """Return the display name of the account that is selected for this server and signed in.
+
+        Returns "" if it is the account of this sign-in, if it is not signed in, or if the configuration names the
+        account.
+        """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)
         if target.is_account_configured or chosen == target.account:
@@ -371,7 +375,10 @@ class SignInContext:
         return next((one.name for one in stored if (one.url, one.account) == (target.canonical_url, chosen)), "")
 
     async def refusal_error(self) -> SignInFailed | SignInUnchanged:
-        """Create the error to raise if the user declines the sign-in."""
+        """Create the error to raise if the user declines the sign-in.
+
+        Returns SignInUnchanged if the user stays signed in as before, otherwise SignInFailed.
+        """
         name = self.target.server
         if self.is_step_up:
             return SignInUnchanged(

@@ -226,7 +226,10 @@ class TokenStore:
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index lists a newer token than *known*, without reading secret storage."""
+        """Return whether the index file lists another token than *known* for the same account and issuer.
+
+        Secret storage is not read; the tokens are compared by their expiry.
+        """
         indexed = [
             entry.expires
             for entry in await self._indexed_accounts()
@@ -268,10 +271,10 @@ class TokenStore:
     async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts it.
 
-        If the keyring fails now, storing the tokens later is attempted only once. *required_for* is the name of a
-        server, or "". If it is given, SignInRequired is raised if the tokens cannot be stored and the user cannot
-        be asked for another place, unless the user configured the place "session". Otherwise, this method never
-        raises.
+        If the keyring fails during this test, it is tried only once when the tokens are stored. *required_for* is
+        "", or the name of a server whose tokens must be stored permanently. In that case, SignInRequired is raised
+        if they cannot be stored and the user cannot be asked for another place, unless the user configured the
+        place "session". Otherwise, this method never raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)

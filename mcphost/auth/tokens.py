@@ -41,9 +41,10 @@ class TokenError(SignInRequired):
     def from_response(
         cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
     ) -> "TokenError":
-        """Create the error for a failed request from the response.
+        """Create the error for a failed token request, given the server's response.
 
-        *what* says what failed; *fallback* is the reason to state if the response contains no error.
+        *what* is the beginning of the error message, which names the failed operation; *fallback* is the reason to
+        state if the response contains no error.
         """
         members = response.json_members()
         code = members.get("error")
@@ -98,7 +99,7 @@ class TokenSet(Struct, frozen=True):
     def needs_refresh(self) -> bool:
         """Return whether the token should be refreshed, because it has expired or will expire soon.
 
-        If the token's age is unknown, return whether it can be refreshed.
+        If the token's age is unknown, return True if there is a refresh token and the token can expire.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)

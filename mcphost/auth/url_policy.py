@@ -56,7 +56,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """Raised if mcphost refuses to use a URL that the server or its authorization server named."""
+    """Raised if mcphost refuses to use a URL from the MCP server or its authorization server."""
 
 
 def check_url(url: str, what: str) -> str:
@@ -231,10 +231,11 @@ class UrlPolicy:
         return addresses
 
     async def check_proxied(self, url: str, what: str) -> None:
-        """Check a URL whose host a proxy will resolve, using the addresses known locally. Raises UnsafeUrl.
+        """Check a URL whose host will be resolved by a proxy. Raises UnsafeUrl.
 
-        A proxy may run on this machine or inside a private network, so the local addresses matter. A name that only the
-        proxy can resolve is accepted, because the user chose the proxy.
+        The addresses that can be found locally are checked, because the proxy may run on this machine or inside a
+        private network. A name that only the proxy can resolve is accepted, because the user chose the proxy.
+        *what* describes the URL in the error message.
         """
         check_url(url, what)
         _, host, port = url_origin(url)
@@ -269,10 +270,10 @@ class UrlPolicy:
     async def _get_allowed_scopes(self) -> set[AddressScope]:
         """Return the allowed address scopes: public, and the MCP server's own scope if it can be trusted.
 
-        The server's operator controls the addresses that its name resolves to, and can change them between two lookups.
-        A name therefore allows private addresses only if all its lookups so far found nothing else, and only
-        `localhost` allows loopback addresses. An IP address in the URL allows its own scope. With `allow_private`,
-        private and loopback addresses are always allowed.
+        The server's operator controls the addresses that its name resolves to, and can change them between two
+        lookups. A name therefore allows private addresses only if every lookup so far has returned only private
+        addresses, and only `localhost` allows loopback addresses. An IP address in the URL allows its own scope.
+        With `allow_private`, private and loopback addresses are always allowed.
         """
         _, host, port = self._server_origin
         if not self._server_scopes:

@@ -77,7 +77,10 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the capability `tasks.requests`: which requests a server may send as tasks (revision 2025-11-25)."""
+    """Return the value of `tasks.requests`: the requests that a server may send as tasks.
+
+    Only requests whose capability is in *capabilities* are included (revision 2025-11-25).
+    """
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 
@@ -186,5 +189,5 @@ def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool
 
 
 def not_supported_message(method: str) -> str:
-    """Return the message of the error with which mcphost refuses a server's request."""
+    """Return the error message for a server's request whose *method* the client does not support."""
     return f"{method[:200]} is not supported."

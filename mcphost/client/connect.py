@@ -376,11 +376,11 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[tuple[Channel, float]]:
-    """Open a channel to a server; if that fails, raise an error that also describes *first_error*.
+    """Open a channel to a server.
 
-    Yields the channel, and the number of seconds that the user took to sign in.
-
-    *first_error* is the error of an earlier attempt with another transport; None if this is the first attempt.
+    Yields the channel, and the number of seconds that the user took to sign in. *first_error* is the error of
+    an earlier attempt with another transport, or None if this is the first attempt. If the server cannot be
+    started or reached, the StartupError that is raised also describes *first_error*.
     """
     async with AsyncExitStack() as stack:
         try:

@@ -53,8 +53,9 @@ _INVALID_PARAMS_HINTS = {
 def map_error(server: str, method: str, error: ErrorData, era: Era | None = None) -> RequestRefused:
     """Return the exception for an error response to a request with the given *method*.
 
-    *era* is the negotiated era of the protocol, None if there is none yet: handshake (revisions before 2026-07-28) or
-    stateless. The exception's `server_message` is the text from the server, truncated to 2,000 characters.
+    *era* is the negotiated protocol era, "handshake" (revisions before 2026-07-28) or "stateless" (later
+    revisions); it is None before a revision has been negotiated. The exception's `server_message` is the text
+    from the server, truncated to 2,000 characters.
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
@@ -80,7 +81,10 @@ def _decode_data(raw: bytes) -> Any:
 
 
 def _hint_for_server_request(code: int, text: str, era: Era | None) -> str | None:
-    """Return the hint if the server's own request to the client failed; None if the error is another one."""
+    """Return the hint for an error caused by a request that the server sent to the client.
+
+    Returns None if the error has another cause, and "" if it has this cause but needs no hint.
+    """
     name = next((name for name in _SERVER_REQUESTS if name in text), None)
     if name is None:
         return None
@@ -107,9 +111,10 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in one member of an error's data, separated by commas.
+    """Return the names in one *member* of an error's data, separated by commas.
 
-    The member is a list of names or an object. Nested names are joined with dots.
+    The member is a list of names, or an object whose keys are names. If the value of a key is an object, too,
+    each of its keys is appended to that name with a dot. Returns "" if there are no names.
     """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []

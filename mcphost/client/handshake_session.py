@@ -244,10 +244,11 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the user any postponed questions, then wait until the server has received changed roots.
+        """Ask the user any postponed questions, then wait until pending roots/list requests are answered.
 
-        This is called before a client request is sent. The wait for roots/list requests to be answered is limited to
-        one second. Raises RequestTimeout if the time that the user takes counts towards the time limit and exceeds it.
+        This is called before a client request is sent, so that the server knows the changed roots by then. The wait
+        is limited to one second. Raises RequestTimeout if the time that the user takes counts towards the time
+        limit and exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -334,7 +335,11 @@ class HandshakeSession:
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to newly wanted resources, unsubscribe from others, and return the server's refusals."""
+        """Subscribe to newly wanted resources, and unsubscribe from those that are no longer wanted.
+
+        Returns an error for each resource that the server refused, or a single UnsupportedCapability if new
+        resources are wanted but the server does not support subscriptions.
+        """
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:

@@ -269,7 +269,10 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Remove roots that the user stopped sharing while the response was waiting to be sent."""
+        """Return *answer* without the roots that the user stopped sharing while it was waiting to be sent.
+
+        Responses to requests other than roots/list, and error responses, are returned unchanged.
+        """
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))

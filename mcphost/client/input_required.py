@@ -129,9 +129,10 @@ async def answer_input_requests(
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """Return the exception for an input request that the host rejected.
+    """Return the exception to raise if the host rejected an input request.
 
-    Unlike a JSON-RPC request, an input request cannot be answered with an error.
+    The client's own request then fails with this exception, because an input request, unlike a JSON-RPC
+    request, cannot be answered with an error.
     """
     if reply.code == -1:
         return ConsentDenied(reply.message)

@@ -120,7 +120,7 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan for the next attempt, after the connection to a local server was lost during *plan*."""
+        """Return the plan for reconnecting to a local server after the connection was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
         # The probe, or the handshake of the last connection, may have crashed the server.
@@ -129,9 +129,9 @@ class Negotiation:
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
         """Return the protocol eras that the server supports, to be stored for the next connection.
 
-        *facts* is the result of the negotiation, and *known* are the eras that were stored before. If the server was
-        too slow or too busy to answer the probe, *known* is returned, so that the next connection sends the probe
-        again.
+        *facts* is the result of the negotiation, and *known* contains the eras that were stored before, or is None.
+        If the server was too slow or too busy to answer the probe, *known* is returned, so that the next connection
+        sends the probe again.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"

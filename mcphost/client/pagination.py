@@ -232,14 +232,14 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 async def list_tasks(session: Session) -> Listing[Task]:
     """List the tasks that this client has created on a server (protocol revision 2025-11-25).
 
-    Raises UnsupportedCapability if the server cannot list tasks, and otherwise another ServerError or ConsentDenied;
-    see `Session.request`.
+    Raises UnsupportedCapability if the server cannot list tasks. Raises another ServerError or ConsentDenied if
+    a request fails; see `Session.request`.
     """
     return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces; other skills may exist.
+    """List the skills in the result of skills/list; the server may offer others that are not listed.
 
     Raises ServerError or ConsentDenied; see `Session.request`.
     """

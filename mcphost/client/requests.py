@@ -110,8 +110,8 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class RetryPolicy:
     """Rules for retrying requests if the server is busy, or after a transient error.
 
-    If the server is busy, any request is retried; after a transient error, only requests for lists are. *warn*
-    receives a message about each delay that the server demands, and *on_notification* receives progress
+    Any request is retried if the server is busy; after a transient error, only list requests are retried.
+    *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
     notifications that count down the delay.
     """
 
@@ -389,7 +389,7 @@ class RequestSender:
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
         """Return a context for requests that the server sends during *call*.
 
-        Its `call_number` is 0, because *call* need not be in flight.
+        Its `call_number` is 0, because *call* may not have been sent yet.
         """
         return ServerRequestContext(call.METHOD, _call_detail(call))
 

@@ -43,7 +43,10 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes to report: changes to the lists of tools, prompts and resources, and to the resources in `uris`."""
+    """The changes that a session reports to the host.
+
+    The flags select changes to the lists of tools, prompts and resources; `uris` are the resources to watch.
+    """
 
     tools: bool = False
     prompts: bool = False
@@ -281,7 +284,10 @@ class SessionOpener(Protocol):
         ...
 
     def ask_passphrase_again(self) -> None:
-        """Let the next connection ask for the passphrase of the encrypted file, even if the user left it locked."""
+        """Let the next connection ask for the passphrase of the encrypted secrets file.
+
+        It then asks even if the user declined to enter the passphrase before.
+        """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:

@@ -65,9 +65,9 @@ class SessionRenewal:
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """Wait for the running renewal, or repeat it if it was cancelled; return the new `generation`.
+        """Wait for a running renewal to finish, and return the new `generation`.
 
-        Raises ConnectionLost if the renewal fails.
+        If the renewal was cancelled, it is repeated. Raises ConnectionLost if the renewal fails.
         """
         async with self._lock:
             generation, is_interrupted = self._generation, self._is_interrupted

@@ -95,11 +95,14 @@ class Subscriptions:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether a stream waits because the server could not be reached."""
+        """Whether any stream is waiting to be reopened because the server could not be reached."""
         return self._reached is not None
 
     def handle_response(self) -> None:
-        """End the pauses of streams that could not reach the server, because it has responded to a request."""
+        """Reopen the streams that are waiting because the server could not be reached.
+
+        Called when the server has responded to a request, so that it is known to be reachable again.
+        """
         if self._reached is not None:
             self._reached.set()
             self._reached = None
@@ -264,8 +267,8 @@ class SubscriptionStream:
     async def _pause(self, seconds: float, *, ends_with_response: bool) -> bool:
         """Wait for about *seconds* seconds, or until the session is closed.
 
-        If *ends_with_response* is true, return True as soon as the server has responded to another request, but after
-        MIN_DELAY seconds at the earliest.
+        If *ends_with_response* is true, the wait also ends when the server responds to another request, but lasts
+        at least MIN_DELAY seconds. Returns True if the wait was ended by a response.
         """
         responded = self._owner.next_response() if ends_with_response else self._owner.closed
         until = anyio.current_time() + seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads clients, no secret

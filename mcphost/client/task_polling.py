@@ -175,8 +175,8 @@ class TaskPoller:
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
         """Return the error to raise after the server rejected a request about the task with *error*.
 
-        If *error* has the code for invalid params, the server no longer knows the task, and the returned error explains
-        this.
+        If *error* has the code for invalid params, the server no longer knows the task, and the result is a new
+        error that explains this. Otherwise, *error* itself is returned.
         """
         if error.code != INVALID_PARAMS:
             return error
@@ -245,7 +245,11 @@ class TaskPoller:
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return the seconds left until the task exceeds a time limit. Raises RequestTimeout if one is exceeded."""
+        """Return for how many seconds `step` can wait before a time limit of the task must be checked again.
+
+        Raises RequestTimeout if a limit is exceeded: the task's lifetime, the time limit of the call, or the time
+        for waiting for the user's input.
+        """
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval

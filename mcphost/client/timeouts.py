@@ -103,7 +103,8 @@ _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", 
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
     """Limit the `with` block to *seconds*, not including the time that the user takes to sign in.
 
-    After the block, the scope's `cancelled_caught` says whether the limit was reached, as with anyio.move_on_after.
+    After the block, the scope's `cancelled_caught` is True if the limit was reached, as with
+    anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))

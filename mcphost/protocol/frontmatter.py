@@ -110,7 +110,10 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser, modified to reject syntax that only hostile front matter would use."""
+    """PyYAML's event parser without anchors, aliases, tags, directives and complex keys.
+
+    These are rejected, because only hostile front matter would use them.
+    """
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)

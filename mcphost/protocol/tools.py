@@ -96,7 +96,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound on the number of further blocks."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and how many further blocks exist at least."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property

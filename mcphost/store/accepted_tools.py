@@ -143,7 +143,10 @@ def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Compress tool definitions, and replace those that would exceed the server's size limit with b""."""
+    """Compress tool definitions, subject to the limit on the total size for one server.
+
+    Returns b"" in place of each definition that would exceed the limit.
+    """
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()

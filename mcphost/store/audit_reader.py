@@ -65,9 +65,9 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row that was checked. A user can note them to detect a rewritten
-    log later: a log that no longer contains this row was rewritten. `stopped` means that verification ended before
-    the last row.
+    `reached` is the number and hash of the last row that was checked. Users can write both down to detect later
+    whether the log has been rewritten: a rewritten log no longer contains this row. `stopped` means that
+    verification ended before the last row.
     """
 
     rows: int
@@ -117,9 +117,10 @@ class AuditReader:
         return _make_row(rows[0]) if rows else None
 
     def check_row(self, seq: int) -> tuple[AuditFinding, ...]:
-        """Return what is wrong with the row with this number.
+        """Return the problems found in the row with number *seq*; an empty tuple if there are none.
 
-        The row is compared with its own hash, the rows before and after it and, if it is the last, the checkpoint file.
+        The row is compared with its own hash, the rows before and after it and, if it is the last, the checkpoint
+        file.
         """
         checkpoint = self._read_checkpoint()
 

@@ -81,7 +81,10 @@ class BranchInfo(Struct, frozen=True):
 
 
 class BranchMentions(NamedTuple):
-    """The messages of a branch that contain a text; `number` is the number of the branch's last message."""
+    """The messages of one branch that mention a text; see `ConversationStore.list_mentions`.
+
+    `number` is the number of the branch's last message.
+    """
 
     number: int
     messages: tuple[Message, ...]
@@ -213,9 +216,10 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def append_to_branch(self, conversation_id: str, message: Message, *, after: int) -> int:
-        """Add a message after message number *after*, the end of another branch; the current branch stays current.
+        """Add a message to a branch other than the current one; the current branch does not change.
 
-        Returns the number of the new message, or 0 if the conversation was deleted. Raises StoreError.
+        *after* is the number of the branch's last message. Returns the number of the new message, or 0 if the
+        conversation was deleted. Raises StoreError.
         """
         body = encode(message)
 
@@ -229,7 +233,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def list_mentions(self, conversation_id: str, text: str) -> tuple[BranchMentions, ...]:
-        """Return the messages that contain the JSON string *text*, by branch, newest branch first.
+        """Return the messages that contain *text* as a JSON string, grouped by branch, newest branch first.
 
         Branches without such messages are omitted, and so are large messages. Raises StoreError.
         """
@@ -425,14 +429,17 @@ class ConversationStore:
     ) -> tuple[ConversationInfo, ...]:
         """Return the most recently updated conversations, newest first, at most *limit*. Raises StoreError.
 
-        If *pinned_first* is true, pinned conversations come before all others. If *with_runs* is false, those that
-        `count_runs` counts are left out.
+        If *pinned_first* is true, pinned conversations come before all others. If *with_runs* is false,
+        conversations of `mcphost run` are left out, unless they were renamed or pinned.
         """
         where = "" if with_runs else f"WHERE NOT {_IS_RUN}"
         return await self._rows(where, (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def count_runs(self) -> int:
-        """Return how many conversations of `mcphost run` were neither renamed nor pinned. Raises StoreError."""
+        """Return the number of conversations of `mcphost run` that were neither renamed nor pinned.
+
+        Raises StoreError.
+        """
         return (await self._database.run(lambda db: db.execute(_COUNT_RUNS).fetchone()))[0]
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
@@ -458,9 +465,10 @@ class ConversationStore:
         await self._database.run(work)
 
     async def drop_run_prefix(self, conversation_id: str) -> str:
-        """Remove the mark of `mcphost run` from a title that the user did not choose, because the user goes on with it.
+        """Remove the prefix `run: ` from a conversation's title, unless the user chose the title.
 
-        Returns the title, or "" if the conversation was deleted. Raises StoreError.
+        Called when the user continues a conversation of `mcphost run` in the chat. Returns the title, or "" if the
+        conversation was deleted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> str:
@@ -527,9 +535,10 @@ class MessageLink(NamedTuple):
 
 
 def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
-    """Return a title for a copy of a conversation; no other conversation has this title.
+    """Return a title for a copy of a conversation that no other conversation has.
 
-    If the conversation is itself a copy, the new title is based on the title of its original.
+    The title ends with *mark* in parentheses. If the conversation is itself a copy, the new title is based on
+    the title of its original.
     """
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     title = row[0] if row else ""
@@ -573,10 +582,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return the number of a branch's last message, the branch length, and two of its messages as JSON.
+    """Return *end*, the branch length, the last message of the branch, and its last user message.
 
-    The number is *end*. The messages are the last message and the last user message; the latter is None if no user
-    message was found.
+    *links* describes all messages of the conversation, and *end* is the number of the branch's last message.
+    The messages are returned as JSON; the last user message is None if none was found.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

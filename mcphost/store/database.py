@@ -75,16 +75,16 @@ class Database:
         name: str = "conversation store",
         companion: Path | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; error messages call the database *name*.
+        """Use the file at *path*, or memory if it is None; *name* denotes the database in error messages.
 
         *warn* is called on the event loop with a warning and a hint.
 
         If *durable* is true, everything that a finished `run` wrote survives a power failure. A path that cannot be
-        written then raises StoreError at each attempt instead of falling back to memory, and a file that was deleted or
-        replaced is opened again.
+        written then raises StoreError at each attempt instead of falling back to memory, and a file that was
+        deleted or replaced is opened again.
 
-        *companion* is a file that is created only after the database has been used. If it exists but the database has
-        no tables, the user is warned that the data was lost.
+        *companion* is a file that is created only after the database has been used. If it exists but the database
+        has no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations
@@ -349,9 +349,10 @@ class Database:
 
 
 def _is_about_space(error: Exception, path: Path | None) -> bool:
-    """Return whether SQLite failed because the disk is full.
+    """Return whether SQLite failed with *error* because the disk is full.
 
-    SQLite reports an I/O error instead if there is no space for its shared memory file.
+    If there is no space for its shared memory file, SQLite reports an I/O error; the free space on the disk of
+    *path* is then checked.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:

@@ -47,10 +47,10 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 class SearchQuery(NamedTuple):
     """A parsed search: an FTS5 expression and limits on message times.
 
-    `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to mark in
-    matches, and `notes` are sentences about ignored parts. `is_ranked` tells whether relevance can be computed
-    quickly; it is False for single characters and -words. `is_run` limits the search to conversations of `mcphost run`,
-    or to all others; None does neither.
+    `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to
+    mark in matches, and `notes` are sentences about ignored parts. `is_ranked` tells whether relevance can be
+    computed quickly; it is False for single characters and -words. If `is_run` is True, only conversations of
+    `mcphost run` are searched; if False, only other conversations; if None, all.
     """
 
     match: str
@@ -246,7 +246,8 @@ class SearchHit(Struct, frozen=True):
 class FoundConversation(Struct, frozen=True):
     """A conversation that matches a search.
 
-    `hits` are its best matches, and `count` is the number of its ranked matches.
+    `hits` are its best matches. `count` is the number of all its matches that were ranked, which can be higher
+    than the number of `hits`.
     """
 
     id: str
@@ -319,7 +320,10 @@ class SearchStore:
         return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
 
     async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call *search* and return its result; if the index is damaged, empty the index and return None."""
+        """Call *search* with a read-only connection and return its result.
+
+        If the index is damaged, it is emptied and None is returned. Raises StoreError.
+        """
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
@@ -388,7 +392,7 @@ def _measure_relevance(db: sqlite3.Connection, query: SearchQuery) -> dict[int, 
 
 
 def _select_matches(query: SearchQuery) -> tuple[str, tuple[str | int, ...]]:
-    """Return the end of an SQL statement that selects the matching documents, and its values."""
+    """Return the FROM and WHERE clauses that select the documents matching *query*, and their values."""
     origin = {None: "", True: f" AND {_OF_RUN}", False: f" AND NOT {_OF_RUN}"}[query.is_run]
     return f"{_MATCHES}{origin}", (query.match, *search_index.id_range(query.after, query.before))
 
@@ -439,7 +443,10 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches these words and phrases, including at the beginning of longer words."""
+    """Return a pattern that matches any of the words and phrases in *marks*.
+
+    It also matches the beginning of a longer word.
+    """
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 

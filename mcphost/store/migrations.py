@@ -303,7 +303,10 @@ def m018_pinned_tools(db: sqlite3.Connection) -> None:
 
 
 def m019_cache_savings(db: sqlite3.Connection) -> None:
-    """Add the amount that the provider's cache saved to the costs of model requests; it is unknown for older ones."""
+    """Add a column for the amount that the provider's cache saved in each model request.
+
+    For older requests, the amount is unknown, and 0 is stored.
+    """
     db.execute("ALTER TABLE spending ADD COLUMN saved REAL NOT NULL DEFAULT 0")
 
 

@@ -100,8 +100,8 @@ def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLin
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:
-    """Return whether message *number* comes after message *after* on its branch.
+    """Return whether message *after* is one of the predecessors of message *number*.
 
-    The result is always True if *after* is 0.
+    The result is always True if *after* is 0. *links* contains all messages of the conversation.
     """
     return after == 0 or any(links[at].number == after for at in trace_branch(links, number))

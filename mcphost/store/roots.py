@@ -77,7 +77,7 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """A one-line description of the decision."""
+        """A description of the decision in one line, with the server and the folder."""
         return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 

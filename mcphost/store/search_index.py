@@ -60,7 +60,10 @@ def normalize_text(text: str) -> str:
 
 
 def segment(text: str) -> str:
-    """Return *text* with spaces inserted so that each word or character pair is a separate index term."""
+    """Return *text* in NFKC, with spaces inserted between index terms.
+
+    An index term is a word or, in scripts without spaces, a pair of adjacent characters.
+    """
     text = normalize_text(text)
     return text if text.isascii() else UNSPACED.sub(_split_run, text)
 
@@ -77,9 +80,10 @@ def list_single_characters(text: str) -> Iterable[str]:
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return the index label for a tool, a server or something else with a name, as one lowercase word.
+    """Return the index label for something that has a name, such as a tool or server.
 
-    *kind* is the kind of the thing, and *name* its name.
+    *kind* is what the label stands for, such as "tool" or "server", and *name* its name. The label is a single
+    lowercase word.
     """
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 

@@ -32,11 +32,11 @@ class TokenShare(Struct, frozen=True):
 class SpendingEntry(Struct, frozen=True, kw_only=True):
     """A record of one model request, with its token counts and costs in US dollars.
 
-    `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as "answer" or
-    "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input alone. `saved` is the
-    amount that the provider's cache saved; it is negative if only writing to the cache was paid for.
-    `is_estimated` means that the provider reported no token counts, because the request was stopped or mcphost was
-    killed.
+    `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as
+    "answer" or "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input
+    alone. `saved` is the amount that the provider's cache saved; it is negative if the request wrote to the
+    cache, which costs extra, but read nothing from it. `is_estimated` means that the provider reported no token
+    counts, because the request was stopped or mcphost was killed.
     """
 
     at: float

@@ -90,10 +90,10 @@ class TaskStore:
         return await self._database.run(work)
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Take over all tasks of a server that no other running process owns, and return them.
+        """Take over a server's tasks, except those owned by another running process, and return them.
 
-        *owner* is the id of this process. *is_alive* is called on a worker thread, and returns whether a process with
-        this id exists. Expired tasks are deleted first.
+        *owner* is the id of this process. *is_alive* is called on a worker thread with the id of a process, and
+        returns whether that process exists. Expired tasks are deleted first.
         """
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:

@@ -27,9 +27,10 @@ _SAVE = """
 class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
-    `origin` tells whether the user typed the text ("typed"), entered it another way ("inserted"), or both ("mixed").
-    `sources` are the names of the servers whose prompts the texts contain; earlier versions stored only one, `source`.
-    `copies` are the parts of the text that came from servers, and `queued_copies` those of each queued message.
+    `origin` tells whether the user typed the text ("typed"), entered it another way ("inserted"), or both
+    ("mixed"). `sources` are the names of the servers whose prompts were inserted into the texts; earlier
+    versions stored a single name, `source`. `copies` are the parts of the text that were copied from a server,
+    and `queued_copies` are the corresponding parts of each queued message.
     """
 
     text: str = ""
@@ -85,7 +86,7 @@ class UnsentTextStore:
         return UnsentText() if row is None else _decode(row[0])
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Take over the newest unsent text that an earlier process left behind for a new conversation.
+        """Take over the newest unsent text of a new conversation whose process has ended.
 
         Returns its place and the text, or a new place and an empty UnsentText if there is none. Raises StoreError.
         """

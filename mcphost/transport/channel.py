@@ -63,7 +63,7 @@ class Channel(Protocol):
     def may_have_been_read(self) -> bool:
         """Whether the server may have read something that was sent to it.
 
-        False if a process certainly read nothing, so that no message can be the reason of its end.
+        If this is False, the server's process has certainly read nothing, so no message can have caused it to exit.
         """
         ...
 

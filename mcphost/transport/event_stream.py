@@ -20,10 +20,10 @@ class ServerSentEvent(Struct, frozen=True):
 class EventDecoder:
     """Incremental decoder for a stream of server-sent events, which can be fed in chunks of any size.
 
-    There are two limits: the size of an event in bytes, including line endings and field names, and the number of
-    lines, which is one per 8 bytes plus 10,000. `feed` raises MalformedMessage if either is exceeded. Decoding time
-    is linear in the size of the stream, because an unfinished line is stored as a list of chunks that is joined
-    only once.
+    Two limits apply: the size of an event in bytes, including line endings and field names, and the number of
+    lines (one for every 8 bytes received, plus 10,000). `feed` raises MalformedMessage if either is exceeded.
+    Decoding time is linear in the size of the stream, because an unfinished line is stored as a list of chunks
+    that is joined only once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:

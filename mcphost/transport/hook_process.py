@@ -1,4 +1,4 @@
-"""Execution of programs that read one document and may write one: the user's hooks, and package tools.
+"""Execution of programs that read one document and may write one: hooks and package managers.
 
 When a program has finished, its process group is ended.
 """
@@ -27,7 +27,7 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner for hooks, and for other programs that answer one document.
+    """Runner for the user's hooks and other programs that read one document and may write one.
 
     Each process is ended at its time limit, on cancellation, or when mcphost exits.
     """
@@ -121,7 +121,10 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
 
 
 async def _end(process: Process) -> None:
-    """End the process group with SIGTERM, then SIGKILL, and close the pipes."""
+    """End the process group if the process is still running, and close the pipes.
+
+    The group is sent SIGTERM and, if the process has not exited after STOP_TIMEOUT seconds, SIGKILL.
+    """
     if process.returncode is None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, PermissionError):

@@ -268,7 +268,8 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def _feed_chunked(self, data: bytes) -> bytes:
         """Parse data in chunked transfer coding; return the bytes that follow the end of the body.
 
-        The number of chunks is limited to one per 16 bytes, plus 1,000.
+        Raises MalformedMessage for invalid data, or for more chunks than one for every 16 bytes received, plus
+        1,000.
         """
         self._chunks_left = min(SMALL_CHUNK_ALLOWANCE, self._chunks_left + 1) + len(data) // BYTES_PER_CHUNK
         if self._buffer:

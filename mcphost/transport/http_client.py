@@ -163,7 +163,10 @@ class HttpResponse:
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
-        """Read and discard a body of known length, so that the connection can be reused. Never raises an error."""
+        """Read and discard the body if its length is known, so that the connection can be reused.
+
+        Never raises an error.
+        """
         if self.header("content-length"):
             await self.read_error_body()
 

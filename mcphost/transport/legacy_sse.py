@@ -33,8 +33,9 @@ class SseConnector(HttpConnector):
     async def connect(self) -> AsyncGenerator[Channel]:
         """Open the event stream, and wait until the server sends the URL for POST requests.
 
-        `connect_timeout` limits both together, also if the user signs in in between and `connect` is called again.
-        Raises StartupError or SignInRequired.
+        Both steps together must finish within `connect_timeout`. If the server requires a sign-in, the caller lets
+        the user sign in and calls `connect` again; the time spent before the sign-in then counts towards the limit,
+        too. Raises StartupError or SignInRequired.
         """
         started = anyio.current_time()
         deadline = started + max(0.0, self.connect_timeout - self._spent_seconds)

@@ -54,7 +54,10 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Return whether a quick check shows that a line may be an MCP message; used during a flood of lines."""
+    """Return whether a line may be an MCP message, according to a quick check.
+
+    The check is used while the server is sending a flood of lines.
+    """
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -80,14 +83,15 @@ class _MessageKeys(WireStruct, frozen=True):
 
 
 class Multiplexer:
-    """Channel over a transport that carries lines; the transport passes each received line to `receive_line`.
+    """Channel over a transport that carries lines.
 
-    *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so a full pipe
-    delays only the tasks that write to it; otherwise, it returns None. *warn* is called with warnings about the server,
-    and *name* is the server's name. *is_drained* returns whether the server has read everything that was written,
-    and *may_have_been_read* whether it may have read some of it.
-    *write_now* writes a request immediately; it is used if no other request is in flight, because there is nothing to
-    batch.
+    The transport passes each received line to `receive_line`. *write* queues a line for writing, and must not
+    block. *wait_writable* returns None if the pipe to the server has room, and otherwise an awaitable that
+    completes when it does, so that a full pipe delays only the tasks that write to it. *write_now* writes a
+    line immediately, instead of together with later lines; it is used if no other request is in flight.
+    *is_drained* returns whether the server has read everything that was written, and *may_have_been_read*
+    whether it may have read some of it. *warn* is called with warnings about the server, and *name* is the
+    server's name.
     """
 
     def __init__(
@@ -446,9 +450,9 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request to which a malformed response belongs, rather than letting it wait until its deadline.
+        """Fail the request that a malformed response belongs to, and return whether the request was found.
 
-        Returns whether the request was found.
+        Otherwise, the request would wait until its deadline. *error* describes what is wrong with the response.
         """
         if b":" not in line:
             return False

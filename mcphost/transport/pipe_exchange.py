@@ -210,10 +210,10 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """Fail the exchange soon, because an invalid response has arrived, unless a valid one follows.
+        """Fail the exchange after MISMATCH_GRACE_SECONDS, unless a valid response arrives before.
 
-        The exchange fails after MISMATCH_GRACE_SECONDS. *error* describes the invalid response; by default, it states
-        that the response's id has the wrong JSON type.
+        Called when an invalid response has arrived. *error* describes that response; by default, it states that the
+        response's id has the wrong JSON type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

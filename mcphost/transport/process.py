@@ -130,7 +130,11 @@ class _StdoutProtocol(asyncio.Protocol):
 
 
 class _StdinProtocol(asyncio.BaseProtocol):
-    """Protocol for a process's standard input that calls *before_close* while the closed pipe can still be examined."""
+    """Protocol for a process's standard input.
+
+    *before_close* is called when the pipe is being closed, while it is still possible to find out how much of
+    the input the process has read.
+    """
 
     def __init__(self, pipe: asyncio.BaseTransport, before_close: Callable[[], None]) -> None:
         self._original_protocol: Any = pipe.get_protocol()
@@ -364,7 +368,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._is_pipe_examined = pipe is None or pipe.is_closing()
 
     def _count_taken_bytes(self, pipe: asyncio.WriteTransport) -> int:
-        """Return how many bytes the process has read, or at least has in its input pipe if that is unknown."""
+        """Return how many bytes the process has read from its input *pipe*.
+
+        If the operating system cannot report how many bytes in the pipe are unread, all of them count as read.
+        """
         unread = _unread_bytes(pipe.get_extra_info("pipe")) or 0
         return self._written_bytes - pipe.get_write_buffer_size() - unread
 
@@ -451,7 +458,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer that later checks whether the process has read input or printed anything since this call."""
+        """Start a timer for detecting that the process does not read its input.
+
+        When the timer ends, it is checked whether the process has read input or printed anything since this call.
+        """
         taken = self._count_taken_bytes(pipe)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)

@@ -1,9 +1,9 @@
 """Watchdog: a small process that ends the process groups of the servers if mcphost is killed.
 
-The watchdog reads the group ids from a pipe that only mcphost keeps open. When the pipe closes, it ends the remaining
-groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not be enough: it does not
-reach processes that a server starts (as npx does), and it is also sent when a thread ends. Most servers exit at the end
-of their input, so the watchdog ends only the others.
+The watchdog reads the group ids from a pipe that only mcphost keeps open. When the pipe closes, it ends the
+remaining groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not be
+enough: it does not reach processes that a server starts (as npx does), and it is also sent when a thread
+ends. Most servers exit when their standard input is closed; the watchdog ends those that do not.
 """
 
 import contextlib
@@ -133,7 +133,11 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether process *group* still leads its group and started at *started*, so its id was not reused."""
+    """Return whether *group* still identifies the process group that was recorded.
+
+    The id may have been reused. The result is True only if the process with the id *group* is the leader of its
+    group, and *started* equals its `process_start_time`.
+    """
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
