@@ -125,8 +125,11 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
 
 
 def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
+    from mcphost.registry.popularity import describe_popularity
+
     mark = "" if entry.status == "active" else f"({_(entry.status)}) "
-    return entry.name, entry.version, join_list(entry.kinds) or _("nothing"), f"{mark}{entry.description}"
+    about = " · ".join(filter(None, (describe_popularity(entry.popularity), entry.description)))
+    return entry.name, entry.version, join_list(entry.kinds) or _("nothing"), f"{mark}{about}"
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
@@ -164,6 +167,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
     """Print what users should know about a server in a registry before they install it."""
     from mcphost.cli.printing import print_text
     from mcphost.registry.entries import describe_publisher
+    from mcphost.registry.popularity import describe_popularity
 
     numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in versions.entries]
     known, more = join_list(numbers[:_MAX_VERSIONS_SHOWN]), len(numbers) - _MAX_VERSIONS_SHOWN
@@ -175,6 +179,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
         _("version"): published if entry.published_at else entry.version,
         _("versions"): _("{versions} and {count} more").format(versions=known, count=more) if more > 0 else known,
         _("status"): "" if entry.status == "active" else f"{_(entry.status)} {entry.status_message}".strip(),
+        _("popularity"): describe_popularity(entry.popularity),
         _("repository"): f"{entry.repository.url} {entry.repository.subfolder}".strip(),
         _("website"): entry.website_url,
     }
@@ -212,6 +217,7 @@ def entry_json(entry: "RegistryEntry") -> dict[str, Any]:
         "status_message": entry.status_message,
         "published": entry.published_at,
         "updated": entry.updated_at,
+        "popularity": dict(entry.popularity),
         "repository": to_builtins(entry.repository),
         "website": entry.website_url,
         "packages": to_builtins(entry.packages),

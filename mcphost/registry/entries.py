@@ -9,8 +9,9 @@ from typing import Any, Literal, cast
 
 from mcphost.errors import MalformedMessage, RegistryError
 from mcphost.protocol.base import Icon
+from mcphost.registry.popularity import Popularity, read_popularity
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads
+from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads, replace
 from mcphost.translation import N_
 from mcphost.unicode_forms import describe_name_risk
 
@@ -134,6 +135,9 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     is_latest: bool | None = None
     """None if the registry does not say."""
 
+    popularity: Popularity = ()
+    """Numbers of downloads, installations and stars, as the registry states them."""
+
     is_from_file: bool = False
     """Whether the entry is from a JSON file, which proves nothing about its publisher."""
 
@@ -217,7 +221,8 @@ def decode_entry(raw: bytes) -> RegistryEntry:
         raise RegistryError(error.message[:300]) from error
     check_name(document.name)
     _check_version(document)
-    return _make_entry(document, about, _decode_icons(cast("dict[str, Any]", server).get("icons")))
+    icons = _decode_icons(cast("dict[str, Any]", server).get("icons"))
+    return replace(_make_entry(document, about, icons), popularity=read_popularity(outer.get("_meta")))
 
 
 def _decode_icons(value: Any) -> tuple[Icon, ...]:

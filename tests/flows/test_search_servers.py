@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.registry_entries import ENTRIES
+from tests.fakes.registry_entries import ENTRIES, server
 from tests.fakes.registry_server import registry_server
 from tests.flows.program import Program
 
@@ -36,6 +36,19 @@ def test_a_whole_name_shows_everything_about_one_server(program: Program) -> Non
         "mcphost servers install io.github.ada/weather",
     ):
         assert part in said
+
+
+@pytest.mark.req("market.browse")
+def test_the_popularity_that_a_registry_states_is_shown_as_its_statement(program: Program) -> None:
+    about = {"io.glama/stats": {"downloads": 12345, "stars": 1}}
+    entry = {"server": server("io.github.ada/popular"), "_meta": about}
+    with registry_server([entry]) as registry:
+        listed = program.text("servers", "search", "--registry", registry.url)
+        whole = program.text("servers", "search", "io.github.ada/popular", "--registry", registry.url)
+        found = json.loads(program.text("servers", "search", "--json", "--registry", registry.url))
+    assert "12,345 downloads, 1 star (says the registry)" in listed
+    assert "popularity: 12,345 downloads, 1 star (says the registry)" in whole
+    assert found["servers"][0]["popularity"] == {"downloads": 12345, "stars": 1}
 
 
 def test_the_registry_of_the_configuration_is_asked(program: Program) -> None:

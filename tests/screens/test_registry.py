@@ -234,11 +234,13 @@ async def test_the_servers_page_opens_with_what_was_installed_from_the_registry_
 
 
 async def test_a_word_typed_on_the_registry_page_is_searched_for(files: Files) -> None:
-    with registry_server([published(CLOCK), published(server("io.github.ada/violin"))]) as registry:
+    popular = {"server": CLOCK, "_meta": {"io.glama/stats": {"downloads": 12345}}}
+    with registry_server([popular, published(server("io.github.ada/violin"))]) as registry:
         files.write_servers()
         use_registry(files, registry)
         async with files.open((120, 40), approved=False) as driver:
             await open_registry(driver)
+            assert "12,345 downloads (says the registry)" in driver.text()
             driver.press_together(*"violin")
             await driver.until(lambda: "1 of 2" in driver.text(), "the matches")
             assert driver.app.screen.query_one("#search", Input).value == "violin"

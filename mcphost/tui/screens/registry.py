@@ -18,6 +18,7 @@ from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
+from mcphost.registry.popularity import describe_popularity
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean, clean_line
@@ -160,6 +161,7 @@ class RegistryScreen(TypeAheadListScreen):
                     ),
                     (_("publisher"), describe_publisher(entry, _)),
                     (_("status"), "" if entry.status == "active" else f"{_(entry.status)} {entry.status_message}"),
+                    (_("popularity"), describe_popularity(entry.popularity)),
                     (
                         _("repository"),
                         f"{entry.repository.url} {entry.repository.subfolder}".strip() or _("none is given"),

@@ -115,3 +115,20 @@ def test_the_publisher_is_read_from_the_namespace() -> None:
     github, domain = (decode_entry(json.dumps(server(name)).encode()) for name in ("io.github.ada/x", "com.example/x"))
     assert describe_publisher(github) == "GitHub account ada"
     assert describe_publisher(domain) == "domain example.com"
+
+
+def test_the_popularity_that_any_publisher_of_metadata_states_is_read_within_limits() -> None:
+    about = {
+        "io.glama/stats": {"downloads": 12345, "stars": 77, "name": "x"},
+        "a.example/more": {"installs": 2**70, "stars": -1, "downloads": True},
+        "b.example/nested": {"deep": {"stars": 3}},
+        "c.example/text": "downloads",
+    }
+    document = {**published(server("io.github.ada/x")), "_meta": about}
+    entry = decode_entry(json.dumps(document).encode())
+    assert entry.popularity == (("downloads", 12345), ("stars", 77))
+    many = {f"x.example/{number}": {"stars": number} for number in range(500)}
+    document = {**published(server("io.github.ada/x")), "_meta": many}
+    assert decode_entry(json.dumps(document).encode()).popularity == (("stars", 0),)
+    document = {**published(server("io.github.ada/x")), "_meta": {"x.example/y": {"n" * 9_999: 1, "stars": 1.5}}}
+    assert decode_entry(json.dumps(document).encode()).popularity == ()

@@ -1,0 +1,44 @@
+"""Numbers of downloads, stars and installations of a server, as a registry states them in its metadata."""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, cast
+
+from mcphost.pluralize import translate_count
+from mcphost.translation import _, join_list
+
+Popularity = tuple[tuple[str, int], ...]
+"""Pairs of a measure, "downloads", "installs" or "stars", and its number, at most one for each measure."""
+
+MEASURES = ("downloads", "installs", "stars")
+MAX_NUMBER = 10**12
+"""Maximum number that is believed; a larger one is left out."""
+
+_MAX_SECTIONS = 50
+_PUBLISHERS_OWN = "publisher-provided"
+"""In the name of a section of the metadata that a server's publisher writes, and not the registry."""
+
+
+def read_popularity(metadata: object) -> Popularity:
+    """Return the numbers in the `_meta` object of a registry's response: for each measure, the first that is valid."""
+    sections = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    found: dict[str, int] = {}
+    for name, section in islice(sections.items(), _MAX_SECTIONS):
+        if isinstance(section, dict) and _PUBLISHERS_OWN not in name:
+            for measure in MEASURES:
+                number = cast("Mapping[str, Any]", section).get(measure)
+                if type(number) is int and 0 <= number <= MAX_NUMBER:
+                    found.setdefault(measure, number)
+    return tuple((measure, found[measure]) for measure in MEASURES if measure in found)
+
+
+def describe_popularity(popularity: Popularity) -> str:
+    """Return the numbers as a text for the user, which says that they are the registry's, or "" if there are none."""
+    numbers = dict(popularity)
+    counts = [
+        translate_count(numbers["downloads"], "download") if "downloads" in numbers else "",
+        translate_count(numbers["installs"], "install") if "installs" in numbers else "",
+        translate_count(numbers["stars"], "star") if "stars" in numbers else "",
+    ]
+    shown = join_list(filter(None, counts))
+    return _("{numbers} (says the registry)").format(numbers=shown) if shown else ""
