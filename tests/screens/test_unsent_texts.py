@@ -13,7 +13,6 @@ from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
 from mcphost.tui.message_queue import QueuedMessage
 from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import Run
-from tests.screens.test_pasted_text import shown_notices
 
 pytestmark = pytest.mark.anyio
 
@@ -126,13 +125,13 @@ async def test_a_command_typed_after_a_restored_text_is_sent_with_it_only_after_
         await UnsentTextStore(host.database).save({"c9": UnsentText("my draft here", "typed")})
         await driver.until(lambda: driver.app.chat.drafts is not None)
         await host.conversation.open("c9")
-        composer = driver.app.query_one(Composer)
+        composer, notices = driver.app.query_one(Composer), driver.app._notifications  # pyright: ignore[reportPrivateUsage]
         await driver.until(lambda: composer.draft.text == "my draft here")
-        await driver.until(lambda: "Your unsent text is in the message line again." in shown_notices(driver))
+        await driver.until(lambda: any("unsent text is in" in one.message for one in notices))
         await driver.type(command)
         await driver.pilot.press("enter")
         if command in ("/context", "!files/search_files pattern=x"):
-            await driver.until(lambda: "follows restored text" in shown_notices(driver))
+            await driver.until(lambda: any("follows restored" in one.message for one in notices))
             assert (host.sent, composer.draft.text) == ([], f"my draft here{command}")
             await driver.pilot.press("enter")
         await driver.until(lambda: host.sent)

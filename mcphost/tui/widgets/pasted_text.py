@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 from mcphost.translation import N_, _, join_list
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
 
     from mcphost.tui.widgets.attachment_list import AttachmentRow
-    from mcphost.tui.widgets.composer import Draft
 
 FOLDED_LINES = 30
 """Number of lines from which a paste is folded."""
@@ -75,7 +74,36 @@ class PasteGuard:
         return is_early
 
 
-def describe_origin(draft: "Draft", lines: int, *, is_unsure: bool = False) -> str:
+class WrittenText(Protocol):
+    """The text in the composer, with its origin; a `Draft` of the composer."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """How the text was entered, a TextOrigin."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The name of the server whose prompt the text contains, or ""."""
+        ...
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the text looks like a call of a tool."""
+        ...
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the text is a known slash command."""
+        ...
+
+
+def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) -> str:
     """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
     *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure*
@@ -118,7 +146,7 @@ class SendConfirmation:
         """Forget everything, because the text was replaced or removed."""
         self.is_unsure, self.restored, self._asked = False, "", ""
 
-    def ask(self, draft: "Draft") -> str:
+    def ask(self, draft: WrittenText) -> str:
         """Return why another Enter is needed, or "" if the draft can be sent; the same draft is asked about once."""
         if draft.text == self._asked:
             return ""
