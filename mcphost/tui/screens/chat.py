@@ -211,7 +211,7 @@ class ChatScreen(Screen[None]):
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
         from mcphost.tui.image_cache import images_unsupported_reason
-        from mcphost.tui.transcript.timed_blocks import build_timed_blocks
+        from mcphost.tui.screens.timed_blocks import build_timed_blocks
 
         messages = self.host.conversation.messages
         self.status.reset()
