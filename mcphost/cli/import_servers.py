@@ -69,6 +69,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         chosen = _find_new(candidates)
         if not candidates:
             print_note(_("No servers of other hosts were found."))
+        _print_project_files(args.source)
         if not chosen:
             return 0
         if not args.yes:
@@ -110,6 +111,17 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
     if os.sep not in source and not Path(source).exists():
         raise UsageError(f"There is no host or file {source!r}.", f"Hosts: {', '.join(host.id for host in HOSTS)}.")
     return read_named_file(Path(source).expanduser(), places)
+
+
+def _print_project_files(source: str | None) -> None:
+    """Unless the user has named a *source*, name the files of other hosts in the current folder, which are not read."""
+    from mcphost.cli.printing import print_note
+    from mcphost.config.other_hosts import find_places, find_project_files
+
+    places = find_places(Path.home(), Path.cwd(), os.environ)
+    for host, file in find_project_files(places) if source is None else ():
+        text = _("Also in this folder: {file} (mcphost servers import {host})")
+        print_note(text.format(file=file.relative_to(Path.cwd()), host=host.id))
 
 
 def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") -> None:

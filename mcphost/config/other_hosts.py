@@ -447,6 +447,17 @@ def find_foreign_servers(
     )
 
 
+def find_project_files(places: Places) -> tuple[tuple[HostFormat, Path], ...]:
+    """Return the existing files of other hosts in the current folder, which only an import of that host reads."""
+    own = {file for host in HOSTS for file in host.find_files(places, with_folder=False)}
+    return tuple(
+        (host, file)
+        for host in HOSTS
+        for file in host.find_files(places)
+        if file not in own and file.is_relative_to(places.folder) and os.path.isfile(file)
+    )
+
+
 def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[ForeignServer]:
     """Yield the servers in one file of *host*, or nothing if the file does not exist.
 

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
-from mcphost.config.other_hosts import find_foreign_servers, find_places
+from mcphost.config.other_hosts import find_foreign_servers, find_places, find_project_files
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, ServerConfig, find_unread_settings
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
@@ -46,6 +46,8 @@ class SetupOffers(Struct, frozen=True):
 
     models: tuple[AvailableModel, ...] = ()
     servers: tuple[ImportCandidate, ...] = ()
+    project_files: tuple[tuple[str, str], ...] = ()
+    """Files of other hosts in the current folder, which are not read, each with the id of its host."""
 
 
 class SetupResult(Struct, frozen=True):
@@ -133,7 +135,7 @@ class Setup:
         async with anyio.create_task_group() as tasks:
             for search in (find_models, find_servers):
                 tasks.start_soon(search)
-        return SetupOffers(models, servers)
+        return SetupOffers(models, servers, await anyio.to_thread.run_sync(self._find_project_files))
 
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
@@ -268,6 +270,11 @@ class Setup:
         found = find_foreign_servers(find_places(places.home, places.folder, places.environ))
         configured = [connection.config for connection in self._servers]
         return plan_import(found, configured, places.config_dir / SERVERS_FILE, places.folder)
+
+    def _find_project_files(self) -> tuple[tuple[str, str], ...]:
+        folder = self._places.folder
+        found = find_project_files(find_places(self._places.home, folder, self._places.environ))
+        return tuple((str(file.relative_to(folder)), host.id) for host, file in found)
 
 
 def _has_risks(candidate: ImportCandidate) -> bool:

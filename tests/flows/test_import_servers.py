@@ -134,6 +134,18 @@ def test_a_secret_in_the_users_own_file_of_another_host_stays_hidden(program: Pr
     assert "environment DOCS_AUTH_TOKEN: [hidden]" in listed
 
 
+def test_files_of_other_hosts_in_this_folder_are_named_with_the_command_that_reads_them(program: Program) -> None:
+    write_clone(program, docs=DEMO)
+    (program.work / ".vscode").mkdir()
+    (program.work / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"docs": DEMO}}))
+    done = program.run("servers", "import")
+    assert done.stdout.decode() == ""
+    said = done.stderr.decode()
+    assert "Also in this folder: .vscode/mcp.json (mcphost servers import vscode)" in said
+    assert "Also in this folder: .cursor/mcp.json (mcphost servers import cursor)" in said
+    assert "Also in this folder" not in program.run("servers", "import", "cursor").stderr.decode()
+
+
 def test_code_that_was_not_seen_is_not_imported(program: Program) -> None:
     write_clone(program, docs=RUNS_CODE)
     assert "You have not seen the values of DOCS_AUTH_TOKEN" in answer_import(

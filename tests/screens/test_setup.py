@@ -178,6 +178,14 @@ async def test_a_card_with_many_servers_shows_the_keys_before_it_is_entered(run:
         await driver.until(lambda: "esc skip" in driver.text(), "the keys of the list")
 
 
+async def test_a_card_names_the_files_of_other_hosts_in_this_folder(run: Run) -> None:
+    offers = SetupOffers(MODELS, SERVERS, ((".vscode/mcp.json", "vscode"),))
+    async with run(size=(80, 24), **first_run(FakeSetup(offers))) as driver:
+        await card(driver)
+        assert "Also in this folder: .vscode/mcp.json (mcphost servers import vscode)" in driver.text()
+        assert "message" in driver.text()
+
+
 async def test_a_command_is_read_only_if_the_card_has_shown_all_of_it(run: Run) -> None:
     setup = FakeSetup(SetupOffers(MODELS, (candidate("long", "y" * 390),)))
     async with run(size=(80, 24), **first_run(setup)) as driver:

@@ -29,6 +29,8 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.text_inputs import OrderedInput, run_key_binding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcphost.config.schema import ModelConfig
     from mcphost.host.servers.import_plan import ImportCandidate
     from mcphost.host.setup import Setup, SetupOffers
@@ -44,6 +46,9 @@ _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
 """Maximum total width in cells of the margins, borders and scrollbar."""
+_MAX_FILES = 2
+"""Maximum number of files in the current folder that are named."""
+
 _MAX_BOX_WIDTH = 110
 _BOX_WIDTH = 6
 """Width in cells of the border and the padding of the box."""
@@ -119,6 +124,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._typed_at = float("-inf")
         self._is_typed_handled = True
         self._models = list(offers.models)
+        self._files = _describe_files(offers.project_files)
         self._servers = [candidate for candidate in offers.servers if candidate.state == "new"]
         self._model_index = 0
         self._ticked: set[int] = set()
@@ -147,6 +153,8 @@ class SetupScreen(FormScreen[SetupChoice]):
             yield Static(_("Servers of other hosts"), classes="heading", markup=False)
             yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
             yield Static("", id="target", markup=False)
+        if self._files:
+            yield Static(Content.styled(self._files, "$muted"), id="files", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
@@ -213,9 +221,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(lines, lines.highlighted)
 
     def _count_wrapped_rows(self) -> int:
-        """Return how many rows more than one the texts above the lists and the key hints have."""
+        """Return how many rows more than one the texts above the lists and the key hints have, and those of files."""
         texts = (_(_ABOUT), self.key_hints())
-        return sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
+        rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
+        return rows + (Content(self._files).get_height({}, self._text_width()) if self._files else 0)
 
     def _text_width(self) -> int:
         """Return the width in cells of the texts in the box; before the first layout, a widget has no width."""
@@ -479,6 +488,12 @@ class SetupScreen(FormScreen[SetupChoice]):
         servers = tuple(self._servers[at] for at in sorted(self._ticked))
         seen = frozenset(self._servers[at].name for at in self._seen)
         self.dismiss(SetupChoice(model, servers, seen, is_model_missing=is_model_missing))
+
+
+def _describe_files(files: "Sequence[tuple[str, str]]") -> str:
+    text = _("Also in this folder: {file} (mcphost servers import {host})")
+    lines = [text.format(file=clean_line(file, 60), host=host) for file, host in files[:_MAX_FILES]]
+    return "\n".join([*lines, "…"] if len(files) > _MAX_FILES else lines)
 
 
 def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -> str:

@@ -55,6 +55,16 @@ async def test_keys_local_models_and_servers_are_found_and_nothing_is_written(tm
     assert not (tmp_path / "config").exists()
 
 
+async def test_files_of_other_hosts_in_the_folder_are_named_and_not_read(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (_, setup):
+        file = tmp_path / "project" / ".vscode" / "mcp.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({"servers": {"demo": DEMO_ENTRY}}))
+        offers = await setup.find()
+    assert offers.project_files == ((".vscode/mcp.json", "vscode"),)
+    assert offers.servers == ()
+
+
 async def test_a_model_that_refused_tools_is_listed_without_them_until_they_are_tried_again(tmp_path: Path) -> None:
     answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
     with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
