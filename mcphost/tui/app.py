@@ -370,11 +370,7 @@ class McpHostApp(NoticeApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Decline all open questions and quit the app.
-
-        If tool calls are running in the background, the first key press only shows a warning. A second press within
-        QUIT_AGAIN_SECONDS quits the app.
-        """
+        """Decline all open questions and quit; while calls run in the background, only at a second press soon after."""
         calls = self._host.running_calls.list() if self._host is not None else ()
         tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
         if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:
@@ -406,10 +402,7 @@ class McpHostApp(NoticeApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], object]) -> None:
-        """Invoke *call*, unless the app is exiting.
-
-        An exiting app cannot mount widgets and would raise MountError.
-        """
+        """Invoke *call*, unless the app is exiting and can no longer mount widgets."""
         if not self._exit:
             call()
 

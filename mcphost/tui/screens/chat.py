@@ -283,10 +283,7 @@ class ChatScreen(Screen[None]):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Show that *questions* are waiting for the user.
-
-        The top bar shows how many there are, and the transcript marks the tool calls that are waiting for an answer.
-        """
+        """Show in the top bar how many *questions* wait for the user, and mark their tool calls in the transcript."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)

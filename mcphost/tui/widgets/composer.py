@@ -444,10 +444,8 @@ class Composer(Vertical):
         # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         draft, is_unsure = Draft(beginning, self._origin, self._sources), self._confirmation.is_unsure
-        said = describe_origin(draft, document.line_count, is_unsure=is_unsure)
-        said = (
-            self._describe_paste() or said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
-        )
+        said = self._describe_paste() or describe_origin(draft, document.line_count, is_unsure=is_unsure)
+        said = said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
             line = Static("", id="origin", markup=False)
@@ -477,9 +475,8 @@ class Composer(Vertical):
             self._offer = None
         if self._offer is not None:
             paths = self._offer[2]
-            what = (
-                clean_line(paths[0], 50) if len(paths) == 1 else _("{paths_count} files").format(paths_count=len(paths))
-            )
+            files = _("{paths_count} files").format(paths_count=len(paths))
+            what = clean_line(paths[0], 50) if len(paths) == 1 else files
             offer = ngettext(
                 "Tab attaches {what} in place of the path.", "Tab attaches {what} in place of the paths.", len(paths)
             )
