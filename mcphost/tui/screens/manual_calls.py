@@ -11,7 +11,6 @@ from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.serialization import replace
 from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 
@@ -183,6 +182,7 @@ class ManualCallRunner:
     async def _fit_images(self, call: ManualCall, images: "Sequence[ImagePart]") -> "tuple[Part, ...]":
         """Return the images of a result in a form that the model accepts; say so if it accepts none."""
         from mcphost.llm.model import ModelFacts
+        from mcphost.serialization import replace
 
         model = self._host.model_selection.model
         facts = ModelFacts() if model is None else model.facts
