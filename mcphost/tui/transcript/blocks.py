@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
-from mcphost.translation import _
+from mcphost.translation import _, ngettext
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 from mcphost.tui.widget_messages import Section
@@ -21,6 +21,9 @@ _MAX_NOTICE_LENGTH = 4_000
 _MAX_INLINE_MESSAGE = 10_000
 _MAX_INLINE_LINES = 300
 """Maximum lines of reasoning that unfold in place, and of a message; all rows of a block are drawn at once."""
+_MIN_FOLDED_LINES = 40
+_FOLDED_LINES = 12
+"""Lines of a long message that are shown until the user unfolds it."""
 _MAX_SHOWN_ATTACHMENTS = 50
 ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
@@ -158,9 +161,10 @@ class UserMessage(TranscriptBlock):
         self.text, self.attachment_names, self.time, self.source = text, attachment_names, time, source
         self.resources = resources
         self.outdated: frozenset[tuple[str, str]] = frozenset()
+        self.is_expanded = False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the message, truncated if it is very long, and one row per attachment."""
+        """Return the message, folded or truncated if it is long, and one row per attachment."""
         width = min(width, PROSE_WIDTH)
         right = Content.styled(self.time + " ", "$faint")
         shown = self._shown_text
@@ -168,7 +172,13 @@ class UserMessage(TranscriptBlock):
             justify_ends(self._format_speaker(), right, width - 2),
             *([Content(clean(shown).rstrip("\n"))] if shown or not self.attachment_names else []),
         ]
-        if len(shown) < len(self.text):
+        if self._can_fold:
+            more = len(self.text.splitlines()) - _FOLDED_LINES
+            note = _("▴ enter folds")
+            if not self.is_expanded:
+                note = ngettext("… {more:,} more line · enter unfolds", "… {more:,} more lines · enter unfolds", more)
+            contents.append(Content.styled(note.format(more=more), "$accent").stylize(ACTIVATE_STYLE))
+        elif len(shown) < len(self.text):
             note = _("… {text_count:,} more characters · enter opens all").format(
                 text_count=len(self.text) - len(shown)
             )
@@ -210,15 +220,33 @@ class UserMessage(TranscriptBlock):
         return self.gap + 1 + rows + min(len(self.attachment_names), _MAX_SHOWN_ATTACHMENTS + 1)
 
     def activate(self) -> tuple[str, str] | None:
-        """Return a title and the full message for the text viewer if part of the message is hidden, otherwise None."""
+        """Fold or unfold a long message and return None; return a title and the text if it is too long to unfold."""
+        if self._can_fold:
+            self.is_expanded = not self.is_expanded
+            self.invalidate()
+            return None
         if len(self.attachment_names) > _MAX_SHOWN_ATTACHMENTS:
             return _("You"), "\n".join((self.text, "", *(f"@ {name}" for name in self.attachment_names)))
         return (_("You"), self.text) if len(self._shown_text) < len(self.text) else None
 
+    def reveal(self, pattern: re.Pattern[str], place: int) -> None:
+        """Unfold the message."""
+        del pattern, place
+        if self._can_fold and not self.is_expanded:
+            self.is_expanded = True
+            self.invalidate()
+
+    @property
+    def _can_fold(self) -> bool:
+        is_inline = len(self.text) <= _MAX_INLINE_MESSAGE and len(self.attachment_names) <= _MAX_SHOWN_ATTACHMENTS
+        return is_inline and _MIN_FOLDED_LINES < len(self.text.splitlines()) <= _MAX_INLINE_LINES
+
     @property
     def _shown_text(self) -> str:
         beginning = self.text[:_MAX_INLINE_MESSAGE]
-        return "".join(beginning.splitlines(keepends=True)[:_MAX_INLINE_LINES])
+        lines = beginning.splitlines(keepends=True)
+        is_long = len(lines) > _MIN_FOLDED_LINES and not self.is_expanded
+        return "".join(lines[: _FOLDED_LINES if is_long else _MAX_INLINE_LINES])
 
     def copy_text(self) -> str:
         """Return the text of the message."""

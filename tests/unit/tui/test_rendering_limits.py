@@ -1,5 +1,7 @@
 """Tests for texts from models and servers that are expensive to draw."""
 
+import re
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -222,3 +224,23 @@ def test_many_lines_of_reasoning_open_on_a_page_and_of_a_message_are_cut() -> No
     assert sum(piece.content.plain.count("\n") + 1 for piece in message.render(80)) < 310
     assert message.activate() == ("You", message.text)
     assert UserMessage("a\n" * 200).activate() is None
+
+
+def test_a_long_message_is_folded_and_enter_unfolds_and_folds_it() -> None:
+    message = UserMessage("".join(f"line {number}\n" for number in range(200)))
+    folded = [row.content.plain for row in message.render(80)]
+    assert folded[-1] == "… 188 more lines · enter unfolds"
+    assert "line 11" in folded[1]
+    assert "line 12" not in folded[1]
+    assert message.activate() is None
+    unfolded = [row.content.plain for row in message.render(80)]
+    assert "line 199" in unfolded[1]
+    assert unfolded[-1] == "▴ enter folds"
+    assert message.activate() is None
+    assert [row.content.plain for row in message.render(80)] == folded
+
+
+def test_a_match_in_a_folded_message_unfolds_it() -> None:
+    message = UserMessage("line\n" * 100 + "needle")
+    message.reveal(re.compile("needle"), 0)
+    assert "needle" in message.render(80)[1].content.plain
