@@ -207,11 +207,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send a tool call that creates a task, and return the response, which contains the task.
-
-        *token* is the progress token of the call, and *limit* is the requested lifetime of the task in seconds. If
-        the caller is cancelled, the task is cancelled, too.
-        """
+        """Send a tool call that creates a task of at most *limit* seconds; return the response. Cancels the task too."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 
