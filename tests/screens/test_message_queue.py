@@ -188,3 +188,25 @@ def test_a_message_with_attachments_that_is_sent_during_an_answer_waits_and_prom
     queue.add(QueuedMessage(Draft("with a file"), (TextPart("file"),)))
     queue.steer(lambda _: True, newest=True)
     assert queue.describe() == [("older", False), ("with a file", False)]
+
+
+def test_a_steered_message_that_attachments_hold_back_is_reported() -> None:
+    queue = MessageQueue()
+    assert queue.steer(lambda _: True)
+    queue.add(QueuedMessage(Draft("look"), (TextPart("file"),)))
+    assert not queue.steer(lambda _: True, newest=True)
+    queue.add(QueuedMessage(Draft("and quickly")))
+    assert queue.steer(lambda _: True)
+
+
+async def test_the_screen_says_that_a_message_with_attachments_waits_for_the_end(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        driver.app.chat.attachments.add(TextPart("file"))
+        driver.app.query_one(Composer).set_draft(Draft("look at it"))
+        driver.app.chat.on_steer_requested()
+        await driver.until(lambda: driver.has_notified("sent after the answer"), "the reason")
+        assert driver.app.chat.queue.describe() == [("look at it", False)]
+        driver.host.conversation.stop()
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end")
