@@ -58,7 +58,7 @@ LONG_TESTS = frozenset(
         "unit/config": "hostile_host_files inputs json_edits lock_file server_restrictions",
         "unit/host": (
             "server_approval audit_log command_risks elicitation export features features_over_http file_index"
-            " instructions project_files roots sampling"
+            " instructions project_file_approvals project_files roots sampling"
             " sampling_bounds sampling_models skills tool_changes tool_fingerprints"
         ),
         "unit/llm": "provider_models response_limits",

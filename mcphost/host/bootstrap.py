@@ -368,7 +368,7 @@ class _LateParts:
 
         core, places = self._core, self._project
         how = ("stored", frozenset[tuple[str, str]]()) if places is None else (places.approval, places.approved_files)
-        return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, *how)
+        return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, *how, notify=core.events.notify)
 
     @cached_property
     def commands(self) -> "CustomCommands":

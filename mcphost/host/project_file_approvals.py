@@ -1,12 +1,14 @@
 """The user's approval of files in a project, bound to the path and exact content of each file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal
 
 from mcphost.config.approval_digest import diff_lines
 from mcphost.config.project_texts import ProjectText, Purpose, split_lines
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.questions.frontend import Frontend
+from mcphost.host.events import NoticeLevel
+from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
 from mcphost.sanitize import sanitize
 from mcphost.store.grants import GrantStore, TrustedServer
@@ -34,10 +36,15 @@ class ProjectApprovals:
         audit: AuditLog,
         approval: Literal["ask", "stored", "flag"],
         approved_files: frozenset[tuple[str, str]] = frozenset(),
+        notify: Callable[[NoticeLevel, str], None] = lambda level, text: None,
     ) -> None:
-        """Create the approvals for one run of mcphost; see `ProjectPlaces` for *approval* and *approved_files*."""
+        """Create the approvals for one run of mcphost; see `ProjectPlaces` for *approval* and *approved_files*.
+
+        *notify* receives user-facing messages with their level.
+        """
         self._grants, self._frontend, self._audit = grants, frontend, audit
         self._approval, self._approved_files = approval, approved_files
+        self._notify = notify
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
@@ -51,8 +58,15 @@ class ProjectApprovals:
             return answer
         if self._approval == "flag" and (text.path, text.digest) in self._approved_files:
             return "flag"
-        stored = await self._grants.find_trusted(text.path)
-        return "always" if stored is not None and stored.digest == text.digest else "not asked"
+        return "always" if await self._are_stored([text]) else "not asked"
+
+    async def _are_stored(self, texts: Iterable[ProjectText]) -> bool:
+        """Return whether the user approved all files permanently with exactly this content. Raises StoreError."""
+        for text in texts:
+            stored = await self._grants.find_trusted(text.path)
+            if stored is None or stored.digest != text.digest:
+                return False
+        return True
 
     async def is_stored(self, path: str) -> bool:
         """Return whether the user approved the file at *path* permanently, with any content. Raises StoreError."""
@@ -70,18 +84,24 @@ class ProjectApprovals:
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
         the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this
-        session. Raises StoreError or ConsentDenied.
+        session. The question is withdrawn if another process stores an approval of exactly these files in the
+        meantime. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]
         if not undecided or self._approval != "ask" or TrustProject.KIND not in self._frontend.kinds:
             return
         shown = tuple([await self._describe(text) for text in undecided])
-        verdict = await self._frontend.ask(TrustProject(server="", why=_WHY[purpose], purpose=purpose, texts=shown))
+        question = TrustProject(server="", why=_WHY[purpose], purpose=purpose, texts=shown)
+        verdict = await ask_until_decided(self._frontend, question, partial(self._are_stored, undecided))
+        if verdict is None:
+            self._notify("info", "The project's files were approved elsewhere, so the question was withdrawn.")
         for text in undecided:
             match verdict:
                 case TrustAlways():
                     await self._store(purpose, text)
+                    self._answers.pop((text.path, text.digest), None)
+                case None:
                     self._answers.pop((text.path, text.digest), None)
                 case TrustOnce():
                     self._answers[text.path, text.digest] = "session"

@@ -1,11 +1,13 @@
 """Base class of questions to the user, the frontends that answer questions, and limits on open questions."""
 
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mcphost.errors import ConsentDenied
+import anyio
+
+from mcphost.errors import ConsentDenied, StoreError
 from mcphost.serialization import Struct
 
 A = TypeVar("A")
@@ -13,6 +15,8 @@ MAX_SERVER_BYTES = 32_000_000
 MAX_TOTAL_BYTES = 64_000_000
 MAX_SERVER_QUESTIONS = 50
 MAX_TOTAL_QUESTIONS = 200
+POLL_SECONDS = 1.0
+"""Time between checks whether another process decided what the user is being asked."""
 
 
 A_co = TypeVar("A_co", covariant=True)
@@ -69,6 +73,38 @@ class Frontend(Protocol):
     async def ask(self, question: Question[A]) -> A:
         """Ask the question and return the answer; wait for it without a time limit."""
         ...
+
+
+async def ask_until_decided(
+    frontend: Frontend, question: Question[A], is_decided: Callable[[], Awaitable[bool]]
+) -> A | None:
+    """Return the answer, or None if *is_decided* becomes true, which withdraws the question.
+
+    *is_decided* is called every POLL_SECONDS; its StoreErrors are ignored.
+    """
+    answer: A | None = None
+    failure: Exception | None = None
+    scope = anyio.CancelScope()
+
+    async def cancel_when_decided() -> None:
+        is_done = False
+        while not is_done:
+            await anyio.sleep(POLL_SECONDS)
+            with suppress(StoreError):
+                is_done = await is_decided()
+        scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel_when_decided)
+        with scope:
+            try:
+                answer = await frontend.ask(question)
+            except Exception as error:  # noqa: BLE001 - raised below, because a task group would wrap it
+                failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return answer
 
 
 class FrontendWrapper(Frontend):

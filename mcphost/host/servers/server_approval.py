@@ -6,10 +6,9 @@ digest of its content.
 
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-
-import anyio
 
 from mcphost.config.approval_digest import (
     ONLY_MASKED,
@@ -36,14 +35,11 @@ from mcphost.config.variable_references import resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import NoticeLevel
-from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.sanitize import replace_surrogates
 from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.unicode_forms import describe_name_risk
-
-POLL_SECONDS = 1.0
-"""Time between checks whether another process approved a server while the user is asked about it."""
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None, shown: ShownValues = ONLY_MASKED) -> TrustServer:
@@ -180,31 +176,11 @@ class ServerApprovals:
         Returns None, and withdraws the question, if another process stores an approval of *bound_server* in the
         meantime. *bound_server* is the server with digests of the files that an approval covers.
         """
-        verdict: TrustVerdict | None = None
-        failure: Exception | None = None
-        scope = anyio.CancelScope()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_when_approved, bound_server, scope)
-            with scope:
-                try:
-                    verdict = await self._frontend.ask(question)
-                except Exception as error:  # noqa: BLE001 - raised below, because a task group would wrap it
-                    failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        verdict = await ask_until_decided(self._frontend, question, partial(self.is_approved, bound_server))
         if verdict is None:
             name = bound_server.name
             self._notify("info", f"The server {name!r} was approved elsewhere, so its question was withdrawn.")
         return verdict
-
-    async def _cancel_when_approved(self, bound_server: ServerConfig, scope: anyio.CancelScope) -> None:
-        is_approved = False
-        while not is_approved:
-            await anyio.sleep(POLL_SECONDS)
-            with suppress(StoreError):
-                is_approved = await self.is_approved(bound_server)
-        scope.cancel()
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
         """Return the configuration with digests of the files that the approval covers, or None if the user refuses.

@@ -1,0 +1,41 @@
+"""Tests for the approval of a project's files while several mcphost processes run."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.config.project_texts import ProjectText
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.project_file_approvals import ProjectApprovals
+from mcphost.host.questions.questions import TrustAlways
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
+from tests.fakes.frontend import ScriptedFrontend
+
+pytestmark = pytest.mark.anyio
+
+FILES = tuple(ProjectText(path=f"/p/{name}", text="Use tabs.", digest=f"digest of {name}") for name in ("a", "b"))
+
+
+async def test_a_question_is_withdrawn_once_another_process_approved_exactly_these_files(tmp_path: Path) -> None:
+    ours, theirs = Database(tmp_path / "s.db"), Database(tmp_path / "s.db")
+    frontend, notices = ScriptedFrontend(), list[str]()
+    asking = ProjectApprovals(
+        GrantStore(ours), frontend, create_in_memory_log(), "ask", notify=lambda _level, text: notices.append(text)
+    )
+    other = ProjectApprovals(
+        GrantStore(theirs), ScriptedFrontend(TrustAlways(), TrustAlways()), create_in_memory_log(), "ask"
+    )
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asking.ask, "instructions", FILES)
+            await frontend.asked_now.wait()
+            await other.ask("instructions", FILES[:1])
+            assert frontend.waiting == 1, "one of two files was approved"
+            await other.ask("instructions", FILES[1:])
+    assert (frontend.waiting, len(frontend.asked)) == (0, 1)
+    assert [await asking.find_source(text) for text in FILES] == ["always", "always"]
+    assert notices == ["The project's files were approved elsewhere, so the question was withdrawn."]
+    await ours.close()
+    await theirs.close()
