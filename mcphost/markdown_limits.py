@@ -32,15 +32,15 @@ def is_too_complex(source: str) -> bool:
 
 
 def is_long_text_too_complex(source: str) -> bool:
-    """Return whether a part of a text of any length would be slow to parse as Markdown."""
+    """Return whether any part of a text, which may have any length, would be slow to parse as Markdown."""
     return any(is_too_complex(source[at : at + MAX_SOURCE]) for at in range(0, len(source), MAX_SOURCE))
 
 
 def _count_quoted_lines(lines: list[str]) -> int:
-    """Count the lines of block quotes, each as often as the quotes of its paragraph are nested.
+    """Return the number of lines in block quotes, each multiplied by the nesting depth of its paragraph.
 
-    A line without marks continues the paragraph of the innermost block quote, and the parser tries every block quote
-    for it. Only a blank line ends the paragraph.
+    A line without `>` marks continues the paragraph of the innermost block quote, and the parser tries
+    every enclosing block quote for it. Only a blank line ends the paragraph.
     """
     count = deepest = length = 0
     for line in lines:

@@ -122,9 +122,10 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and how many items remain at least.
+    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are.
 
-    The remaining items are not decoded, because four megabytes can contain two million of them. Raises
+    The second number may be too low, but it is 0 only if there are no other items. The other items are not
+    decoded or counted if there are many, because four megabytes can contain two million of them. Raises
     MalformedMessage.
     """
     body = bytes(raw)

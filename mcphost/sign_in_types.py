@@ -11,7 +11,10 @@ WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 
 
 class EntryCheck:
-    """The time in which mcphost asks for a secret, checks the entry, and asks again if it is wrong."""
+    """Process in which mcphost asks the user for an entry, checks it, and asks again if it is wrong.
+
+    The entry is, for example, a passphrase or a redirect URL.
+    """
 
     def __init__(self) -> None:
         self.on_end: Callable[[], None] = lambda: None
@@ -23,7 +26,7 @@ _current_check: ContextVar[EntryCheck | None] = ContextVar("entry_check", defaul
 
 
 def current_entry_check() -> EntryCheck | None:
-    """Return the check that a question asked now belongs to, or None if the entry is not checked."""
+    """Return the entry check to which a question asked now belongs; None if no check is in progress."""
     return _current_check.get()
 
 

@@ -146,7 +146,8 @@ class AnswerSchema:
     async def find_problem(self) -> str:
         """Return why no answer can be validated against the schema, such as an unknown type, or "".
 
-        The worker process validates a value that costs nothing and then ends; the next validation starts a new one.
+        To find out, the worker process validates a trivial value, and then ends; the next validation starts a
+        new one.
         """
         try:
             result = await self._validator.validate(self.schema, None)

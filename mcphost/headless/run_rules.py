@@ -76,9 +76,10 @@ def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> 
 
 
 def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
-    """Print which tools the rules of the run, or `--yes`, would allow but the model is not offered, and why.
+    """Print the quarantined tools that the rules of the run or `--yes` would allow.
 
-    Returns whether an `--allow` rule names exactly one of these tools.
+    The message explains that the model cannot use these tools until the user reviews them. Returns whether
+    an `--allow` rule names exactly one of these tools.
     """
     allowed = host.config.allow_rules
     rules = (*allowed, *host.config.pass_rules)

@@ -513,7 +513,11 @@ def _title_call(call: StoredManualCall) -> str:
 
 
 def _title(message: Message) -> str:
-    """Return the first line of a message without a greeting, if it is too long cut after a sentence or a word."""
+    """Return a title for a conversation: the first line of a message, without a greeting.
+
+    A line that is too long is cut after a sentence or a word. Code fences are skipped; the title of an
+    empty message is "Untitled".
+    """
     first = title = ""
     for row in message.text[:_MAX_TITLE_TEXT].splitlines():
         line = row.strip()

@@ -37,7 +37,10 @@ class SessionSecretEntries(SecretEntries, Protocol):
         ...
 
     async def prepare(self, server: str) -> str:
-        """Return where secrets of *server* are stored, as `find_place` does; the user may be asked for a file."""
+        """Return where secrets of *server* are stored; see `find_place`.
+
+        If there is no keyring, the user may first be asked whether to store them in a file.
+        """
         ...
 
     def keep_for_session(self, name: str, secret: str) -> None:

@@ -15,9 +15,9 @@ MediaKind = Literal["image", "pdf", "audio"]
 
 
 class MediaOrigin(Struct, frozen=True):
-    """A kind of media in a conversation that cannot be compared with arguments; `server` is FILES for attached files.
+    """A kind of media in a conversation whose content cannot be compared with arguments.
 
-    A model can read the text in it.
+    A model can nevertheless read text in such media. `server` is FILES for attached files.
     """
 
     server: str
@@ -59,15 +59,17 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin per server; `omitted` is the number of origins left out of it.
+    `found` contains at least one origin per server; `omitted` is the number of origins that were left out
+    of `found`.
 
-    `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS` if
-    the arguments are too large to be compared at all. `media` are the images, PDF files and audio that were sent to the
-    model; their servers are in `unchecked`. `are_texts_complete` is False if a server is there because of its texts.
+    `unchecked` names the servers whose texts were not all compared with the arguments. It contains
+    `OTHER_SERVERS` if the arguments are too large to be compared at all. `media` are the images, PDF files
+    and audio that were sent to the model; their servers are in `unchecked`. `are_texts_complete` is False
+    if a server is in `unchecked` because of its texts, and not only because of its media.
 
-    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry for
-    a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or `unchecked`
-    is no longer configured.
+    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the
+    user's entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the
+    servers in `found` or `unchecked` is no longer configured.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

@@ -212,9 +212,9 @@ class ConfigChangeDetector:
     async def use_profile(self, name: str) -> ConfigChanges:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
-        Changes to limits and other settings that a profile cannot contain still wait for the user's confirmation.
-        Raises ConfigError or UsageError, without changing anything: UsageError also if other changes in the files wait
-        for confirmation.
+        Changes to limits and other settings that a profile cannot contain still wait for the user's
+        confirmation. Raises ConfigError or UsageError, without changing anything; UsageError is also raised if
+        other changes in the files are waiting for confirmation.
         """
         return await self._use_profile(name, await self._read_unchanged())
 
@@ -229,7 +229,7 @@ class ConfigChangeDetector:
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
         """Return the signature of the files. Raises UsageError if their changes need the user's confirmation.
 
-        The profile named *saved* may have been added.
+        A change of the profile named *saved*, which mcphost has just saved, needs no confirmation.
         """
         signature = await anyio.to_thread.run_sync(self._read_signature)
         changes = await self.check()
@@ -349,7 +349,11 @@ class ConfigChangeDetector:
         )
 
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
-        """Return the names of profiles that differ, except for one whose model is the selected one, just saved."""
+        """Return the names of the profiles that were added, removed or changed.
+
+        A changed model does not count if it is the selected model, because the profile was then saved by
+        mcphost itself.
+        """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():
             if name in before and profile.model == self._model_selection.config:
@@ -407,7 +411,10 @@ def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:
 def _describe_other_model(
     before: ModelConfig, model: ModelConfig | None, translate: Callable[[str], str]
 ) -> tuple[str, ...]:
-    """Return the new model and the one that it replaces; empty if the name and the address stay the same."""
+    """Return one text that names the new model and the one it replaces, as a tuple.
+
+    The tuple is empty if there is no new model, or if the name and the address stay the same.
+    """
     if model is None or (model.name, model.api_base) == (before.name, before.api_base):
         return ()
     shown = _describe_model(model, translate)
@@ -418,9 +425,10 @@ def _describe_other_model(
 
 
 def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple[tuple[str, str], ...]:
-    """Return the model's changed settings, except for its name and address, with their values before and after.
+    """Return a pair for each changed setting of the model: its name and a text such as "1 → 2".
 
-    Of headers, whose values may be secrets, only the names are given.
+    The model's name and address are left out. Returns an empty tuple if *model* is None. For headers, whose
+    values may be secrets, only the names are included.
     """
     if model is None:
         return ()

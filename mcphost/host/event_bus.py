@@ -139,7 +139,7 @@ class EventBus:
     def subscribe(self) -> EventQueue:
         """Return a new queue that receives every event published after this call.
 
-        Notices of `notify_early` that were given while there was no queue are added first.
+        Notices that were published with `notify_early` while there was no queue are added to it first.
         """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():

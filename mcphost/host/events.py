@@ -312,8 +312,8 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
     """Event published when a background call has ended and any required review is complete.
 
-    The result is added to the call's conversation afterwards. `in_open_conversation` is False if that is another
-    conversation than the open one, or if the user went back to before the call.
+    The result is added to the call's conversation afterwards. `in_open_conversation` is False if another
+    conversation is open now, or if the user has gone back to a point in the conversation before the call.
     """
 
     call: str

@@ -51,7 +51,11 @@ class ModelSelection:
         return (self.model.facts.context_window if self.model is not None else 0) or ASSUMED_WINDOW
 
     def describe_difference(self, earlier: str) -> str:
-        """Return a sentence if a conversation used the model named *earlier* and another one is selected, else ""."""
+        """Return a sentence that names the model used earlier in a conversation and the selected one.
+
+        *earlier* is the name of the earlier model, "" if unknown. Returns "" if that is the case, if both
+        models are the same, or if no model is selected.
+        """
         selected = self.model.name if self.model is not None else ""
         if not selected or earlier in ("", selected):
             return ""

@@ -73,7 +73,11 @@ class ProjectApprovals:
         return await self._grants.find_trusted(path) is not None
 
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
-        """Return a sentence for each file that was changed after a command-line flag approved the project's files."""
+        """Return a warning for each file that changed after a command-line flag approved the project's files.
+
+        Each warning is a sentence saying that the file is not used. Returns an empty list if no flag approved
+        the files.
+        """
         if self._approval != "flag":
             return []
         changed = [sanitize(text.path, keep_newlines=False) for text, source in texts if source == "not asked"]

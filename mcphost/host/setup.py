@@ -149,9 +149,10 @@ class Setup:
     ) -> SetupResult:
         """Save and select the model; add and start the servers.
 
-        *seen* names the servers whose complete command line or URL the user has read. These are approved, unless they
-        have a risk that the approval question would warn about. The others ask for approval when they start. If one of
-        the steps fails, the result describes the problem, and the other steps are still done.
+        *seen* names the servers whose complete command line or URL the user has read. These are approved,
+        unless they have a risk that the approval question would warn about. The user is asked to approve the
+        others when they start. If one of the steps fails, the result describes the problem, and the other steps
+        are still done.
         """
         problems: list[str] = []
         added: list[str] = []

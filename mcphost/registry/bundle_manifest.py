@@ -325,9 +325,9 @@ class _BundleValues:
     def environment(self, texts: Mapping[str, str]) -> tuple[PlannedValue, ...]:
         """Return the environment variables.
 
-        A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is invalid, if a
-        reference is not allowed (see `fill`), or if the bundle decides that programs load code or settings from
-        outside the bundle, or how they connect.
+        A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is
+        invalid, if a reference is not allowed (see `fill`), or if a value chosen by the bundle would let
+        programs load code or settings from outside the bundle, or would change how they connect.
         """
         env: list[PlannedValue] = []
         for name, text in texts.items():
@@ -353,15 +353,15 @@ class _BundleValues:
             )
 
     def _is_setting(self, text: str) -> bool:
-        """Return whether *text* is only a setting, so that the user decides the complete value."""
+        """Return whether *text* is a single `${user_config.NAME}`, so that the user chooses the whole value."""
         match = _VARIABLE.fullmatch(text)
         return match is not None and match[1].startswith(_SETTING)
 
     def _is_within(self, text: str) -> bool:
         """Return whether *text* names only files in the bundle.
 
-        It is a list of paths, separated as in PATH, or has options such as `--require=PATH`. An option has an absolute
-        path, unless it is known to be harmless.
+        *text* is a list of paths, separated as in PATH, or a list of words with options such as
+        `--require=PATH`. Paths in options must be absolute; options that are known to be harmless are ignored.
         """
         if text.lower().startswith(_URL_STARTS):
             return False

@@ -1,4 +1,4 @@
-"""Mounts of containers: what a registry entry may mount, and which folders of this machine only the user may name."""
+"""Checks of container mounts, including which folders of this machine only the user may choose."""
 
 import posixpath
 import re
@@ -29,14 +29,15 @@ _REFERENCE = re.compile(r"\$\{[^${}]*\}")
 
 
 def mark_input(name: str) -> str:
-    """Return a text that stands for the value of an input in `host_path_inputs`."""
+    """Return a placeholder for the value of the input *name*, which `host_path_inputs` recognizes."""
     return f"\0{name}\0"
 
 
 def check_mount(option: str, value: str) -> None:
-    """Check a mount in a complete command.
+    """Check a mount in a command in which all values are filled in.
 
-    Raises RegistryError unless it is a folder that is not a system folder, a named volume, or a temporary file system.
+    *option* is the option of the mount, such as `--mount`, and *value* its value. Raises RegistryError
+    unless the mount is a folder that is not a system folder, a named volume, or a temporary file system.
     """
     if '"' in value:  # Docker parses --mount as CSV, so quotes could hide a path
         raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")
@@ -60,10 +61,10 @@ def check_mount(option: str, value: str) -> None:
 
 
 def host_path_inputs(option: str, value: str) -> frozenset[str]:
-    """Return the names of the inputs that decide which folder of this machine a mount shows to the container.
+    """Return the names of the inputs that determine which folder of this machine a container can access.
 
-    *value* is the value of a mount option in which `mark_input` stands for the value of each input. Raises
-    RegistryError if the registry entry itself names the folder.
+    *value* is the value of the mount option *option*; in it, each input is represented by its placeholder
+    from `mark_input`. Raises RegistryError if the registry entry itself names the folder.
     """
     if _MARK.fullmatch(value):
         return _names_in(value)

@@ -1,9 +1,10 @@
-"""Digests of exact package versions, as the package tools on this machine report them.
+"""Digests of exact package versions, as reported by the package tools on this machine.
 
-npm and uv are asked, so the package source, its proxy and its credentials are those of the user's own configuration.
-They are asked in an empty folder, with the few variables that servers inherit: no file or variable of a project can
-name another source. A package whose server could take it from elsewhere is not asked about. No package is downloaded,
-built or run.
+The digests are requested from npm and uv, so the user's own configuration determines the package
+source, its proxy and its credentials. The tools run in an empty folder, with only the few variables
+that servers inherit, so no file or variable of a project can select another source. No digest is
+requested for a package that its server might get from another source. No package is downloaded, built
+or run.
 """
 
 import os
@@ -73,10 +74,10 @@ class PackageDigest(Struct, frozen=True):
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
-    """Ask for the digests of the packages that servers run; return them keyed by the name of the server.
+    """Request the digests of the packages that servers run; return them keyed by the name of the server.
 
-    Servers that run no package of npm, PyPI or NuGet are left out. The questions run side by side, each for at most
-    QUERY_TIMEOUT seconds.
+    Servers that run no package of npm, PyPI or NuGet are left out. The requests run concurrently, each for
+    at most QUERY_TIMEOUT seconds.
     """
     found: dict[str, PackageDigest] = {}
     asked: dict[tuple[str, str, str], list[str]] = {}
@@ -95,7 +96,11 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
 
 
 def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
-    """Return a sentence that says why there is no digest to ask for, or why it could be that of another package."""
+    """Return a sentence that says why a package's digest cannot be requested or trusted; "" if it can.
+
+    A digest cannot be trusted if the server might run a different package than the one that the tools look
+    up.
+    """
     if package.type not in _HARMLESS_OPTIONS:
         return "No tool can be asked for the digest of a NuGet package."
     if not is_exact_version(package):
@@ -179,9 +184,10 @@ async def _ask_all(queries: list[Query]) -> dict[Query, PackageDigest]:
 
 
 def _make_empty_folder() -> "tempfile.TemporaryDirectory[str]":
-    """Return a context manager for a private folder in which no project's configuration applies. Raises OSError.
+    """Return a context manager for a private folder in which no project's configuration applies.
 
-    It is not in the system's folder for temporary files, where other users could put files into a parent folder.
+    The folder is not in the system's temporary directory, where other users could create configuration
+    files in a parent folder. Raises OSError.
     """
     folder = tempfile.TemporaryDirectory(
         prefix="packages-", dir=paths.make_private_directory(paths.cache_dir()), ignore_cleanup_errors=True
@@ -199,7 +205,10 @@ async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> 
 
 
 def read_npm_answer(output: bytes, name: str, version: str) -> str:
-    """Return the digest in what `npm view --json` printed about this version of a package. Raises RegistryError."""
+    """Return the digest of a package version from the output of `npm view --json`.
+
+    Raises RegistryError if *output* is invalid, is about another version, or contains no digest.
+    """
     try:
         answer = loads(output)
     except MalformedMessage as error:
@@ -225,9 +234,10 @@ async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> s
 
 
 def read_uv_answer(output: bytes, name: str, version: str) -> str:
-    """Return one digest for all files of a package version, which `uv pip compile --generate-hashes` has listed.
+    """Return one digest for all files of a package version, from the output of `uv pip compile`.
 
-    It is the SHA-256 of the sorted SHA-256 digests of the files, one on each line. Raises RegistryError.
+    *output* is the output with the option `--generate-hashes`. The result is the SHA-256 of the sorted
+    SHA-256 digests of the files, one on each line. Raises RegistryError.
     """
     joined = output.decode("utf-8", "replace").replace("\\\r\n", " ").replace("\\\n", " ")
     lines = [" ".join(line.split()) for line in joined.splitlines()]

@@ -138,11 +138,12 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError if the package may not be in the public registry that its runner uses by default.
+    """Raise RegistryError if the package may not be in the public registry that its runner uses.
 
-    The address is never used: the runner takes the package from the registry that the user configured. There, a package
-    of a private registry could be another one with the same name. The domains of public registries begin with their
-    type, such as npm.
+    The public registry is the one that the runner uses by default. The address in the entry is never used:
+    the runner gets the package from the registry that the user configured. If the package is meant to come
+    from a private registry, that registry could have a different package with the same name. The domains of
+    public registries begin with the type of their packages, such as npm.
     """
     kind, address = package.registry_type, package.registry_base_url
     if kind == "oci" or not address:
@@ -201,9 +202,10 @@ _VARIABLE_OPTIONS = frozenset({"-e", "--env"})
 def runtime_words(kind: str, words: Sequence[str], variables: Collection[str] = ()) -> tuple[str, ...]:
     """Return the runtime arguments in *words* without those that mcphost always adds itself.
 
-    *kind* is the type of the package. A container gets each of its *variables* only if it has a value, so their bare
-    names are left out. Raises RegistryError for any option that is not known to be harmless, because it
-    could run a program other than the package or give a container access to this machine.
+    *kind* is the type of the package. Options that pass one of *variables* to a container by name, without
+    a value, are also left out, because mcphost adds each of these variables that has a value. Raises
+    RegistryError for any option that is not known to be harmless, because it could run a program other than
+    the package or give a container access to this machine.
     """
     kept: list[str] = []
     for option, value, used in _split_options(kind, words):
@@ -273,7 +275,10 @@ def _check_option_value(kind: str, option: str, value: str) -> None:
 
 
 def _check_container_variable(option: str, value: str) -> None:
-    """Check a variable in a runtime argument. Without a value, docker would take the one of this machine."""
+    """Check a variable in a runtime argument. Raises RegistryError if it has no value or an invalid name.
+
+    Without a value, docker would pass the value that the variable has on this machine.
+    """
     name, equals, _ = value.partition("=")
     is_unknown = re.fullmatch(r"<[^<>]{1,100}>", name) is not None
     if not equals and not is_unknown:

@@ -84,12 +84,15 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> KnownSecrets:
-        """The secrets that the user entered, keyed by place; what the publisher wrote is no secret."""
+        """The secrets that the user entered, keyed by place; values of the publisher are never secrets."""
         return {value.keys: value.secrets for value in self.values}
 
     @property
     def published(self) -> dict[str, dict[str, str]]:
-        """The publisher's values that look like secrets, by section and name; recorded to keep them visible."""
+        """The publisher's values that look like secrets but must stay visible, by section and name.
+
+        They are recorded with the entry, so that they are not hidden later.
+        """
         found: dict[str, dict[str, str]] = {}
         for value in self.values:
             if text := value.published:
@@ -174,10 +177,11 @@ def _check_package(package: RegistryPackage) -> None:
 
 
 def _leave_host_paths_to_user(package: RegistryPackage, inputs: tuple[PlanInput, ...]) -> tuple[PlanInput, ...]:
-    """Return the inputs without the defaults of those that decide which folders of this machine a container gets.
+    """Remove the defaults of inputs that determine which folders of this machine a container can access.
 
-    Raises RegistryError if the entry names such a folder itself, also as one of several choices. Names of volumes are
-    not folders.
+    Returns all inputs. A default that is the name of a volume is kept, because a volume is not a folder of
+    this machine. Raises RegistryError if the entry names such a folder itself, even if it is only one of
+    several choices.
     """
     marks = ValueSource(inputs, {one.name: (mark_input(one.name),) for one in inputs}, show_missing=False)
     words = argument_words(package.runtime_arguments, marks, check_flag_name)
@@ -270,9 +274,10 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def plan(self, section: str, ones: Sequence[RegistryInput]) -> tuple[PlannedValue, ...]:
-        """Return the values of the environment variables or headers for *section* of the entry, "env" or "headers".
+        """Return the values of the environment variables or headers that *ones* define.
 
-        *ones* are their definitions; those without a value are left out. The last definition of a name counts.
+        *section* is their section of the entry, "env" or "headers". Variables and headers without a value are
+        left out. If a name is defined more than once, the last definition counts.
         """
         planned: dict[str, PlannedValue] = {}
         for number, one in enumerate(ones, 1):

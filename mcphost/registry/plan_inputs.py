@@ -136,9 +136,10 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the names, fixed values, defaults and choices of the definitions in *ones*.
 
-    *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as `${env:NAME}`
-    or `${keyring:NAME}`, which would send the user's secrets to the server, and for an environment variable that the
-    entry sets although it changes the code, connections or settings of programs.
+    *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as
+    `${env:NAME}` or `${keyring:NAME}`, which would send the user's secrets to the server, and for an
+    environment variable that the entry must not set because it changes which code programs load, how they
+    connect, or where they find their settings.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -242,9 +243,10 @@ def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[st
 
 
 def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePart:
-    """Return the part of a value that an input stands for; the input's default is text of the publisher.
+    """Return *text*, the value of the input *one*, as a part of a planned value.
 
-    *is_secret* means that the complete value is declared secret.
+    If *text* is the input's default, the part counts as text of the publisher, otherwise as text of the
+    user. *is_secret* means that the complete value is declared secret.
     """
     defaults = {one.default}
     if one.default is not None:

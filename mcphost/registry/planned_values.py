@@ -63,9 +63,9 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def published(self) -> str:
-        """The value as recorded with the entry if it has to stay visible although it looks like a secret, else "".
+        """The text to record with the entry if the value looks like a secret but must stay visible, else "".
 
-        That is the case if no part of it is text of the user that has to be masked.
+        The value must stay visible if no part of it is text of the user that has to be masked.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

@@ -98,7 +98,10 @@ def merge_update(
 
 
 def _keep_value(value: PlannedValue, text: str) -> PlannedValue:
-    """Return a planned value with the *text* of the user's file, which is a secret if a part of the value is one."""
+    """Return a planned value with *text*, the value in the user's file, in place of its parts.
+
+    *text* counts as a secret if the user enters a part of the planned value that is declared secret.
+    """
     return replace(value, parts=(ValuePart(text, is_typed=True, is_secret=value.has_secret),))
 
 

@@ -180,7 +180,8 @@ def _raise_limit(limit: float, needed: float) -> float:
 def make_budget_error(use: BudgetUse, cost: float | None, *, can_ask: bool = False) -> BudgetReached:
     """Return the error for a request that would exceed the budget without the user's consent.
 
-    The error names the limit. With *can_ask*, its hint says that sending the message again asks again.
+    The error names the limit. With *can_ask*, its hint tells the user to send the message again, which asks
+    for consent to a higher limit.
     """
     limit = format_dollars(use.limit)
     flag = ", or with --max-cost" if use.name == "per_turn" else ""

@@ -59,11 +59,11 @@ class SpendingTracker:
     async def track(self, entry: SpendingEntry, model: ChatModel) -> AsyncGenerator[OpenSpending]:
         """Return a context manager that records one request; send it and read the answer inside the block.
 
-        *entry* contains the estimated number of input tokens, and the facts about *model*, which are loaded first, the
-        prices. Nothing is recorded if the caller is cancelled while they are loaded. A request that fails before
-        anything is received costs nothing, and its entry is deleted. A cancelled request is recorded with the usage
-        reported so far or, if none was reported, with an estimate. Raises ModelError if the facts cannot be loaded;
-        failures to save are reported, not raised.
+        *entry* contains the estimated number of input tokens. The prices come from the facts about *model*,
+        which are loaded first. Nothing is recorded if the caller is cancelled while they are being loaded. A
+        request that fails before anything is received costs nothing, and its entry is deleted. A cancelled
+        request is recorded with the usage reported so far or, if none was reported, with an estimate. Raises
+        ModelError if the facts cannot be loaded; failures to save are reported, not raised.
         """
         await model.load_facts()
         entry = replace(entry, at=entry.at or time.time())

@@ -49,10 +49,11 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual, and the rules
-    in `consent.never` still apply. The mode ends when its budget is used up, another conversation is opened, or `stop`
-    is called. A call that was approved but not yet sent is then asked about, except if only the calls are used up,
-    because it is one of them.
+    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual,
+    and the rules in `consent.never` still apply. The mode ends when its budget is used up, another
+    conversation is opened, or `stop` is called. If a call was approved but has not been sent when the mode
+    ends, the user is asked about it. The exception is a mode that ends because the maximum number of calls
+    is reached: calls that it approved are still sent.
     """
 
     def __init__(
@@ -153,9 +154,10 @@ class AutoApproval:
         return True
 
     def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> int:
-        """Return 0 if a call to the tool *subject* is not auto-approved; otherwise deduct it from the budget.
+        """Approve a call to the tool *subject* if the mode covers it, and deduct the call from the budget.
 
-        The result is then the number of the mode's period, which `may_send` takes.
+        Returns the number of the current period of the mode, to be passed to `may_send`, or 0 if the call is
+        not approved. A new period begins each time the mode is started.
         """
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:

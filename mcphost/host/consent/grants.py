@@ -101,9 +101,10 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 class ToolHistory(Struct, frozen=True):
     """Whether the user has allowed a tool before, as shown in the consent prompt.
 
-    `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
-    means that grants exist, but all for other definitions of the tool. `server_changed` means that grants exist, but
-    all for the server as it was started or reached before.
+    `first_use` means that no call to the tool was allowed in this session and no grant exists for it.
+    `changed` means that grants exist, but all of them are for other definitions of the tool.
+    `server_changed` means that grants exist, but all of them were made when the server had another command
+    or URL.
     """
 
     first_use: bool
@@ -240,7 +241,7 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the user has allowed the tool before, and whether only with other definitions.
+        """Return whether the user has allowed the tool before, and what has changed since then.
 
         Raises StoreError.
         """

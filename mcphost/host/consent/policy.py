@@ -41,7 +41,7 @@ class Approval(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """A consent prompt that waits for the user's answer; cancelling `scope` withdraws the prompt."""
+    """A consent prompt that is waiting for the user's answer; cancelling `scope` withdraws the prompt."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins) -> None:
         self.identity, self.arguments, self.origins = subject, arguments, origins

@@ -98,7 +98,11 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """Return the paths that servers may take *value* for, with and without `~` expanded and `..` removed."""
+    """Return the paths that servers may understand *value* to mean.
+
+    They are *value* as it is and, if it begins with `~`, with the home folder filled in; each is also
+    included as an absolute path with `..` removed.
+    """
     texts = [value]
     if value.startswith("~"):
         # Most programs keep the "~"; some expand it to the home folder.
@@ -271,16 +275,20 @@ class RuleMatcher:
 
 
 def _named_paths(rule: Rule) -> set[tuple[str, ...]]:
-    """Return the paths of the arguments that a rule with an "only" condition names."""
+    """Return the paths of the arguments that a rule with an "only" condition allows.
+
+    These are the arguments listed in the "only" condition and those that the rule's other conditions test.
+    """
     paths = {condition.argument for condition in rule.conditions if condition.argument}
     only = [value for condition in rule.conditions if condition.operator == "only" for value in condition.values]
     return paths | {parse_path(str(value)) for value in only}
 
 
 def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> bool:
-    """Return whether every member of an object, found at *path* in the arguments, is or leads to an allowed argument.
+    """Return whether an object contains only allowed arguments, including in objects nested in it.
 
-    *allowed* contains the paths of these arguments.
+    *members* are the object's members, and *path* is its own path in the arguments of the call. *allowed*
+    contains the paths of the allowed arguments.
     """
     for name, value in members.items():
         inner = (*path, name)

@@ -58,8 +58,8 @@ class _Value(NamedTuple):
 class _Found(NamedTuple):
     """A copied part of an argument, as folded text.
 
-    `first` and `end` are its position in the text that was searched. `span` is its position in the argument itself; if
-    the copy was encoded, it covers the whole encoded part.
+    `first` and `end` delimit the copy in the text that was searched. `span` is the start and end of the
+    copy in the argument itself; if the copy was encoded, it covers the whole encoded part.
     """
 
     paths: str
@@ -202,9 +202,9 @@ class _Segment:
 
 
 class _Spans:
-    """Parts of a text, such as all copies from one server, as a set of positions.
+    """Ranges of characters in a text, for example those that were copied from one server.
 
-    Overlapping and touching parts are merged and sorted, so that a search among many parts is fast.
+    Overlapping and touching ranges are merged and sorted, so that a search among many ranges is fast.
     """
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
@@ -216,7 +216,7 @@ class _Spans:
                 self.merged.append((start, end))
 
     def count_common(self, first: int, end: int) -> int:
-        """Return how many positions from *first* to *end* are in these parts."""
+        """Return how many characters from *first* to *end* (exclusive) are in these ranges."""
         count = 0
         for at in range(max(0, bisect_right(self.merged, first, key=itemgetter(0)) - 1), len(self.merged)):
             start, stop = self.merged[at]
@@ -226,7 +226,7 @@ class _Spans:
         return count
 
     def contains(self, first: int, end: int) -> bool:
-        """Return whether one of these parts contains all positions from *first* to *end*."""
+        """Return whether one of these ranges contains all characters from *first* to *end* (exclusive)."""
         at = bisect_right(self.merged, first, key=itemgetter(0)) - 1
         return at >= 0 and end <= self.merged[at][1]
 
@@ -274,8 +274,9 @@ class _Search:
     ) -> None:
         """Search a text for copies, including those in a simple cipher such as ROT13.
 
-        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in *text*.
-        *region* is the position of the encoded part in the argument; None if the text was not encoded.
+        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in
+        *text*. *region* is the start and end of the encoded part in the argument; None if the text was not
+        encoded.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
@@ -354,9 +355,10 @@ class _Search:
                 self._found.append(part._replace(paths=joined))
 
     def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
-        """Search the joined values for copies; positions count from the start of the first value.
+        """Search the joined values for copies, and return the copies found.
 
-        *starts* are the positions at which the values start. Only the ends of a long value are joined with other
+        The returned positions are offsets in the concatenation of all *values*, in which each value begins at
+        the offset given in *starts*. Only the beginning and the end of a long value are joined with other
         values.
         """
         found: list[_Found] = []

@@ -85,7 +85,10 @@ class ConversationOrigins:
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     def note_text(self, server: str, source: str, text: str) -> None:
-        """Remember text of a server that the user can edit and send as a message; *source* names what it is."""
+        """Remember text of a server that the user can edit and send as a message.
+
+        *source* names where the text comes from, such as a prompt or a tool.
+        """
         self.note(OutsideText(server, source, text))
 
     async def _mark_copies(self, message: Message) -> Message:
@@ -99,7 +102,8 @@ class ConversationOrigins:
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
         """Return the parts of an unsent text that were copied from noted texts.
 
-        Unsent text is stored often, so a long one is not compared: all of it may be a copy.
+        A long text is not compared, because unsent text is stored often; the whole text then counts as possibly
+        copied.
         """
         if len(text) > _MAX_UNSENT_CHARACTERS:
             return (*self._all_copied(text, self._noted), *self._unknown_copies())
@@ -194,9 +198,10 @@ class ConversationOrigins:
         )
 
     def _find_unsent_media(self, messages: Iterable[Message]) -> frozenset[MediaKind]:
-        """Return the kinds of media that were sent to no model, because none of the models used accepts them.
+        """Return the kinds of media that no model has received, because the model in use does not accept them.
 
-        Whether a previous model accepted them is not known, so all kinds count as sent after a change of the model.
+        The result is empty if another model was used earlier in the conversation: it is not known what that
+        model accepted, so all kinds count as sent.
         """
         model = self._models.model
         if model is None or not self._index.media:
@@ -212,7 +217,7 @@ class ConversationOrigins:
         return frozenset(kind for kind, is_unsent in unsent.items() if is_unsent)
 
     def _update(self, messages: Sequence[Message]) -> None:
-        """Index the messages added since the last call, or all messages if earlier ones changed."""
+        """Index the messages added since the last update, or all messages if earlier ones changed."""
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
         if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):

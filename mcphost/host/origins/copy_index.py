@@ -123,9 +123,11 @@ class CopyIndex:
                 yield copied
 
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
-        """Return the longest copy that contains an n-gram and comes from one index entry, or None.
+        """Return the longest copy that contains an n-gram and comes from one place, or None.
 
-        The n-gram begins at *place* in *text*; *entry* is the number of the index entry.
+        The n-gram begins at *place* in *text*. *entry* is the number of the index entry for the place in an
+        indexed text, and *covered* maps each group to the end of its last copy, where the new copy may begin at
+        the earliest.
         """
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
@@ -158,11 +160,11 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 
 
 class WindowIndex:
-    """Index of all parts of a fixed length (windows) of chosen parts of texts; equal windows are stored once.
+    """Index of all fixed-length windows in selected parts of texts; equal windows are stored once.
 
-    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer than 4
-    characters that are not spaces are left out. A window takes 12 bytes for its keyed 64-bit hash and its text's
-    number, at most twice that in a table that has just grown.
+    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer
+    than 4 characters that are not spaces are left out. The index takes 12 bytes for each window, a keyed
+    64-bit hash and the number of its text; this can double just after the table has grown.
     """
 
     def __init__(self, length: int, limit: int) -> None:

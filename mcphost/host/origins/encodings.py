@@ -36,10 +36,10 @@ _PRINTABLE_SHARE = 0.9
 
 
 class _Runs:
-    """Pattern for *head*, followed by at least *shortest* items and by *tail*.
+    """Searcher for runs: *head*, then at least *shortest* repetitions of *item*, then *tail*.
 
-    Long texts are searched piece by piece. The items must be unambiguous: an item never begins with text that could
-    also belong to the one before it.
+    *head*, *item* and *tail* are regular expressions. Long texts are searched piece by piece. *item* must
+    be unambiguous: an item never begins with text that could also belong to the one before it.
     """
 
     def __init__(self, item: str, shortest: int, *, head: str = "", tail: str = "") -> None:
@@ -75,7 +75,7 @@ _DECIMAL = _Runs(r"[\s,;]{1,3}+\d{2,3}+", 15, head=r"\d{2,3}+")
 
 
 class DecodedText(NamedTuple):
-    """Decoded text; `start` and `end` are the position of the encoded part in the argument."""
+    """Decoded text; `start` and `end` delimit the encoded part in the argument."""
 
     encoding: str
     text: str
@@ -235,6 +235,9 @@ def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
 
 
 def rotate_13(letters: str) -> str:
-    """Return *letters* with ROT13 applied, in steps, because each step stops all other threads."""
+    """Return *letters* with ROT13 applied.
+
+    The text is processed in pieces, because all other threads are blocked while a piece is processed.
+    """
     pieces = (letters[at : at + _PIECE] for at in range(0, len(letters), _PIECE))
     return "".join(codecs.encode(piece, "rot13") for piece in pieces)

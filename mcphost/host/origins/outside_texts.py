@@ -78,7 +78,10 @@ class OutsideTexts:
 
     @property
     def size(self) -> int:
-        """The total length of the indexed texts in characters; each window counts as several."""
+        """The total length of the indexed texts in characters.
+
+        Each indexed window is counted as several characters.
+        """
         return self.plain.size + _WINDOW_WEIGHT * self.windows.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
@@ -174,7 +177,7 @@ def media_origins(message: Message) -> Iterator[MediaOrigin]:
 
 
 def _add_uncompared(index: OutsideTexts, message: Message) -> None:
-    """Record what a message contains from servers and files that cannot be compared."""
+    """Record the content of a message that came from servers or files but cannot be compared."""
     index.media.update(media_origins(message))
     index.incomplete.update(_unknown_copies(message))
 

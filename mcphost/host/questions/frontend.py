@@ -38,11 +38,11 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def is_retry(self) -> bool:
-        """Whether the question is asked again because the text that the user entered was wrong.
+        """Whether the question is asked again because the user's last entry, such as a passphrase, was wrong.
 
-        If so, a frontend opens the text input immediately. Otherwise, a passphrase that the user types again could end
-        up in another input. If the user has typed elsewhere since the wrong answer, the input is opened together with
-        the question.
+        If so, a frontend opens the text input immediately, so that a passphrase typed again cannot end up in
+        another input. If the user has typed elsewhere since the wrong entry, the input is not opened until the
+        user opens the question.
         """
         return False
 

@@ -538,7 +538,10 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """A server that waits for an answer about sharing folders; `roots` are the folders it would receive."""
+    """A server that is waiting for the user to decide about sharing folders.
+
+    `roots` are the folders that it would receive.
+    """
 
     server: str
     why: str

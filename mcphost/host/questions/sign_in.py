@@ -283,12 +283,12 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """Question that asks where to store the credentials for `servers`, or secrets in their entries.
+    """Question that asks where to store the credentials or configured secrets of `servers`.
 
-    `reason` explains why no keyring can be used. Credentials are already in use. For secrets in entries, `sealed_file`
-    is "": they can be stored in the plain file only, and the entry is not saved without them. `is_new` means that the
-    encrypted file does not exist yet, so the user would choose a passphrase for it. `note` is the reason if the
-    question is asked again.
+    `reason` explains why no keyring can be used. Credentials are already in use when the question is asked.
+    For secrets in a server's configuration entry, `sealed_file` is "": they can only be stored in the plain
+    file, and the entry is not saved without them. `is_new` means that the encrypted file does not exist
+    yet, so the user would choose a passphrase for it. `note` is the reason if the question is asked again.
     """
 
     KIND: ClassVar[str] = "keep_secrets"

@@ -262,7 +262,10 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """Interface of a server that may wait for an answer about folders; RootSharing implements it."""
+    """Interface of a server that may be waiting for the user to decide about folders.
+
+    RootSharing implements it.
+    """
 
     @property
     def server(self) -> str:

@@ -262,9 +262,9 @@ class RootSharing:
 
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until the user has decided about the folders, usually before the next tool call.
+        """Wait until the user has decided about the folders, usually before the next tool call; return True.
 
-        Returns False on a timeout, or without waiting if too many requests are already waiting.
+        Returns False after a timeout, or immediately if MAX_HELD_REQUESTS requests are already waiting.
         """
         if self.held_count >= MAX_HELD_REQUESTS:
             return False
@@ -316,10 +316,11 @@ class RootSharing:
             del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Ask a deferred question about folders before a tool call, resource read or prompt request. Never raises.
+        """Ask a deferred question about folders before a tool call, resource read or prompt request.
 
-        A server that is no longer waiting for the answer is notified that the roots changed, and gets one second to
-        request them again. *why* is the reason shown with the question. Returns False if there was nothing to do.
+        *why* is the reason shown with the question. A server whose roots request is no longer open is notified
+        that the roots changed, and gets one second to request them again. Returns False if there was nothing to
+        do. Never raises.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -344,7 +345,8 @@ class RootSharing:
     def _release_held(self) -> None:
         """Release the roots requests that are waiting for the user's decision.
 
-        If the server cancelled its request, it is notified of a change so that it requests the roots again.
+        If the server cancelled its request, it is notified that the roots changed, so that it requests them
+        again.
         """
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused

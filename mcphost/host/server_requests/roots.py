@@ -162,9 +162,9 @@ class Roots:
         return await anyio.to_thread.run_sync(inspect_roots, self._configured, layers, abandon_on_cancel=True)
 
     async def inspect_folder(self, path: str) -> RootFolder:
-        """Return the folder at *path*, as `add` would return it, without adding it.
+        """Return the current state of the folder at *path*, without adding it to the list.
 
-        Raises UsageError if the folder cannot be read.
+        See `add` for the form of *path*. Raises UsageError if the folder cannot be read.
         """
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)

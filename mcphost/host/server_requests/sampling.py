@@ -340,7 +340,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Count a request; return "" or a sentence about the rate limit that the request exceeds."""
+        """Count a request; return "" or a sentence that describes the rate limit exceeded by the request."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
@@ -506,7 +506,7 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spending: OpenSpending) -> SamplingAnswer:
     """Send the request to the model; return the reply, cut off at a stop sequence. Raises ModelError.
 
-    Updates *spending* with the amount received.
+    While the reply is received, its length and token usage are recorded in *spending*.
     """
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()

@@ -114,9 +114,9 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Return the price of three input tokens and one output token, a typical ratio, as a negative score.
+    """Return the price of three input tokens and one output token (a typical ratio), negated.
 
-    Returns None if the price is unknown.
+    The negative sign makes a cheaper model score higher. Returns None if the price is unknown.
     """
     if offer.input_price is None or offer.output_price is None:
         return None
