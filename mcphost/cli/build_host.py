@@ -201,7 +201,7 @@ async def _ask_secret_file(options: Options, frontend: Frontend, server: str, re
     The choice is saved in config.toml. Raises ConfigError if that fails.
     """
     from mcphost.auth.file_backend import PLAIN_FILE
-    from mcphost.config.file_edits import save_secret_store
+    from mcphost.config.settings_edits import save_secret_store
 
     verdict = await frontend.ask(
         ChooseSecretStorage(

@@ -83,7 +83,7 @@ class CommandSecretEntries:
         from mcphost import paths
         from mcphost.cli.build_host import open_secret_backend
         from mcphost.cli.printing import print_note
-        from mcphost.config.file_edits import save_secret_store
+        from mcphost.config.settings_edits import save_secret_store
         from mcphost.config.loader import SETTINGS_FILE
 
         path = paths.config_dir(self._options.config_dir) / SETTINGS_FILE

@@ -88,8 +88,8 @@ class WrittenText(Protocol):
         ...
 
     @property
-    def source(self) -> str:
-        """The name of the server whose prompt the text contains, or ""."""
+    def sources(self) -> tuple[str, ...]:
+        """The names of the servers whose prompts the text contains."""
         ...
 
     @property
