@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import end_status, format_error, print_json, print_note, print_table, print_text
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, UsageError
 from mcphost.translation import _, join_list, translate_sentence
 
@@ -61,7 +63,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `login`, `logout` or `accounts` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if command == "accounts" and (args.action == "use") != bool(args.account):
@@ -91,7 +92,6 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.interactive_sign_in import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
     from mcphost.cli.build_host import open_grants_and_audit
-    from mcphost.cli.printing import end_status, format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
     from mcphost.config.loader import SETTINGS_FILE, add_file_name
 
@@ -146,7 +146,6 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.accounts import account_key
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_json, print_note, print_text
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_other_accounts
     from mcphost.transport.http_client import proxy_for
@@ -210,7 +209,6 @@ def _unknown_account_error(args: argparse.Namespace, names: list[str]) -> UsageE
 
 
 def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
-    from mcphost.cli.printing import print_text
 
     if not signed_out:
         print_text(_("You were not signed in to {server}.").format(server=server))
@@ -328,7 +326,6 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """
     from mcphost.cli.build_host import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_json, print_text
     from mcphost.config.variable_references import resolve_target
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -356,7 +353,6 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.build_host import create_oauth_registry
-    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.config.variable_references import resolve_target
     from mcphost.headless.json_output import stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend

@@ -9,7 +9,11 @@ import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TextIO
 
+from mcphost.cli.colors import Excerpt, StateWord
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import create_output_file, print_json, print_note, print_table, print_text
 from mcphost.errors import UsageError
+from mcphost.sanitize import escape_formula, escape_unsafe_json, sanitize
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -44,7 +48,6 @@ def run(command: str, args: argparse.Namespace) -> int:
     """Run the `audit` action `list`, `show`, `verify` or `export` and return the exit code."""
     from mcphost import log
     from mcphost.cli.build_host import audit_files
-    from mcphost.cli.parser import build_options
     from mcphost.store.audit_reader import AuditFilter, AuditReader
 
     log.configure_logging(build_options(args).log_level)
@@ -107,7 +110,6 @@ def parse_since(text: str, now: dt.datetime | None = None) -> int:
 
 
 def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.store.audit_reader import to_export
 
     rows = reader.page(query, limit)
@@ -123,7 +125,6 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
 
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
-    from mcphost.cli.colors import Excerpt
     from mcphost.host.audit.audit_labels import outcome_label, source_label
 
     more = [
@@ -144,8 +145,6 @@ def format_time(at: int) -> str:
 
 
 def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
-    from mcphost.cli.colors import StateWord
-    from mcphost.cli.printing import print_json, print_table
     from mcphost.store.audit_reader import to_export
 
     row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None
@@ -167,7 +166,6 @@ def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
 
 
 def _verify(reader: "AuditReader", *, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_text
     from mcphost.headless.json_output import verification_json
 
     verification = reader.verify()
@@ -198,8 +196,6 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
     *file_format* is `csv` or `jsonl`. The number of rows is printed to stderr. Raises UsageError if the file exists or
     cannot be written.
     """
-    from mcphost.cli.printing import create_output_file, print_note
-
     if target == "-":
         count = write_rows(reader, query, sys.stdout, file_format)
     else:
@@ -226,7 +222,6 @@ def _find_format(target: str) -> str:
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
     """Write the rows that match *query* to *out* as CSV or JSON Lines; return the number of rows."""
-    from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export
     from mcphost.store.audit_store import FIELDS
@@ -246,8 +241,6 @@ def _csv_cell(value: object) -> object:
     full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside
     quotes. The JSON Lines export changes no characters.
     """
-    from mcphost.sanitize import escape_formula, sanitize
-
     if not isinstance(value, str):
         return value
     return escape_formula(sanitize(value, keep_newlines=False).replace(";", "；"))

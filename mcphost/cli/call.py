@@ -6,6 +6,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import (
+    format_progress,
+    print_dim,
+    print_json,
+    print_markdown,
+    print_note,
+    print_text,
+    show_status,
+    update_status,
+    write_output_file,
+)
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.serialization import Raw, loads
 from mcphost.translation import _
@@ -56,7 +68,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Connect to the server, send the request for *command*, and print the result."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     handlers: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
@@ -68,7 +79,6 @@ def run(command: str, args: argparse.Namespace) -> int:
     }
 
     async def work() -> int:
-        from mcphost.cli.printing import show_status
 
         async with open_host_for_server(options, args.server) as host:
             with show_status(_("Connecting to {server}…").format(server=args.server), quiet=options.quiet):
@@ -82,7 +92,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_refused_requests(host: "Host", server: str) -> None:
     """Print which requests from the server were refused because this command cannot ask the user."""
-    from mcphost.cli.printing import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
     for line in host.servers.view(server).log:
@@ -93,7 +102,6 @@ def _print_refused_requests(host: "Host", server: str) -> None:
 async def _call(host: "Host", args: argparse.Namespace) -> int:
     import anyio
 
-    from mcphost.cli.printing import print_json, print_note, print_text, update_status
     from mcphost.headless.json_output import call_exit_code, call_json
     from mcphost.host.servers.servers import unknown_tool_error
 
@@ -119,7 +127,6 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _show_progress(host: "Host", tool: str) -> None:
-    from mcphost.cli.printing import format_progress, update_status
     from mcphost.host.events import ToolProgress
 
     async for event in host.events.subscribe():
@@ -129,7 +136,6 @@ async def _show_progress(host: "Host", tool: str) -> None:
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.printing import print_dim, print_json, print_markdown
     from mcphost.headless.json_output import prompt_json
     from mcphost.host.content_rendering import render_block
 
@@ -144,7 +150,6 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _complete(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.printing import print_json, print_note, print_text
     from mcphost.headless.json_output import completion_json
     from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 
@@ -166,7 +171,6 @@ async def _complete(host: "Host", args: argparse.Namespace) -> int:
 
 
 async def _skill(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.printing import print_dim, print_json, print_markdown, print_text
     from mcphost.headless import json_output
 
     skills = host.features.skills
@@ -193,7 +197,6 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 async def _read(host: "Host", args: argparse.Namespace) -> int:
-    from mcphost.cli.printing import print_json, print_markdown, print_text
     from mcphost.headless.json_output import contents_json
 
     values = parse_pairs(args.pairs)
@@ -221,7 +224,6 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str, *, quiet: bool) -> int:
-    from mcphost.cli.printing import print_note, write_output_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
@@ -234,8 +236,6 @@ def _write_resource(result: "ReadResourceResult", file_name: str, *, quiet: bool
 def _decode_contents(part: "ResourceContents") -> bytes:
     import base64
     import binascii
-
-    from mcphost.errors import MalformedMessage
 
     if part.text is not None:
         return part.text.encode("utf-8", "surrogatepass")

@@ -15,6 +15,8 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import conversation_not_found
 from mcphost.errors import McpHostError, StoreError, UsageError, unwrap_error
 from mcphost.translation import N_, _, choose_language, set_language
 
@@ -62,8 +64,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.parser import build_options
-    from mcphost.cli.printing import conversation_not_found
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, cast
 
 from mcphost.cli import parser as parsing
 from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS
+from mcphost.cli.printing import print_text
+from mcphost.errors import McpHostError
 
 MAX_WORDS = 500
 MAX_TYPED = 65_536
@@ -88,8 +90,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, args: argparse.Namespace) -> int:
     """Print the completion script for a shell, or, for `words`, the completions of the command line read from stdin."""
-    from mcphost.cli.printing import print_text
-
     if args.shell != "words":
         print_text(SCRIPTS[args.shell])
         return 0
@@ -233,8 +233,6 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
     """Yield the names found by *read*; stop silently at an error, because completion cannot show it."""
-    from mcphost.errors import McpHostError
-
     try:
         yield from read(config_dir)
     except (OSError, ValueError, RecursionError, McpHostError):

@@ -3,6 +3,8 @@
 import argparse
 import json
 
+from mcphost.cli.printing import print_text
+
 FILES = ("mcp.json", "config.toml")
 
 
@@ -13,7 +15,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, args: argparse.Namespace) -> int:
     """Print the JSON Schema of mcp.json or config.toml, whichever the user named, and return 0."""
-    from mcphost.cli.printing import print_text
     from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
 
     schema = mcp_json_schema() if args.file == "mcp.json" else config_toml_schema()

@@ -6,7 +6,10 @@ A part is, for example, the results of one tool.
 import argparse
 from typing import TYPE_CHECKING
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_json, print_note, print_table
 from mcphost.errors import UsageError
+from mcphost.pluralize import format_dollars, translate_count
 from mcphost.translation import _
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Print the cost of recent model requests by day and model, and by part of the requests."""
     from mcphost.cli.command_runner import remove_model, run_command
-    from mcphost.cli.parser import build_options
 
     if not 0 < args.days <= _MAX_DAYS:
         raise UsageError(f"--days must be a number from 1 to {_MAX_DAYS}.")
@@ -38,7 +40,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.build_host import open_host
-        from mcphost.cli.printing import print_json, print_note
         from mcphost.host.budget.spending import summarize
         from mcphost.host.questions.frontend import RefusingFrontend
         from mcphost.serialization import to_builtins
@@ -66,9 +67,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None:
-    from mcphost.cli.printing import print_table
     from mcphost.host.budget.spending import describe_part
-    from mcphost.pluralize import format_dollars
 
     print_table(
         [
@@ -92,8 +91,6 @@ def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None
 
 def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
     """Return a sentence that states the cost of the last *days* days and of today."""
-    from mcphost.pluralize import format_dollars, translate_count
-
     text = (
         _("{cost}, and {unpriced} tokens of unknown price in the last {days} days ({requests}); {today} today.")
         if total.unpriced_tokens

@@ -9,7 +9,11 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mcphost.cli.colors import StateWord
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import count_cells, print_json, print_table, print_text, show_status
 from mcphost.diagnosis.steps import DiagnosisStep
+from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
 from mcphost.protocol.skills import EXTENSION as SKILLS
@@ -56,7 +60,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run all checks; return the exit code of the first check that failed, or 0."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     if args.conformance:
         return _print_conformance(as_json=args.json)
@@ -66,7 +69,6 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost import __version__
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import remove_model, require_server
-        from mcphost.cli.printing import print_json, show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
         checks: list[Check] = []
@@ -102,8 +104,6 @@ async def _check_everything_else(options: "Options") -> list[Check]:
 
 
 def _print_checks(checks: list[Check]) -> None:
-    from mcphost.cli.colors import StateWord
-    from mcphost.cli.printing import print_table, print_text
 
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
@@ -119,7 +119,6 @@ def _print_checks(checks: list[Check]) -> None:
 
 
 def _pad(status: str) -> str:
-    from mcphost.cli.printing import count_cells
 
     return _(status) + " " * (len("warning ") - count_cells(_(status)))
 
@@ -135,7 +134,6 @@ def _text_of(result: Check | DiagnosisStep) -> str:
 
 
 def _print_conformance(*, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_text
 
     report = collect_report()
     if as_json:
@@ -199,7 +197,6 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
 
 async def _check_model(config: "HostConfig") -> Check:
     from mcphost.cli.build_host import create_secrets
-    from mcphost.errors import ModelError
     from mcphost.llm.providers import find_key
 
     model = config.model
@@ -217,7 +214,6 @@ async def _check_model(config: "HostConfig") -> Check:
 
 async def _check_keyring(config: "HostConfig") -> Check:
     from mcphost.auth.keyring_backend import KeyringBackend
-    from mcphost.errors import McpHostError
 
     try:
         description = await KeyringBackend().describe()
@@ -239,7 +235,6 @@ async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_k
     The first check states how many accounts are stored in each place.
     """
     from mcphost.cli.build_host import create_oauth_registry
-    from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import STORAGE_LABELS
 
@@ -391,7 +386,6 @@ def _transports(revision: Any) -> tuple[str, ...]:
 
 def _declared_capabilities() -> dict[str, Any]:
     from mcphost.config.schema import ModelConfig, SamplingConfig
-    from mcphost.errors import UsageError
     from mcphost.headless.question_answers import PipeFrontend
     from mcphost.host.audit.audit_log import create_in_memory_log
     from mcphost.host.event_bus import EventBus
@@ -449,8 +443,6 @@ def _limits() -> tuple[Limit, ...]:
 
 def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[str]:
     """Return the report as lines of text, wrapped at *width* characters."""
-    from mcphost.cli.printing import count_cells
-
     lines = [_("mcphost {version} speaks these revisions of MCP:").format(version=report.version)]
     for support in report.revisions:
         text = _("{revision} ({era} era) over {transports}").format(

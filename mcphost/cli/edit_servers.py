@@ -9,7 +9,9 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.errors import UsageError
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_error, print_note, print_text, translate_line
+from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
@@ -92,7 +94,6 @@ def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers` action `add`, `edit`, `remove`, `enable`, `disable` or `restart`; return the exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if options.mcp_config:
@@ -136,7 +137,6 @@ async def _restart(options: "Options", name: str) -> int:
     import anyio.to_thread
 
     from mcphost import paths
-    from mcphost.cli.printing import print_text
     from mcphost.config.restart_requests import RestartRequests
 
     async with open_server_editor(options) as (_editor, config):
@@ -151,7 +151,6 @@ async def _restart(options: "Options", name: str) -> int:
 
 
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    from mcphost.cli.printing import print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.typed_servers import make_entry
 
@@ -190,7 +189,6 @@ def _keep_restrictions(
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
-    from mcphost.cli.printing import translate_line
     from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server, show_foreign_values, with_file_digests
@@ -246,7 +244,6 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
-    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.typed_servers import make_entry
 
@@ -291,8 +288,6 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
     *before* is the server before a saved change. The names of the deleted secrets are printed unless *is_quiet*
     is set.
     """
-    from mcphost.cli.printing import print_note, print_text
-    from mcphost.errors import McpHostError
     from mcphost.host.servers.server_file_editor import describe_left_secrets
 
     data = await editor.find_unused_secrets(before)
@@ -326,11 +321,9 @@ async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "Sa
 
     Returns *saved*, with `is_approved` set if the server was approved.
     """
-    from mcphost.cli.printing import print_error
     from mcphost.cli.servers import show_settings, summarize_command
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import server_digest, with_file_digests
-    from mcphost.errors import ConfigError, ConsentDenied
     from mcphost.serialization import replace
 
     review = Confirmation(yes=False, as_json=False)
@@ -372,7 +365,6 @@ async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
     from mcphost import paths
     from mcphost.cli.accounts import StoredSignIns
-    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.target_secrets import masked_argv, masked_url
 
@@ -403,7 +395,6 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
 
 
 async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int:
-    from mcphost.cli.printing import print_text
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
@@ -433,7 +424,6 @@ def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:
 
 
 def _print_warnings(edit: "ServerEdit") -> None:
-    from mcphost.cli.printing import print_note
 
     for warning in _find_warnings(edit):
         print_note(translate_sentence(warning))
@@ -504,7 +494,6 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 
     *what* says how the server was changed: "added", "changed", "imported", "installed" or "updated".
     """
-    from mcphost.cli.printing import print_note, print_text
     from mcphost.config.target_secrets import masked_argv, masked_url
 
     edit = saved.edit

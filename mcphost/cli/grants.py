@@ -5,6 +5,9 @@ import datetime as dt
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mcphost.cli.colors import StateWord
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_json, print_note, print_table, print_text
 from mcphost.errors import UsageError
 from mcphost.translation import _, join_list, translate_sentence
 
@@ -28,7 +31,6 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `grants` action `list`, `search` or `revoke` and return the exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     if args.action != "list" and not args.what:
         if args.action == "search":
@@ -49,7 +51,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _run_action(options: "Options", action: str, query: str, server: str, *, as_json: bool) -> int:
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model
-    from mcphost.cli.printing import print_json, print_note, print_table, print_text
     from mcphost.headless.json_output import folder_answer_json, grant_json
     from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -78,7 +79,6 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
 
 
 def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
-    from mcphost.cli.colors import StateWord
 
     grant = status.grant
     where = {
@@ -97,7 +97,6 @@ def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
 
 
 def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
-    from mcphost.cli.colors import StateWord
 
     return (
         status.answer.id,

@@ -9,6 +9,8 @@ from pathlib import Path
 from shlex import join, shlex
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import format_error, print_json, print_note, print_table, print_text, translate_line
 from mcphost.errors import ConfigError, UsageError
 from mcphost.translation import _, join_list, translate_sentence
 
@@ -36,7 +38,6 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers import` or `servers export` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -50,7 +51,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _import(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor, print_saved
-    from mcphost.cli.printing import format_error, print_json, print_note
     from mcphost.cli.terminal_frontend import TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.host.servers.import_plan import plan_import
@@ -115,7 +115,6 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 
 def _print_project_files(source: str | None) -> None:
     """Unless the user has named a *source*, name the files of other hosts in the current folder, which are not read."""
-    from mcphost.cli.printing import print_note
     from mcphost.config.other_hosts import find_places, find_project_files
 
     places = find_places(Path.home(), Path.cwd(), os.environ)
@@ -137,7 +136,6 @@ def _find_new(candidates: "tuple[ImportCandidate, ...]") -> "list[ImportCandidat
 
 
 def _print_candidates(candidates: "tuple[ImportCandidate, ...]", *, goes_to_file: bool) -> None:
-    from mcphost.cli.printing import print_note, print_table, print_text, translate_line
     from mcphost.host.servers.server_approval import server_warnings
 
     numbers = {id(candidate): str(number) for number, candidate in enumerate(_find_new(candidates), 1)}
@@ -308,7 +306,6 @@ async def _export(options: "Options") -> int:
     """Print the configured servers as an `mcpServers` object, with `${env:NAME}` in place of each secret."""
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.printing import print_json
     from mcphost.config.server_export import export_entry
 
     async with open_server_editor(options) as (editor, config):

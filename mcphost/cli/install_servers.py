@@ -5,7 +5,18 @@ import sys
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import (
+    print_error,
+    print_json,
+    print_note,
+    print_text,
+    show_status,
+    translate_counts,
+    translate_line,
+)
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
+from mcphost.sanitize import sanitize
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -48,7 +59,6 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers install` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if options.mcp_config:
@@ -73,7 +83,6 @@ class _Installation:
     async def run(self) -> int:
         """Show the plan, ask for confirmation, write the entry and try out the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
-        from mcphost.cli.printing import print_json
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option, suggest_name
 
@@ -123,7 +132,6 @@ class _Installation:
 
         Return the plan as JSON data and the saved server; the latter is None if nothing was written.
         """
-        from mcphost.cli.printing import print_json
         from mcphost.cli.servers import summarize_command
         from mcphost.config.server_files import plan_set, scope_file
         from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
@@ -204,7 +212,6 @@ async def offer_undo(
     and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.printing import print_error, print_note
 
     if error is None:
         return 0, False
@@ -237,7 +244,6 @@ async def offer_undo(
 
 
 def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
-    from mcphost.cli.printing import translate_line
 
     if line.startswith("inputs: "):
         return _("inputs: {names}").format(names=join_list(map(_describe_input, inputs)))
@@ -301,10 +307,8 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
 
     Raises UsageError if the user types nothing or an invalid value.
     """
-    from mcphost.cli.printing import print_note
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value
-    from mcphost.sanitize import sanitize
 
     if not is_interactive():
         return
@@ -363,7 +367,6 @@ def plan_json(
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
     """Connect to a newly installed server and list its features; return the error, or None if the server works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
-    from mcphost.cli.printing import print_text, show_status, translate_counts
     from mcphost.host.server_views import summarize_catalog
 
     try:
@@ -388,7 +391,6 @@ async def open_source(
     or UsageError.
     """
     from mcphost import paths
-    from mcphost.cli.printing import show_status
     from mcphost.host.servers.registry_installer import PlanSource
     from mcphost.registry.bundle import MAX_BUNDLE_BYTES, fetch_bundle
 
@@ -410,7 +412,6 @@ async def open_source(
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
     """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
-    from mcphost.cli.printing import translate_line
     from mcphost.host.servers.registry_installer import describe_download
 
     for key, value in describe_download(option).items():

@@ -3,6 +3,9 @@
 import argparse
 from typing import Any
 
+from mcphost.cli.colors import StateWord
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import first_line, print_error, print_json, print_note, print_table, show_status
 from mcphost.translation import N_, _
 
 _KEY_FIELDS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
@@ -35,7 +38,6 @@ def run(command: str, args: argparse.Namespace) -> int:
     Return the exit code of the first server that failed, or 0.
     """
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -48,7 +50,6 @@ def run(command: str, args: argparse.Namespace) -> int:
             require_server,
             unread_file_code,
         )
-        from mcphost.cli.printing import print_error, print_json, print_note, show_status
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -83,9 +84,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_entries(command: str, entries: list[dict[str, Any]]) -> None:
     """Print a table of what the servers offer."""
-    from mcphost.cli.colors import StateWord
-    from mcphost.cli.printing import first_line, print_table
-
     any_off = any(entry.get("off") for entry in entries)
     state = [_("State")] if any_off else []
     headers = (_("Server"), _(_KEY_LABELS[command]), *state, _("Description"))

@@ -5,8 +5,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import format_error, print_json, print_note, print_text, show_status
 from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, RegistryError, UsageError
-from mcphost.translation import N_, _, ngettext
+from mcphost.pluralize import pluralize, translate_count
+from mcphost.sanitize import sanitize
+from mcphost.translation import N_, _, ngettext, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -55,7 +59,6 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers lock` or `servers verify` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -199,8 +202,6 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
     if is_changed:
         write_lock(project.lock_path, before, raw)
     if as_json:
-        from mcphost.cli.printing import print_json
-
         print_json({"lock": str(project.lock_path), "written": is_changed, "servers": sorted(locked),
                     "drift": [_drift_json(drift) for drift in drifts], "digest_problems": unknown})  # fmt: skip
         return 0
@@ -210,7 +211,6 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 
 async def _ask_digests(options: "Options", project: LockableProject, names: list[str]) -> "dict[str, PackageDigest]":
     """Ask the package tools for the digests of the packages that these servers run; see `ask_digests`."""
-    from mcphost.cli.printing import show_status
     from mcphost.registry.package_digests import ask_digests
 
     with show_status(_("Asking for the digests of packages…"), quiet=options.quiet):
@@ -252,7 +252,6 @@ async def _read_servers(
     *document* is the current lock file. Raises McpHostError if any of the servers cannot be locked.
     """
     from mcphost.host.servers.lock_drift import compare_entries
-    from mcphost.pluralize import pluralize
 
     reading = ServerReading(options, project)
     locked = await reading.connect(names)
@@ -278,10 +277,6 @@ def _report_lock(
     *unknown* maps names of servers to the reason why the digest of their package is unknown; the reasons are
     printed as well.
     """
-    from mcphost.cli.printing import print_note, print_text
-    from mcphost.pluralize import translate_count
-    from mcphost.translation import translate_sentence
-
     for name in sorted({drift.server for drift in drifts}):
         _print_drifts(name, [drift for drift in drifts if drift.server == name])
     for name, server in locked.items():
@@ -318,7 +313,6 @@ def _read_lock_or_none(path: Path) -> "tuple[LockDocument, FileSnapshot | None]"
 async def _verify(
     options: "Options", project: LockableProject, names: list[str], *, offline: bool, as_json: bool
 ) -> int:
-    from mcphost.cli.printing import print_json, print_note
     from mcphost.config.lock_file import read_lock
 
     try:
@@ -427,10 +421,6 @@ class Verification:
 
     def show(self, *, offline: bool) -> None:
         """Print the result for each server; with *offline*, say that servers were deliberately not started."""
-        from mcphost.cli.printing import format_error, print_note, print_text
-        from mcphost.pluralize import translate_count
-        from mcphost.sanitize import sanitize
-
         for name in self._names:
             shown = sanitize(name, keep_newlines=False)
             if self.drifts[name]:
@@ -475,7 +465,6 @@ class ServerReading:
         """
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import connect_servers
-        from mcphost.cli.printing import show_status
         from mcphost.host.questions.frontend import RefusingFrontend
 
         locked = {name: self._project.entries[name] for name in names}
@@ -552,10 +541,7 @@ def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
 
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
-    from mcphost.cli.printing import print_text
     from mcphost.host.servers.lock_drift import NOTES
-    from mcphost.pluralize import translate_count
-    from mcphost.sanitize import sanitize
 
     differences = translate_count(len(drifts), "difference")
     lines = [f"{sanitize(name, keep_newlines=False)}: {differences}"]

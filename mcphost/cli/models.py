@@ -4,7 +4,10 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import UsageError
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_json, print_note, print_table, print_text, show_status
+from mcphost.errors import McpHostError, UsageError
+from mcphost.pluralize import translate_count
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ def run(command: str, args: argparse.Namespace) -> int:
     The next run then offers tools to those models again.
     """
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -45,10 +47,7 @@ async def _retry_tools() -> int:
     import anyio.to_thread
 
     from mcphost import paths
-    from mcphost.cli.printing import print_text
     from mcphost.config.remembered_models import ToolRefusals
-    from mcphost.errors import McpHostError
-    from mcphost.pluralize import translate_count
 
     try:
         count = await anyio.to_thread.run_sync(ToolRefusals(paths.state_dir()).forget_all)
@@ -68,7 +67,6 @@ async def _retry_tools() -> int:
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
-    from mcphost.cli.printing import print_json, print_note, print_table, show_status
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.local_servers import LATE_PROBE_SECONDS
     from mcphost.llm.model_finder import ModelFinder

@@ -3,6 +3,7 @@
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mcphost.cli.printing import print_json, print_note, print_text
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.translation import _, translate_sentence
 
@@ -23,7 +24,6 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     """
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_json, print_text
     from mcphost.cli.secret_storage import CommandSecretEntries
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.secrets import find_plaintext_secrets
@@ -84,7 +84,6 @@ async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
     """Approve the changed server entry if the old entry was approved; return whether the changed entry is approved."""
-    from mcphost.cli.printing import print_note
     from mcphost.host.servers.server_approval import carry_over
 
     try:

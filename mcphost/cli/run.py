@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
+from mcphost.cli.parser import build_options
 from mcphost.cli.printing import (
     create_markdown_stream,
     end_status,
@@ -117,7 +118,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _run_pipe(args: argparse.Namespace) -> int:
     """Let another program control mcphost with JSON lines until it sends `quit` or closes standard input."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -138,7 +138,6 @@ def _run_pipe(args: argparse.Namespace) -> int:
 
 def _run_turn(args: argparse.Namespace) -> int:
     from mcphost.cli.command_runner import resume_conversation, run_command
-    from mcphost.cli.parser import build_options
     from mcphost.headless.run import print_start_failure
 
     options = build_options(args)

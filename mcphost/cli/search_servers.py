@@ -8,6 +8,10 @@ from datetime import date
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import build_options, count
+from mcphost.cli.printing import print_json, print_note, print_table, print_text, show_status
+from mcphost.pluralize import translate_count
+from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -22,8 +26,6 @@ STATUS_WORDS = (N_("deleted"), N_("deprecated"))
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of the `servers search` command to *parser*."""
-    from mcphost.cli.parser import count
-
     parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="part of the name, or the whole name")
     parser.add_argument(
         "--limit", type=count, default=30, metavar="N", help="list at most this many servers (default: 30)"
@@ -81,7 +83,6 @@ async def open_configured_registry(
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers search` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -93,7 +94,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
-    from mcphost.cli.printing import print_json, print_note, print_table, show_status
 
     with show_status(_("Searching the registry…"), quiet=quiet):
         answer = await registry.search(args.text, args.limit, args.since)
@@ -134,8 +134,6 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 def report_answer(answer: "RegistryAnswer") -> None:
     """Print a registry response's problems, such as omitted entries, and its age if it came from the cache."""
-    from mcphost.cli.printing import print_note
-
     for problem in answer.problems:
         print_note(problem)
     age = time.time() - answer.fetched
@@ -152,8 +150,6 @@ def report_answer(answer: "RegistryAnswer") -> None:
 
 def format_age(seconds: float) -> str:
     """Format a duration given in seconds in the largest whole unit, such as "3 days" or "less than a minute"."""
-    from mcphost.pluralize import translate_count
-
     if seconds >= 86_400:
         return translate_count(int(seconds // 86_400), "day")
     if seconds >= 3_600:
@@ -165,7 +161,6 @@ def format_age(seconds: float) -> str:
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
     """Print what users should know about a server in a registry before they install it."""
-    from mcphost.cli.printing import print_text
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.popularity import describe_popularity
 
@@ -196,9 +191,6 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
 
 def print_line(text: str) -> None:
     """Print text from a registry on a single line, with control and invisible characters made visible."""
-    from mcphost.cli.printing import print_text
-    from mcphost.sanitize import sanitize
-
     print_text(sanitize(text, keep_newlines=False))
 
 

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from mcphost.cli.printing import print_note, print_text
 from mcphost.errors import ConfigError, KeyringMissing, McpHostError
+from mcphost.sanitize import sanitize
 from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
@@ -60,9 +62,7 @@ class CommandSecretEntries:
 
         from mcphost import paths
         from mcphost.auth.file_backend import PLAIN_FILE
-        from mcphost.cli.printing import print_note
         from mcphost.cli.terminal_frontend import TerminalInput
-        from mcphost.sanitize import sanitize
 
         text = _("{server} has a secret, and there is no keyring to store it in. {reason}")
         print_note(text.format(server=server, reason=translate_sentence(error.message)))
@@ -82,9 +82,8 @@ class CommandSecretEntries:
 
         from mcphost import paths
         from mcphost.cli.build_host import open_secret_backend
-        from mcphost.cli.printing import print_note
-        from mcphost.config.settings_edits import save_secret_store
         from mcphost.config.loader import SETTINGS_FILE
+        from mcphost.config.settings_edits import save_secret_store
 
         path = paths.config_dir(self._options.config_dir) / SETTINGS_FILE
         await anyio.to_thread.run_sync(save_secret_store, path, "file")
@@ -98,7 +97,6 @@ async def choose_secret_store(options: "Options") -> int:
     Raises ConfigError if config.toml names another place.
     """
     from mcphost.cli.build_host import load_configuration, open_grants
-    from mcphost.cli.printing import print_text
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)

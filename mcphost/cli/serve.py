@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from mcphost.cli import parser as parsing
+from mcphost.cli.parser import build_options
 from mcphost.errors import UsageError
 
 
@@ -34,7 +35,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _check_chat_flags(args: argparse.Namespace) -> None:
     """Raise UsageError or ConfigError if the chats could not start with these flags, such as an unknown profile."""
     from mcphost.cli.command_runner import find_conversation, remove_model, run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args, one_shot=False)
 

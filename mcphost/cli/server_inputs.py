@@ -5,6 +5,8 @@ import sys
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_text
 from mcphost.errors import UsageError
 from mcphost.translation import _
 
@@ -26,7 +28,6 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Ask for the values of a server's inputs and store them, or delete stored values with `--delete`."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
@@ -39,7 +40,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete: bool) -> int:
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.printing import print_text
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
     async with open_server_editor(options) as (editor, config):

@@ -6,8 +6,22 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
-from mcphost.cli.parser import EDIT_ACTIONS
+from mcphost.cli.colors import StateWord
+from mcphost.cli.parser import EDIT_ACTIONS, build_options
+from mcphost.cli.printing import (
+    GrowingTable,
+    count_cells,
+    format_error,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    show_status,
+    translate_counts,
+    translate_line,
+)
 from mcphost.errors import ConsentDenied, UsageError
+from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -59,7 +73,6 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers` action `list`, `trust`, `check`, `changes` or `secure`; return the exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     _check_arguments(args)
     options = build_options(args)
@@ -109,9 +122,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import load_configuration, open_grants
-    from mcphost.cli.colors import StateWord
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
-    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.config.target_secrets import masked_argv, masked_url
 
@@ -173,7 +184,6 @@ def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.printing import print_json, print_text, translate_line
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
@@ -212,7 +222,6 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 def show_settings(review: "Confirmation", server: "ServerConfig") -> None:
     """Show every setting that approving the server would cover, and the warnings about the server."""
-    from mcphost.cli.printing import translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.host.servers.server_approval import server_warnings
 
@@ -242,7 +251,6 @@ def summarize_command(server: "ServerConfig") -> str:
     The full description may be so long that its beginning has scrolled off the screen.
     """
     from mcphost.config.target_secrets import masked_argv, masked_url
-    from mcphost.sanitize import sanitize
 
     text = sanitize(join(masked_argv(server)) if server.is_stdio else masked_url(server), keep_newlines=False)
     if len(text) > _MAX_COMMAND_CHARS:
@@ -255,7 +263,6 @@ async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """Approve the `.mcp.json` in a project folder; each server in it must still be approved separately."""
-    from mcphost.cli.printing import print_json, print_text, translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
@@ -289,7 +296,6 @@ async def _trust_project(
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Connect to the servers, print each result as soon as it is known, and return the exit code."""
     from mcphost.cli.build_host import open_host
-    from mcphost.cli.colors import StateWord
     from mcphost.cli.command_runner import (
         ServerConnectResult,
         connect_servers,
@@ -300,7 +306,6 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         require_server,
         unread_file_code,
     )
-    from mcphost.cli.printing import GrowingTable, print_json, print_note, show_status
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
 
@@ -387,14 +392,10 @@ def _other_problems(config: "HostConfig", broken: dict[str, str], name: str | No
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
     """Return fixed column widths for `servers check`, which prints each row before the later rows are known."""
-    from mcphost.cli.printing import count_cells
-
     return min(40, max(map(len, names), default=0)), count_cells(_("invalid")), len("2026-07-28"), len("handshake")
 
 
 def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
-    from mcphost.cli.colors import StateWord
-    from mcphost.cli.printing import format_error, translate_counts
     from mcphost.headless.json_output import to_json
     from mcphost.host.server_views import summarize_catalog
 
@@ -421,7 +422,6 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
     """
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model, require_server
-    from mcphost.cli.printing import print_json, print_text
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.host.questions.frontend import RefusingFrontend
 
@@ -450,7 +450,6 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
 
 
 def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confirmation") -> None:
-    from mcphost.cli.printing import print_note
 
     if not changed:
         print_note(_("No tool of {name} is quarantined.").format(name=name))

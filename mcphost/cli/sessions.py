@@ -6,8 +6,19 @@ import sys
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import (
+    print_dim,
+    print_json,
+    print_markdown,
+    print_note,
+    print_table,
+    print_text,
+    write_output_file,
+)
 from mcphost.errors import UsageError
 from mcphost.pluralize import translate_count
+from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
@@ -59,7 +70,6 @@ def _protect_excluded_words(arguments: list[str]) -> list[str]:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the selected action on saved conversations and return the exit code."""
     from mcphost.cli.command_runner import remove_model, run_command
-    from mcphost.cli.parser import build_options
 
     _check_arguments(args)
     args.format = args.format or _default_format(args)
@@ -141,7 +151,6 @@ def _default_format(args: argparse.Namespace) -> "ExportFormat":
 
 
 async def _list(history: "StoredConversations", options: "Options", *, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_note, print_table
     from mcphost.serialization import to_builtins
 
     rows = await history.list_recent(_LISTED)
@@ -166,7 +175,6 @@ async def _list(history: "StoredConversations", options: "Options", *, as_json: 
 async def _search(history: "StoredConversations", options: "Options", text: str, *, as_json: bool) -> int:
     import anyio
 
-    from mcphost.cli.printing import print_dim, print_json, print_note, print_text
     from mcphost.serialization import to_builtins
 
     if await history.count_pending():
@@ -196,15 +204,12 @@ def _count_hits(found: "FoundConversation", *, is_complete: bool) -> str:
 
 def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
     """Return a search excerpt as one line of plain text, with all matches marked as »match«."""
-    from mcphost.sanitize import sanitize
-
     return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
 
 
 async def _export(
     history: "StoredConversations", info: "ConversationInfo", args: argparse.Namespace, options: "Options"
 ) -> int:
-    from mcphost.cli.printing import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
     prompt = await history.load_system_prompt(info.id)
@@ -224,7 +229,6 @@ async def _export(
 
 
 async def _rename(history: "StoredConversations", info: "ConversationInfo", title: str, *, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_note
 
     await history.rename(info.id, title)
     if as_json:
@@ -235,7 +239,6 @@ async def _rename(history: "StoredConversations", info: "ConversationInfo", titl
 
 
 async def _delete(history: "StoredConversations", info: "ConversationInfo", *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.printing import print_json, print_note
     from mcphost.cli.terminal_frontend import Confirmation
 
     review = Confirmation(yes=yes, as_json=as_json)
@@ -254,7 +257,6 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
 
 async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_json: bool) -> int:
-    from mcphost.cli.printing import print_dim, print_json, print_text
     from mcphost.serialization import to_builtins
 
     messages = await history.load(info.id)
@@ -275,7 +277,6 @@ def _format_time(timestamp: float) -> str:
 
 
 def _print_message(message: Any) -> None:
-    from mcphost.cli.printing import print_dim, print_markdown, print_text
     from mcphost.host.message_text import describe_author
     from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
-from mcphost.cli.printing import end_status, print_note, set_status
+from mcphost.cli.printing import end_status, format_error, print_note, set_status
 from mcphost.errors import ConsentDenied, McpHostError, UsageError
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.sign_in import (
@@ -414,7 +414,6 @@ async def ask_missing_inputs(
     configuration file) has the same input. If no value is typed or a value cannot be stored, the error is printed and
     the next input is asked for.
     """
-    from mcphost.cli.printing import format_error, print_note
     from mcphost.host.servers.server_file_editor import describe_missing_input
     from mcphost.serialization import replace
 

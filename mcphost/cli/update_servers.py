@@ -4,6 +4,8 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.cli.parser import build_options
+from mcphost.cli.printing import print_error, print_json, print_note, print_text, translate_line
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, UsageError
 from mcphost.translation import _, translate_sentence
 
@@ -41,7 +43,6 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers update` command and return its exit code."""
     from mcphost.cli.command_runner import run_command
-    from mcphost.cli.parser import build_options
 
     options = build_options(args)
     if options.mcp_config:
@@ -57,7 +58,6 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _update_all(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.cli.printing import print_error, print_json, print_note
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.registry.updates import read_record
 
@@ -138,7 +138,6 @@ class _Update:
 
     async def run(self) -> dict[str, Any]:
         """Show and apply the update; return a report as JSON data. Raises McpHostError."""
-        from mcphost.cli.printing import print_text
         from mcphost.registry.entries import is_newer
 
         latest = await self._find()
@@ -173,7 +172,6 @@ class _Update:
         """
         from mcphost.cli.edit_servers import forget_unused_secrets, open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
-        from mcphost.cli.printing import print_note
         from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option
 
@@ -247,7 +245,6 @@ class _Update:
 
         Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
-        from mcphost.cli.printing import translate_line
         from mcphost.cli.servers import summarize_command
         from mcphost.config.approval_digest import with_file_digests
         from mcphost.config.server_files import find_server_file, plan_set
