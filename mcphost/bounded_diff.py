@@ -87,7 +87,7 @@ class _BoundedMatcher(SequenceMatcher[str]):
 
 
 def group_opcodes(opcodes: list[Opcode], context_lines: int) -> Iterable[list[Opcode]]:
-    """Group edits that are close to each other, with *context_lines* equal lines around each group."""
+    """Group edits that are close to each other, with up to *context_lines* unchanged lines around each group."""
     matcher: Any = SequenceMatcher(None, "", "")
     matcher.opcodes = opcodes  # difflib uses them instead of comparing the texts, which could take arbitrarily long
     return matcher.get_grouped_opcodes(context_lines)

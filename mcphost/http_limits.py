@@ -58,7 +58,7 @@ class ResponseLimits:
             self._framing_bytes = 0
 
     async def read_body(self, chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
-        """Return the body that consists of *chunks*. Raises TooManyChunks or BodyTooLarge."""
+        """Read all *chunks* and return them as one body. Raises TooManyChunks or BodyTooLarge."""
         body = bytearray()
         count = 0
         async for chunk in chunks:

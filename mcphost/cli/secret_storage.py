@@ -1,4 +1,4 @@
-"""Storage of the secrets that commands find in servers' entries; at a terminal, the user may choose a file for them."""
+"""Storage for secrets that commands move out of servers' entries: the keyring or, if the user chooses it, a file."""
 
 from typing import TYPE_CHECKING
 

@@ -60,8 +60,9 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
     """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
 
-    After "mcphost servers add", "--" is optional. Otherwise, NAME must not be a program, because a program may have
-    "--" as its first argument. Raises UsageError if options follow "mcphost servers add".
+    After "mcphost servers add", "--" is optional. Without that prefix, a first word that is the name of a program is
+    not taken as NAME, because "--" may be the program's own first argument. Raises UsageError if options follow
+    "mcphost servers add".
     """
     if tuple(words[:3]) in _ADD_COMMANDS:
         name, *command = words[3:] or [""]

@@ -336,10 +336,10 @@ def has_target_references(server: ServerConfig) -> bool:
 
 
 def may_have_secrets(source: str, key: str) -> bool:
-    """Return whether the setting *key*, such as `args[2]`, of an entry from *source* may refer to secrets.
+    """Return whether the setting *key*, such as `args[2]`, of an entry from *source* may contain references to secrets.
 
-    Other programs can see arguments, and servers and proxies log URLs. Some servers take a secret in no other place,
-    however; the user may decide that for their own entries, but a project's file may not.
+    Secrets in arguments and URLs are less safe: other programs can see arguments, and servers and proxies log URLs.
+    Some servers accept a secret only there, so it is allowed in the user's own entries, but not in a project's file.
     """
     return source == "user" and (key == "url" or key.startswith("args["))
 

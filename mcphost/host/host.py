@@ -180,7 +180,7 @@ class Host:
 
     @property
     def config_change_detector(self) -> "ConfigChangeDetector | None":
-        """Detector of changes in the configuration files, which can also apply them; None if no files are in use."""
+        """The object that detects and applies changes to the configuration files; None if no files are in use."""
         return self.late_parts.config_change_detector.get()
 
     @property

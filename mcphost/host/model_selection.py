@@ -53,8 +53,8 @@ class ModelSelection:
     def describe_difference(self, earlier: str) -> str:
         """Return a sentence that names the model used earlier in a conversation and the selected one.
 
-        *earlier* is the name of the earlier model, "" if unknown. Returns "" if that is the case, if both
-        models are the same, or if no model is selected.
+        *earlier* is the name of the earlier model. Returns "" if *earlier* is "", if both models are the same, or if no
+        model is selected.
         """
         selected = self.model.name if self.model is not None else ""
         if not selected or earlier in ("", selected):

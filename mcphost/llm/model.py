@@ -99,9 +99,9 @@ class ToolQuarantined(Struct, frozen=True):
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Event for a tool that later requests will send with a simpler schema.
+    """Event for a tool whose schema was simplified because the provider rejected the original one.
 
-    The provider rejected the tool's original schema.
+    Later requests contain the simpler schema.
     """
 
     name: str

@@ -42,7 +42,7 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[PlaintextSecret, ...]:
-        """The secrets that the user entered, the last one in the value first."""
+        """The secrets that the user entered, in reverse order of their positions in the value."""
         found: list[PlaintextSecret] = []
         end = 0
         for part in self.parts:

@@ -28,7 +28,7 @@ class PdfText(Struct, frozen=True):
 class PdfReader:
     """PDF reader that runs in its own worker process and reads one file at a time.
 
-    After `close`, the next call of `read` starts a new process.
+    After `close`, the next call to `read` starts a new process.
     """
 
     def __init__(self, timeout: float = READ_TIMEOUT) -> None:

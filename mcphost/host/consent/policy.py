@@ -252,7 +252,7 @@ class ConsentPolicy:
             )
 
     async def record_quarantined_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """Record that a call of the user was refused, because its tool is quarantined."""
+        """Record that a call made by the user was refused because its tool is quarantined."""
         identity = identify_tool(offered)
         subject = _audit_subject(identity, arguments, await self._find_origins(identity.server, arguments))
         await self._record_decision(subject, Deny(), "mcphost", "quarantine")

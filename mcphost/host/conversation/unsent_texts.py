@@ -37,7 +37,11 @@ class UnsentTexts:
     """
 
     def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:
-        """Create the texts; *copy_finder* is created by others once a server has provided text for the user to edit."""
+        """Create the store of unsent texts in *database*.
+
+        *copy_finder* finds parts of a text that came from servers. It is not used until another component has created
+        it, which happens when a server first provides text for the user to edit.
+        """
         self._store = UnsentTextStore(database)
         self._copy_finder = copy_finder
         self._waiting: dict[str, UnsentText] = {}

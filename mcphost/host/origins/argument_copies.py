@@ -389,9 +389,10 @@ class _Search:
         )
 
     def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
-        """Return the copies found, grouped by argument and source, and the number of groups left out.
+        """Return the copies found, grouped by argument and source, and the number of groups above the limit.
 
-        Copies from the server *callee* are omitted; for every other server with copies, at least one group is returned.
+        Groups above the limit are not returned, but each server with copies keeps at least one group. Copies from the
+        server *callee* are ignored.
         """
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own: dict[str, list[tuple[int, int]]] = {}

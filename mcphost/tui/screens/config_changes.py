@@ -171,7 +171,7 @@ class ConfigChangesScreen(ListScreen):
             self.call_after_refresh(self._note_end, self._shown)
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
-        """Notice that the end of the details of the change *key* is on the screen."""
+        """Record that the user has seen the details of the change *key* to their end."""
         facts, about = self.query_one("#facts", VerticalScroll), self.query_one("#about", Static)
         is_laid_out = about.size.height > str(about.content).count("\n")
         if key == self._shown and is_laid_out and facts.scroll_y >= facts.max_scroll_y:

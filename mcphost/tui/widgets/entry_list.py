@@ -31,7 +31,7 @@ class EntryList(Vertical):
     """List of entries, and a line that says how many are above and below the visible ones."""
 
     class Shown(Message):
-        """The entries from index *first* up to, but not including, *end* are entirely on the screen."""
+        """Message posted with the range of entries that are completely visible, without the entry *end*."""
 
         def __init__(self, first: int, end: int) -> None:
             super().__init__()
@@ -48,7 +48,7 @@ class EntryList(Vertical):
         yield Static("", id="hidden-entries", markup=False)
 
     def count_hidden(self) -> tuple[int, int]:
-        """Return how many entries are not entirely visible above and below the visible part."""
+        """Return the numbers of entries that are scrolled out of view, partly or completely, above and below."""
         entries = self.query_one("#entries", OptionList)
         top, height = round(entries.scroll_y), entries.size.height
         above = below = row = 0
