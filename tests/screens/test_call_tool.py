@@ -20,7 +20,7 @@ async def open_tools(driver: AppDriver) -> None:
     """Open the list of tools of the server `demo` once it is ready."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
     await driver.pilot.press("f3", "t")
-    await driver.until(lambda: "about" in driver.text() and "add" in driver.text(), "the tools page")
+    await driver.until(lambda: "enabled" in driver.text() and "add" in driver.text(), "the tools page")
 
 
 async def select_tool(driver: AppDriver, name: str) -> None:

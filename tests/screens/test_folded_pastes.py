@@ -96,7 +96,7 @@ async def test_a_folded_call_is_a_message(run: Run) -> None:
         call = '!files/search_files pattern=x note="' + LONG + '"'
         await paste(driver, call)
         assert text(driver) == "[pasted 40 lines]"
-        assert composer(driver).draft == (call, "inserted", "")
+        assert composer(driver).draft == (call, "inserted", ())
         await driver.pilot.pause(1)
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent or driver.host.called, "what enter does")

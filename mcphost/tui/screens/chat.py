@@ -458,10 +458,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Switch to the chosen model, and save it if it was chosen as the default.
-
-        If a turn is running or about to start, only show a notification that asks the user to stop it first.
-        """
+        """Switch to the chosen model, unless a turn is running; save the model if it was chosen as the default."""
         setup = self.host.setup
         if setup is None:
             return
