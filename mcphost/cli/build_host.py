@@ -45,6 +45,7 @@ from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from mcphost.store.large_results import ResultStore
+from mcphost.translation import N_
 
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
@@ -205,7 +206,7 @@ async def _ask_secret_file(options: Options, frontend: Frontend, server: str, re
 
     verdict = await frontend.ask(
         ChooseSecretStorage(
-            server="", why="its entry has a secret, and no keyring can store it", servers=(server,), reason=reason,
+            server="", why=N_("its entry has a secret, and no keyring can store it"), servers=(server,), reason=reason,
             plain_file=str(paths.data_dir() / PLAIN_FILE), sealed_file="",
         )
     )  # fmt: skip

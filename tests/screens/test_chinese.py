@@ -136,7 +136,7 @@ async def test_audit_rows_are_shown_in_chinese_and_stored_in_english(run: Run, t
         driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
         await driver.pilot.press("f10")
         await driver.until(lambda: "工具：失败" in driver.text(), "the newest row")
-        for words in ("工具：已拒绝", "服务器：正在启动", "· 你 ·", "create_issue"):
+        for words in ("工具：已拒绝", "服务器：正在启动", "read_file · 你", "create_issue"):
             assert words in driver.text()
         assert {row.event for row in await driver.host.audit.read_page(AuditFilter())} >= {"answered", "ended"}
         await driver.host.audit.close()

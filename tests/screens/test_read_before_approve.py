@@ -348,7 +348,7 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
         pending = PendingQuestion(driver, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
         dialog = await driver.enter_question()
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "read to the end first" in driver.text(), "why not")
+        await driver.until(lambda: "see every page of the form first" in driver.text(), "why not")
         assert pending.answer is None
         await driver.pilot.press("end")
         await driver.until(lambda: dialog.is_read, "the end")

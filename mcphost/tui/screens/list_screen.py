@@ -220,7 +220,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def on_mount(self) -> None:
         """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
         self.reload()
-        self.query_one(self.AUTO_FOCUS).focus()
+        self.query(self.AUTO_FOCUS).focus()  # which does nothing if the screen is closed while it opens
 
     def on_resize(self) -> None:
         """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
@@ -239,8 +239,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def reload(self) -> None:
         """Load the entries again and apply the search.
 
-        If the position of the entry under the cursor has changed, the cursor moves with it.
+        If the position of the entry under the cursor has changed, the cursor moves with it. Does nothing if the screen
+        is closed while it opens.
         """
+        if not self.query_one(EntryList).is_whole:
+            return
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)

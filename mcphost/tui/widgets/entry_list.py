@@ -23,7 +23,7 @@ class _Entries(OptionList):
         self.call_after_refresh(self._count_hidden)
 
     def _count_hidden(self) -> None:
-        if isinstance(self.parent, EntryList):
+        if self.is_attached and isinstance(self.parent, EntryList):
             self.parent.show_hidden()
 
 
@@ -47,6 +47,11 @@ class EntryList(Vertical):
         yield _Entries(id="entries", markup=False, compact=True)
         yield Static("", id="hidden-entries", markup=False)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the list and the line are mounted; False if the screen is closed while it opens."""
+        return len(self.query("#entries, #hidden-entries")) == 2
+
     def count_hidden(self) -> tuple[int, int]:
         """Return the numbers of entries that are scrolled out of view, partly or completely, above and below."""
         entries = self.query_one("#entries", OptionList)
@@ -62,8 +67,9 @@ class EntryList(Vertical):
     def fit(self, rows: int | None) -> None:
         """Limit the list to *rows* rows; None removes the limit."""
         self._limit, self._is_fitted = rows, True
-        self._apply_limit()
-        self.call_after_refresh(self.show_hidden)
+        if self.is_whole:
+            self._apply_limit()
+            self.call_after_refresh(self.show_hidden)
 
     def _apply_limit(self) -> bool:
         """Return whether the height of the list is going to change."""
@@ -78,6 +84,8 @@ class EntryList(Vertical):
 
     def show_hidden(self) -> None:
         """Show how many entries are above and below the visible ones, or nothing if all are visible."""
+        if not self.is_whole:
+            return
         entries = self.query_one("#entries", OptionList)
         if (
             not self._is_fitted
