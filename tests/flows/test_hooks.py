@@ -413,7 +413,8 @@ async def test_a_result_of_a_call_by_hand_passes_the_hooks_when_the_model_gets_i
         tools = hooked.host.tools
         result = await tools.call("peer", "write", {"path": "a"})
         assert result.text == "done"
-        assert await tools.release("peer", "write", result) == "Note from one of the user's hooks: done of a\n\ndone"
+        released = await tools.release("peer", "write", result)
+        assert released.text == "Note from one of the user's hooks: done of a\n\ndone"
     deny = write_hook("print(json.dumps({'decision': 'deny', 'reason': 'a secret'}))", "after_call")
     async with open_hooked(deny) as hooked:
         tools = hooked.host.tools
@@ -423,7 +424,7 @@ async def test_a_result_of_a_call_by_hand_passes_the_hooks_when_the_model_gets_i
     async with open_hooked(write_hook(REDACT, "after_call")) as hooked:
         tools = hooked.host.tools
         result = await tools.call("peer", "write", {"path": "a"})
-        text = await tools.release("peer", "write", result)
+        text = (await tools.release("peer", "write", result)).text
         assert text == "One of the user's hooks changed this result.\n\n[hidden]"
 
 

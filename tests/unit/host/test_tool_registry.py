@@ -16,7 +16,8 @@ def ready_server(server: str, **words: str) -> Any:
     }
     return SimpleNamespace(
         config=SimpleNamespace(name=server), is_ready=True, account="", listing=SimpleNamespace(tools=tools),
-        tool_changes=SimpleNamespace(quarantined=frozenset[str]()), tool=tools.get, tools=tools,
+        tool_changes=SimpleNamespace(quarantined=frozenset[str](), is_quarantined=lambda _: False), tool=tools.get,
+        tools=tools,
     )  # fmt: skip
 
 
