@@ -90,13 +90,8 @@ def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
 
         ask_demo(terminal, "ask the model")
         terminal.press("a")
-        # It does not fit on this terminal, and can be accepted only once its end was shown.
-        terminal.wait_for_question("Let demo ask your model?", "read to the end first")
-        terminal.press("End")
-        terminal.wait_until(
-            lambda screen: "Let demo ask" in screen and "read to the end" not in screen, "all of it read"
-        )
-        terminal.wait_between_keys()
+        # All that would be sent fits on this terminal; only the limits are below the edge.
+        terminal.wait_for_question("Let demo ask your model?", "the kettle is on.", "a ask the model")
         terminal.press("a")
         terminal.wait_for_question("the kettle is on.", "esc/d", "end of turn")
         terminal.press("a")

@@ -93,7 +93,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
         terminal.press("Enter")
         user.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
         terminal.press("A")
-        terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
+        terminal.wait_until(lambda screen: any(line.strip("│▌▐ ") == "A" for line in screen.splitlines()), "the letter")
 
     user.expect_acceptance(
         PromptArgumentsForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
@@ -157,7 +157,7 @@ def test_the_preview_of_a_prompt_with_several_messages(user: DialogUser) -> None
         terminal.press("Enter")
         user.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
         terminal.press("A")
-        terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
+        terminal.wait_until(lambda screen: any(line.strip("│▌▐ ") == "A" for line in screen.splitlines()), "the letter")
         terminal.press("Enter")
         terminal.wait_between_keys()
         terminal.press("Enter", *ahead)

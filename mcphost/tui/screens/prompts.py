@@ -7,7 +7,7 @@ it is added to the conversation.
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import anyio.to_thread
 from textual.app import ComposeResult
@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
+from textual.worker import Worker
 
 from mcphost.errors import McpHostError
 from mcphost.host.content_rendering import render_block
@@ -86,6 +87,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     def __init__(self, host: "Host", server: str, prompt: Prompt) -> None:
         super().__init__()
         self.host, self.server, self.prompt = host, server, prompt
+        self._request: Worker[Any] | None = None
 
     def headline(self) -> str:
         """Return the title, which names the server and the prompt."""
@@ -134,8 +136,12 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         return True
 
     def action_insert(self) -> None:
-        """Request the prompt's text from the server, or show an error if a required argument is missing."""
-        self.run_worker(self._get_prompt, exclusive=True)
+        """Request the prompt's text from the server, or show an error if a required argument is missing.
+
+        Does nothing while an earlier request is running.
+        """
+        if self._request is None or self._request.is_finished:
+            self._request = self.run_worker(self._get_prompt)
 
     def values(self) -> dict[str, str]:
         """Return the values that the user entered, keyed by argument name; empty values are omitted."""

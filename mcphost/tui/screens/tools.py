@@ -199,6 +199,8 @@ class ToolsScreen(ListScreen):
         """Open a form in which the user can enter arguments and call the tool."""
         from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 
+        if self.app.screen is not self:  # pyright: ignore[reportUnknownMemberType]
+            return  # a second click came before the form that the first one opens
         tool: Tool = row.value
         if tool.name in self._server_view.quarantined:
             self.notify(
