@@ -51,8 +51,8 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
         review.show(*(f"  {secret.location}" for secret in secrets))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
-        for _number in secrets:
-            secret = find_plaintext_secrets(server)[0]  # found again, as a URL may have several
+        while found := find_plaintext_secrets(server):  # found again, as a URL may have several
+            secret = found[0]
             server, entry, carried = await _move_secret(server, secret, backend, grants, audit)
             moved.append({"value": secret.location, "reference": entry})
             if not as_json:

@@ -28,6 +28,25 @@ _FILE_NAME = re.compile(r"(?i).*\.(?:json|jsonc|txt|pem|key|crt|ya?ml|toml|env|c
 _WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled", "bearer", "basic", "oauth", "oauth2"})
 _WRAPPERS = frozenset({"env", "sudo", "doas", "cmd", "sh", "bash", "zsh", "dash", "fish", "nice", "nohup", "timeout"})
 """Programs that start the program named in their arguments."""
+_CODE_OPTIONS = frozenset(
+    (
+        "from",
+        "with",
+        "with-editable",
+        "package",
+        "p",
+        "image",
+        "c",
+        "e",
+        "m",
+        "eval",
+        "require",
+        "r",
+        "import",
+        "loader",
+    )
+)
+"""Options whose value decides which code runs, whatever the value looks like."""
 _WORDS_BEFORE_VALUES = {
     **dict.fromkeys(("npx", "pnpx", "bunx", "uvx", "dlx", "dnx", "node", "python", "ruby", "perl", "php"), 1),
     **dict.fromkeys(
@@ -73,7 +92,8 @@ def find_secret_places(server: ServerConfig) -> Iterator[SecretSpan]:
     A place may contain the secret itself, or a reference such as `${env:TOKEN}`.
     """
     if not server.is_stdio:
-        yield from _find_in_url(("url",), server.url, 0)
+        # The path of an entry by others is shown in full: it decides which server is reached.
+        yield from _find_in_url(("url",), server.url, 0, has_keys=server.source == "user")
         return
     needed = _positional_count(server.command)
     for number, (before, word) in enumerate(pairwise((server.command, *server.args[:_MAX_ARGUMENTS]))):
@@ -107,11 +127,13 @@ def _find_in_argument(keys: tuple[str, ...], before: str, word: str, *, may_be_b
     if name and is_secret_name(name) and (_is_reference(value) or _is_named_secret(name, value)):
         yield SecretSpan(keys, word, start, len(word), name)
         return
-    if match := _URL_START.match(value):
-        yield from _find_in_url(keys, word, start)
-    elif "${" not in word and (not is_bare or may_be_bare or any(char.isspace() for char in word)):
-        label = name or f"argument-{int(keys[1]) + 1}"
-        yield from (SecretSpan(keys, word, *span, label) for span in find_key_spans(word))
+    option = (before if is_bare else word[:start]).strip("-=").lower()
+    if (is_bare and not may_be_bare) or option in _CODE_OPTIONS or value.startswith("git+"):
+        return
+    if _URL_START.match(value):
+        yield from _find_in_url(keys, word, start, has_keys=False)
+    elif (start, len(word)) in find_key_spans(word):
+        yield SecretSpan(keys, word, start, len(word), name or f"argument-{int(keys[1]) + 1}")
 
 
 def _is_reference(value: str) -> bool:
@@ -128,8 +150,11 @@ def _is_named_secret(name: str, value: str) -> bool:
     return is_strong(value) or _USUAL_SECRET_NAME.fullmatch(name) is not None
 
 
-def _find_in_url(keys: tuple[str, ...], text: str, offset: int) -> Iterator[SecretSpan]:
-    """Yield the places of secrets in the URL that begins at *offset*: in the user information and in the query."""
+def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: bool) -> Iterator[SecretSpan]:
+    """Yield the places of secrets in the URL that begins at *offset*: in the user information and in the query.
+
+    If *has_keys* is true, API keys with a well-known prefix are also found elsewhere after the host.
+    """
     match = _URL_START.match(text, offset)
     if match is None or len(text) > _MAX_TEXT_LENGTH:
         return
@@ -149,8 +174,9 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int) -> Iterator[Secr
         is_named = _QUERY_NAME.fullmatch(name) is not None or is_secret_name(name)
         if is_named and is_long and not is_count and ("${" not in value or _is_reference(value)):
             yield SecretSpan(keys, text, *pair.span(2), name)
-    if "${" not in text:
-        yield from (SecretSpan(keys, text, *span, "url") for span in find_key_spans(text) if span[0] >= end)
+    if has_keys:
+        spans = (span for span in find_key_spans(text) if span[0] >= end and "${" not in text[slice(*span)])
+        yield from (SecretSpan(keys, text, *span, "url") for span in spans)
 
 
 def _without_overlaps(spans: Sequence[SecretSpan]) -> Iterator[SecretSpan]:
