@@ -62,7 +62,11 @@ class SessionSecrets:
             await self._storage.describe()
         except KeyringMissing as error:
             ask, self.ask_file = self.ask_file, None
-            backend = None if ask is None else await ask(server, error.message)
+            try:
+                backend = None if ask is None else await ask(server, error.message)
+            except McpHostError:
+                self.ask_file = ask  # the choice could not be saved: it can be made again
+                raise
             if backend is None:
                 return "session"
             self._storage, self._place = backend, "file"

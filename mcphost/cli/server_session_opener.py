@@ -26,7 +26,7 @@ from mcphost.client.session import (
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.config.server_restrictions import INSTALLER_START_TIMEOUT, is_installer
 from mcphost.config.target_secrets import find_target_secrets
-from mcphost.config.variable_references import expand_target, has_target_references, resolve_target
+from mcphost.config.variable_references import expand_target, has_secret_in_url, has_target_references, resolve_target
 from mcphost.errors import ConfigError, StoreError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.redact import register_secret
@@ -136,8 +136,10 @@ class LazySessionOpener:
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._watchdog is None:
             self._watchdog = Watchdog(paths.state_dir() / "servers")
+        digest = endpoint_digest(resolve_target(server))
         opener = ClientSessionOpener(
             limits=_startup_limits(ready, self.limits()),
+            digest=digest,
             eras=eras,
             watchdog=self._watchdog,
             accounts=self._registry_for(server),
@@ -145,7 +147,7 @@ class LazySessionOpener:
 
         async def prepare_connection() -> None:
             await prepare()
-            await self._eras.load(endpoint_digest(ready))
+            await self._eras.load(digest)
 
         async with opener.open(ready, responder, observer, prepare_connection) as session:
             await self._eras.save()
@@ -194,9 +196,12 @@ class LazySessionOpener:
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry; create it first if needed, unless *server* is a stdio server.
 
-        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, or if the registry does
-        not exist yet and *server* is a stdio server.
+        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, if the registry does not
+        exist yet and *server* is a stdio server, or if the server's URL contains a reference to a secret: such a URL is
+        the server's credential, and would stand in the list of accounts.
         """
+        if server is not None and has_secret_in_url(server):
+            return None
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
         return self._registry

@@ -60,7 +60,11 @@ class NullEraStore:
 
 
 def endpoint_digest(server: ServerConfig) -> str:
-    """Return a digest of the command, arguments, working directory and URL of a server, without secrets."""
+    """Return a digest of the command, arguments, working directory and URL of a server.
+
+    Anyone who can read the store can test guesses against it, so pass the server with references to secrets replaced by
+    empty text, as `resolve_target` returns it.
+    """
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
@@ -80,8 +84,11 @@ class ClientSessionOpener:
         message_limit: int = MESSAGE_LIMIT,
         watchdog: "Watchdog | None" = None,
         accounts: "OAuthRegistry | None" = None,
+        digest: str = "",
     ) -> None:
+        """Create an opener; *digest* identifies the server in *eras*; by default, that of the server that is opened."""
         self._oauth_registry = accounts
+        self._digest = digest
         self._watchdog = watchdog
         self._limits = limits or Limits()
         self._eras = eras or NullEraStore()
@@ -94,7 +101,7 @@ class ClientSessionOpener:
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:  # fmt: skip
         """Connect to a server and yield its session; see `SessionOpener.open`."""
-        digest = endpoint_digest(server)
+        digest = self._digest or endpoint_digest(server)
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
         oauth = self._observed_provider(server, observer)

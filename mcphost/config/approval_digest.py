@@ -161,7 +161,7 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
             f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server, shown).items()
         ]
     else:
-        lines.append(f"address: {_quote(_add_fingerprint('url', server.url, masked_url(server), 1))}")
+        lines.append(f"address: {_quote(_describe_url(server))}")
         lines += [f"certificates: {_quote(describe_ca_file(server))}"] if server.ca_file else []
         lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server, shown).items()]
         lines += [f"sign-in {key}: {_quote(text)}" for key, text in masked_sign_in(server).items()]
@@ -180,6 +180,11 @@ def _describe_arguments(server: ServerConfig) -> tuple[str, ...]:
     return tuple(
         _add_fingerprint("argument", text, shown, count) for shown, text in zip(masked, server.args, strict=True)
     )
+
+
+def _describe_url(server: ServerConfig) -> str:
+    """Return the URL with secrets masked, followed by a short fingerprint if anything is masked; "" without a URL."""
+    return _add_fingerprint("url", server.url, masked_url(server), 1)
 
 
 def _add_fingerprint(name: str, text: str, shown: str, count: int) -> str:

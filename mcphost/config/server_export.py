@@ -1,6 +1,7 @@
 """Conversion of a server's entry to a form without secrets, for sharing with others."""
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from mcphost.config.schema import ServerConfig
@@ -40,10 +41,19 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     _replace_keyring_references(exported, "")
     for key in ("command", "url"):
         if isinstance(exported.get(key), str):
-            exported[key] = redact_patterns(exported[key])
+            exported[key] = _redact_literals(exported[key], redact_patterns)
     if isinstance(exported.get("args"), list):
-        exported["args"] = [redact_command(str(argument)) for argument in exported["args"]]
+        exported["args"] = [_redact_literals(str(argument), redact_command) for argument in exported["args"]]
     return exported
+
+
+def _redact_literals(text: str, redact: Callable[[str], str]) -> str:
+    """Return *text* with *redact* applied to the parts between its references, which may look like secrets."""
+    parts, end = list[str](), 0
+    for one in find_references(text):
+        parts += [redact(text[end : one.start]), one.text]
+        end = one.start + len(one.text)
+    return "".join((*parts, redact(text[end:])))
 
 
 def _remove_secret_defaults(entry: dict[str, Any]) -> None:

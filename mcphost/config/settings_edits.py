@@ -183,12 +183,15 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 def add_secret_store(text: str, store: SecretStore) -> str:
     """Return the text of a config.toml with the setting `secrets.store` added.
 
-    Raises ValueError if the text is invalid, `secrets.store` is already set, or anything else would change.
+    Returns *text* unchanged if the setting has this value. Raises ValueError if the text is invalid, `secrets.store`
+    has another value, or anything else would change.
     """
     import tomlkit
 
     before = tomllib.loads(text)
     table = before.get("secrets", {})
+    if isinstance(table, dict) and cast("dict[str, Any]", table).get("store") == store:
+        return text
     if not isinstance(table, dict) or "store" in table:
         raise ValueError("secrets.store is already set")
     document = cast("dict[str, Any]", tomlkit.parse(text))

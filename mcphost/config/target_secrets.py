@@ -29,22 +29,7 @@ _WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled", "bea
 _WRAPPERS = frozenset({"env", "sudo", "doas", "cmd", "sh", "bash", "zsh", "dash", "fish", "nice", "nohup", "timeout"})
 """Programs that start the program named in their arguments."""
 _CODE_OPTIONS = frozenset(
-    (
-        "from",
-        "with",
-        "with-editable",
-        "package",
-        "p",
-        "image",
-        "c",
-        "e",
-        "m",
-        "eval",
-        "require",
-        "r",
-        "import",
-        "loader",
-    )
+    ("from", "with", "with-editable", "package", "p", "image", "c", "e", "m", "eval", "require", "r", "import")
 )
 """Options whose value decides which code runs, whatever the value looks like."""
 _WORDS_BEFORE_VALUES = {

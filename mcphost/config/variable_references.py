@@ -344,6 +344,14 @@ def may_have_secrets(source: str, key: str) -> bool:
     return source == "user" and (key == "url" or key.startswith("args["))
 
 
+def has_secret_in_url(server: ServerConfig) -> bool:
+    """Return whether the server's URL contains a reference to a secret: a keyring entry or a password input."""
+    passwords = {one.id for one in server.inputs if one.password}
+    return any(
+        one.kind == "keyring" or (one.kind == "input" and one.name in passwords) for one in find_references(server.url)
+    )
+
+
 def check_secret_place(source: str, key: str, text: str, reference: Reference, where: str) -> None:
     """Raise ConfigError if *reference*, a reference to a secret, is not allowed in a setting.
 

@@ -341,7 +341,9 @@ class LiteLlmWorker:
             return ResolvedModel()  # the call itself refuses an unknown provider, with a better message
         try:
             info = cast("dict[str, Any]", self._litellm.get_model_info(model.replace("/responses/", "/")))
-        except (self._unlisted_error, exceptions.BadRequestError):
+        except AttributeError:
+            raise  # litellm no longer has the function
+        except Exception:  # noqa: BLE001 - a model works without the facts of litellm's list
             info = None
         return ResolvedModel(str(name), str(provider), base or api_base or "", info)
 

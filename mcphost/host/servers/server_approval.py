@@ -212,7 +212,8 @@ class ServerApprovals:
         """
         from mcphost.client.connect import endpoint_digest
 
-        return await self._grants.load_eras(endpoint_digest(await self.approved_config(server))) is not None
+        digest = endpoint_digest(resolve_target(await self.approved_config(server)))
+        return await self._grants.load_eras(digest) is not None
 
     async def is_approved(self, server: ServerConfig) -> bool:
         """Return whether the server is approved with exactly this configuration; never ask the user.

@@ -170,6 +170,9 @@ class ServerFileEditor:
         self._audit = audit
         self._secrets = secrets
         self._run = run
+        self._written: ServerEdit | None = None
+        """The edit that was written last."""
+
         self.prepare_secrets: Callable[[str], Awaitable[str]] | None = None
         """Called with the name of a server before its secrets are stored; returns the place, such as "file".
 
@@ -431,6 +434,8 @@ class ServerFileEditor:
                 saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
                 return replace_fields(saved, stored_in=place)
             except BaseException as error:
+                if self._written is edit:
+                    raise  # the file refers to the secrets
                 try:
                     await self._delete_secrets(tuple(stored))
                 except SecretDeletionError as failure:
@@ -490,6 +495,7 @@ class ServerFileEditor:
         with anyio.CancelScope(shield=True):
             is_trusted = await self._is_project_trusted(edit.file, edit.before.content if edit.before else None)
             await anyio.to_thread.run_sync(edit.apply)
+            self._written = edit
             if is_trusted:
                 await self._trust_project(edit.file, edit.content)
             server = await self._load(edit) if planned is not None else None

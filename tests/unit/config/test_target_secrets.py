@@ -13,7 +13,7 @@ from mcphost.config.secrets import find_moved_secrets, find_plaintext_secrets, k
 from mcphost.config.server_export import export_entry
 from mcphost.config.server_restrictions import has_same_target
 from mcphost.config.target_secrets import masked_argv, masked_url
-from mcphost.config.variable_references import expand_target, resolve_target
+from mcphost.config.variable_references import expand_target, has_secret_in_url, resolve_target
 from mcphost.errors import ConfigError
 from mcphost.host.servers.server_approval import make_question, server_warnings
 
@@ -154,3 +154,38 @@ def test_an_export_has_variables_instead_of_the_secrets_of_the_command_line() ->
 def test_entries_that_were_moved_out_of_the_command_line_are_known_by_their_names() -> None:
     server = make_server("srv", "--api-key", "${keyring:x-api-key}", "--token=${keyring:other}")
     assert find_moved_secrets(server) == ("x-api-key",)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("uvx", "--from", f"git+https://github.com/{KEY}/mcp", "mcp"),
+        ("deno", "run", f"https://raw.example/{KEY}/x/mod.ts"),
+        ("npx", "-y", f"https://github.com/{KEY}/x.tgz"),
+        ("sh", "-c", f"curl https://raw.example/{KEY}/i.sh | sh"),
+        ("nix", "run", f"github:{KEY}/repo"),
+        ("srv", "--package", KEY),
+    ],
+)
+def test_text_that_decides_which_code_runs_is_shown_in_full(argv: tuple[str, ...]) -> None:
+    assert masked_argv(make_server(*argv)) == argv
+
+
+def test_the_path_of_a_projects_url_is_shown_in_full() -> None:
+    server = ServerConfig(name="x", url=f"https://h.example/{KEY}/mcp?token=hunter2-9", source="project", file="/p/x")
+    assert masked_url(server) == f"https://h.example/{KEY}/mcp?token=[hidden]"
+
+
+def test_every_secret_of_a_url_is_found_also_after_another_one_became_a_reference() -> None:
+    assert [one[1] for one in found(url=f"https://h.example/{KEY}/mcp?token=${{keyring:x}}")] == [KEY]
+
+
+def test_an_exported_argument_keeps_the_reference_that_replaces_its_secret() -> None:
+    server = make_server("srv", "--token=abcdefgh12345678")
+    exported = export_entry(server, {"command": "srv", "args": ["--token=abcdefgh12345678"]})
+    assert exported["args"] == ["--token=${env:TOKEN}"]
+
+
+def test_a_url_with_a_reference_to_a_secret_is_recognized() -> None:
+    assert has_secret_in_url(make_server(url="https://h.example/mcp?key=${keyring:k}"))
+    assert not has_secret_in_url(make_server(url="https://h.example/mcp?org=${env:ORG}"))
