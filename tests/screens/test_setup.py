@@ -197,6 +197,58 @@ async def test_a_command_is_read_only_if_the_card_has_shown_all_of_it(run: Run) 
         assert setup.applied == [("anthropic/one", ["long"], set())]
 
 
+async def test_a_command_that_is_wider_than_the_box_is_not_taken_as_read(run: Run) -> None:
+    setup = FakeSetup(SetupOffers(MODELS, (candidate("time", "x"), candidate("wide", "y" * 120))))
+    async with run(size=(160, 24), **first_run(setup)) as driver:
+        await card(driver)
+        assert "y" * 120 not in driver.text()
+        await driver.pilot.press("ctrl+a", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("anthropic/one", ["time", "wide"], {"time"})]
+
+
+async def test_servers_below_the_visible_part_of_the_list_are_not_taken_as_read(run: Run) -> None:
+    servers = tuple(candidate(f"server-{number:02}", "x") for number in range(20))
+    setup = FakeSetup(SetupOffers(MODELS, servers))
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        shown = {one.name for one in servers if one.name in driver.text()}
+        assert 0 < len(shown) < 20
+        await driver.pilot.press("ctrl+a")
+        await driver.until(lambda: "■ server-00" in driver.text(), "the ticks")
+        shown |= {one.name for one in servers if one.name in driver.text()}
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("anthropic/one", [one.name for one in servers], shown)]
+
+
+async def test_servers_that_were_scrolled_into_view_are_taken_as_read(run: Run) -> None:
+    servers = tuple(candidate(f"server-{number:02}", "x") for number in range(20))
+    setup = FakeSetup(SetupOffers(MODELS, servers))
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("ctrl+a", "end")
+        await driver.until(lambda: "■ server-19" in driver.text(), "the end of the list")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        seen = setup.applied[0][2]
+        assert {"server-00", "server-18", "server-19"} <= seen
+        assert "server-10" not in seen
+
+
+@pytest.mark.parametrize(("height", "seen"), [(24, {"wide"}), (10, set[str]())])
+async def test_a_command_counts_as_read_once_the_details_show_all_of_it(run: Run, height: int, seen: set[str]) -> None:
+    setup = FakeSetup(SetupOffers(MODELS, (candidate("wide", *["y" * 9] * 10),)))
+    async with run(size=(80, height), **first_run(setup)) as driver:
+        await driver.until(lambda: type(driver.app.screen).__name__ == "SetupScreen", "the card")
+        await driver.pilot.press("ctrl+a")
+        await driver.until(lambda: driver.app.screen.query_one("#target").size.height == 2, "the details")
+        driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert setup.applied == [("anthropic/one", ["wide"], seen)]
+
+
 async def test_enter_counts_once_the_card_is_drawn_even_if_the_first_refresh_is_reported_late(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.target_views import TargetDetails, TargetList, TargetOption
 from mcphost.tui.widgets.text_inputs import OrderedInput, run_key_binding
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ _NOTHING = N_(
 _KEY_GIVEN = N_("You entered an API key as a message. Enter checks and stores it; Esc discards it.")
 _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
-_FRAME_WIDTH = 12
-"""Maximum total width in cells of the margins, borders and scrollbar."""
 _MAX_FILES = 2
 """Maximum number of files in the current folder that are named."""
 
@@ -60,9 +59,6 @@ _SMALL_FIXED_ROWS = 13
 _KEY_ROWS = 2
 """Number of rows of the API key input, which takes them from the lists if both are shown."""
 
-_TARGET_ROWS = 4
-_SMALL_TARGET_ROWS = 2
-"""Maximum number of rows of the details of a server; _TARGET_ROWS is the number for larger screens."""
 _MIN_NAME_WIDTH = 12
 """Minimum width in cells of the column of servers' names, however long the notes are."""
 
@@ -79,7 +75,7 @@ class SetupChoice(Struct, frozen=True):
     model: "ModelConfig | None" = None
     servers: "tuple[ImportCandidate, ...]" = ()
     seen: frozenset[str] = frozenset()
-    """Names of the servers whose full command line or URL has been visible."""
+    """Names of the servers whose full command line or URL has been on the screen."""
 
     typed: str = ""
     is_model_missing: bool = False
@@ -151,8 +147,8 @@ class SetupScreen(FormScreen[SetupChoice]):
             yield OrderedInput(self._given_key, words, password=True, select_on_focus=False, id="key", compact=True)
         if self._servers:
             yield Static(_("Servers of other hosts"), classes="heading", markup=False)
-            yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
-            yield Static("", id="target", markup=False)
+            yield TargetList(*self._server_options(), seen=self._seen, id="servers")
+            yield TargetDetails(seen=self._seen, id="target")
         if self._files:
             yield Static(Content.styled(self._files, "$muted"), id="files", markup=False)
 
@@ -267,21 +263,20 @@ class SetupScreen(FormScreen[SetupChoice]):
         marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
 
-    def _server_options(self) -> list[Option]:
+    def _server_options(self) -> list[TargetOption]:
         """Return a line for each server; its notes come before the target and the hosts, which may be cut off."""
         notes = [_describe_notes(candidate) for candidate in self._servers]
-        free = self.size.width - _FRAME_WIDTH - 4 - max(map(cell_len, notes))
+        free = self._text_width() - 6 - max(map(cell_len, notes))  # without the scrollbar, the mark and two gaps
         names = [clean_line(candidate.name, 40) for candidate in self._servers]
         width = min(max(map(cell_len, names)), max(_MIN_NAME_WIDTH, free))
-        lines: list[Option] = []
+        lines: list[TargetOption] = []
         for at, candidate in enumerate(self._servers):
             mark = "■" if at in self._ticked else "□"
             name = f"{mark} {pad_cells(set_cell_size(names[at], min(width, cell_len(names[at]))), width)}  "
             note, target = f"{notes[at]}  " if notes[at] else "", _describe_target(candidate)
-            if cell_len(name + note + target) <= self.size.width - _FRAME_WIDTH:
-                self._seen.add(at)
             hosts = clean_line(join_list(candidate.hosts), 80)
-            lines.append(Option(Content.assemble(name, (note, "$warning"), (target, "$muted"), f"  {hosts}")))
+            content = Content.assemble(name, (note, "$warning"), (target, "$muted"), f"  {hosts}")
+            lines.append(TargetOption(content, cell_len(name + note + target)))
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -378,16 +373,13 @@ class SetupScreen(FormScreen[SetupChoice]):
         lines.highlighted = highlighted
 
     def _show_target(self, index: int) -> None:
-        """Show the notes and the whole target of a server; it counts as read only if all of it is visible."""
-        candidate, pane = self._servers[index], self.query_one("#target", Static)
+        """Show the notes and the target of a server; it counts as read once the whole target has been drawn."""
+        candidate = self._servers[index]
         target = _describe_target(candidate)
         notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_TARGET_LENGTH // 4)
         shown = clean_line(target, _MAX_TARGET_LENGTH)
         content = Content(f"{notes} · {shown}" if notes else shown)
-        rows = _SMALL_TARGET_ROWS if self.has_class("small") else _TARGET_ROWS
-        if shown == target and content.get_height({}, self._text_width() - 1) <= rows:
-            self._seen.add(index)
-        pane.update(content)
+        self.query_one(TargetDetails).show(content, index if shown == target else None)
 
     def action_tick_all(self) -> None:
         """Tick all servers that their host has not disabled, or untick all servers if these are ticked."""

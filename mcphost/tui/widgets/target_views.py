@@ -1,0 +1,60 @@
+"""Widgets that show what starts a server, and record which servers' targets have been drawn completely."""
+
+from textual.content import Content
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+
+class TargetOption(Option):
+    """Row of a TargetList; the target ends after *width* cells, and what follows it may be cut off."""
+
+    def __init__(self, content: Content, width: int) -> None:
+        super().__init__(content)
+        self.width = width
+
+
+class TargetList(OptionList):
+    """List with one row for each server, which adds the index of each completely drawn target to *seen*."""
+
+    def __init__(self, *options: TargetOption, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(*options, id=id, markup=False, compact=True)
+        self._seen = seen
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Render rows; *crop* is the part of the list that is on the screen."""
+        strips = super().render_lines(crop)
+        visible = self.scrollable_content_region.reset_offset.intersection(crop)
+        top = self.scroll_offset.y
+        for index in range(top + visible.y, min(top + visible.bottom, self.option_count)):
+            option = self.options[index]
+            # The last cell of a row that is cut off is an ellipsis.
+            if visible.x == 0 and isinstance(option, TargetOption) and option.width < visible.width:
+                self._seen.add(index)
+        return strips
+
+
+class TargetDetails(Static):
+    """Details of one server, which add its index to *seen* once they have been drawn completely."""
+
+    def __init__(self, *, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__("", id=id, markup=False)
+        self._seen = seen
+        self._index: int | None = None
+        self._shown = Content("")
+
+    def show(self, content: Content, index: int | None) -> None:
+        """Show *content*; *index* is the position of the server, or None if *content* is not its whole target."""
+        self._shown, self._index = content, index
+        self.update(content)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Render rows; *crop* is the part of the details that is on the screen."""
+        strips = super().render_lines(crop)
+        visible = self.content_region.reset_offset.intersection(crop)
+        has_whole_rows = visible.offset == (0, 0) and 0 < visible.width == self.content_size.width
+        if self._index is not None and has_whole_rows:
+            rows = self._shown.get_height({}, visible.width)
+            self._seen.update({self._index} if rows <= visible.height else ())
+        return strips
