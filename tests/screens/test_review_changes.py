@@ -1,11 +1,13 @@
 """Tests that changes of the configuration are applied only after what they do has been on the screen."""
 
+import re
 from typing import Any
 
 import pytest
 
 from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ServerConfig
 from mcphost.host.config_changes import ConfigChanges
+from mcphost.serialization import replace
 from mcphost.tui.screens.config_changes import ConfigChangesScreen
 from tests.screens.conftest import AppDriver, Run
 
@@ -66,3 +68,27 @@ async def test_a_new_hook_is_not_applied_before_its_command_was_read_to_the_end(
         await driver.until(lambda: "THE-END" in driver.text() and "not yet" not in driver.text(), "the end")
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: results, "the result")
+
+
+async def test_secrets_in_arguments_and_urls_are_masked_in_the_changes(run: Run) -> None:
+    old = ServerConfig(name="git", command="run", args=("--api-key", "sk-old-0123456789abcdef", "--fast"))
+    new = replace(old, args=("--api-key", "sk-new-0123456789abcdef", "--fast"))
+    other = replace(new, name="other")
+    slower = replace(other, args=("--api-key", "sk-new-0123456789abcdef", "--slow"))
+    remote = ServerConfig(name="remote", url="https://mcp.example/?token=tk-old-0123456789abcdef")
+    moved = replace(remote, url="https://mcp.example/?token=tk-new-0123456789abcdef")
+    async with run(size=(90, 40)) as driver:
+        await review(
+            driver, added=(replace(new, name="added"),), changed=((old, new), (other, slower), (remote, moved))
+        )
+        texts: list[str] = []
+        for key in ("home", "down", "down", "down"):
+            await driver.pilot.press(key)
+            await driver.pilot.pause()
+            texts.append(driver.text())
+        shown = "\n".join(texts)
+        assert "0123456789abcdef" not in shown
+        assert "[hidden]" in shown
+        assert "--api-key '[hidden]' --fast → --api-key '[hidden]' --slow" in shown
+        assert re.search(r"args +changed\b", shown)
+        assert re.search(r"url +changed\b", shown)

@@ -207,7 +207,7 @@ def _with_value(text: str, value: str) -> str:
 
 
 def _address(server: "ServerConfig") -> str:
-    return join(server.argv) if server.is_stdio else server.url
+    return join(masked_argv(server)) if server.is_stdio else masked_url(server)
 
 
 def _setting_row(change: "SettingChange") -> ListRow:
@@ -254,8 +254,17 @@ def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str
         elif name == "oauth":
             pairs.append((name, _("changed")))
         else:
-            pairs.append((name.replace("_", " "), f"{_show(before)} → {_show(after)}"))
+            texts = _show_field(old, name), _show_field(new, name)
+            # The texts are equal if only masked secrets differ.
+            pairs.append((name.replace("_", " "), " → ".join(texts) if texts[0] != texts[1] else _("changed")))
     return pairs
+
+
+def _show_field(server: "ServerConfig", name: str) -> str:
+    """Return a field of a server's configuration as text, with the secrets in its arguments and URL masked."""
+    if name == "args":
+        return join(masked_argv(server)[1:]) or _("none")
+    return _show(masked_url(server) if name == "url" else getattr(server, name))
 
 
 def _show(value: Any) -> str:
