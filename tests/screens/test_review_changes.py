@@ -1,5 +1,6 @@
 """Tests that changes of the configuration are applied only after what they do has been on the screen."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -92,3 +93,18 @@ async def test_secrets_in_arguments_and_urls_are_masked_in_the_changes(run: Run)
         assert "--api-key '[hidden]' --fast → --api-key '[hidden]' --slow" in shown
         assert re.search(r"args +changed\b", shown)
         assert re.search(r"url +changed\b", shown)
+
+
+async def test_changes_that_are_closed_while_the_page_opens_leave_the_chat_as_it_was(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        changes = ConfigChanges(config=HostConfig(), never_added=("files/tool",), hooks_added=(hook("/bin/check"),))
+        for steps in range(40):
+            page = ConfigChangesScreen(changes)
+            driver.app.push_screen(page)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if driver.app.screen is page:
+                page.dismiss(None)
+            await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.type("hello")
+        await driver.until(lambda: "hello" in driver.text(), "what is typed")

@@ -60,7 +60,9 @@ class ConfigChangesScreen(ListScreen):
 
     def on_mount(self) -> None:
         """Notice which details have been read. Textual also calls the base class's `on_mount`."""
-        self.watch(self.query_one("#facts"), "scroll_y", self._note_read, init=False)
+        for facts in self.query("#facts"):  # there are none if the screen is closed while it opens
+            self.watch(facts, "scroll_y", self._note_read, init=False)
+            self.watch(facts, "virtual_size", self._note_read, init=False)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each change: first those that run code, then the other critical ones."""
@@ -172,6 +174,8 @@ class ConfigChangesScreen(ListScreen):
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
         """Record that the user has seen the details of the change *key* to their end."""
+        if not self.query("#about"):
+            return
         facts, about = self.query_one("#facts", VerticalScroll), self.query_one("#about", Static)
         is_laid_out = about.size.height > str(about.content).count("\n")
         if key == self._shown and is_laid_out and facts.scroll_y >= facts.max_scroll_y:

@@ -221,6 +221,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
         self.reload()
         self.query(self.AUTO_FOCUS).focus()  # which does nothing if the screen is closed while it opens
+        for pane in self.query("#facts"):
+            # The first refresh after a change of the details may come before their layout.
+            self.watch(pane, "virtual_size", lambda: self.call_after_refresh(self._update_facts_focus), init=False)
 
     def on_resize(self) -> None:
         """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
@@ -229,8 +232,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._fit_list)
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
+    def _is_whole(self) -> bool:
+        """Return whether the list is mounted; False if the screen is closed while it opens."""
+        return any(entries.is_whole for entries in self.query(EntryList))
+
     def _fit_list(self) -> None:
         """Divide a narrow screen between the list and the details; the part that the user reads gets more rows."""
+        if not self._is_whole():
+            return
         rows = self.query_one("#halves").size.height
         share = rows // 3 if self.has_class("reading") else rows * 3 // 5 if self.has_class("bare") else rows // 2
         limit = max(4, share)
@@ -242,7 +251,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         If the position of the entry under the cursor has changed, the cursor moves with it. Does nothing if the screen
         is closed while it opens.
         """
-        if not self.query_one(EntryList).is_whole:
+        if not self._is_whole():
             return
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
@@ -326,8 +335,13 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show details of the selected entry, either as styled text or as name-value pairs in two columns."""
+        """Show details of the selected entry, either as styled text or as name-value pairs in two columns.
+
+        Nothing is shown if the screen is closed while it opens.
+        """
         self._about_content = content
+        if not self.query("#about"):
+            return
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
         pane.update(layout_pairs(content, wide) if isinstance(content, list) else content)
