@@ -223,7 +223,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query(self.AUTO_FOCUS).focus()  # which does nothing if the screen is closed while it opens
         for pane in self.query("#facts"):
             # The first refresh after a change of the details may come before their layout.
-            self.watch(pane, "virtual_size", lambda: self.call_after_refresh(self._update_facts_focus), init=False)
+            self.watch(pane, "virtual_size", self._schedule_facts_focus, init=False)
 
     def on_resize(self) -> None:
         """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
@@ -346,6 +346,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         wide = pane.content_size.width or self.size.width
         pane.update(layout_pairs(content, wide) if isinstance(content, list) else content)
         self.query_one("#facts").scroll_home(animate=False)
+        self._schedule_facts_focus()
+
+    def _schedule_facts_focus(self) -> None:
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
