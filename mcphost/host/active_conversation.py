@@ -226,8 +226,8 @@ class Conversation:
         async with self._save_lock:
             self._notice_others(await self._store.append_to_branch(self.id, message, after=after))
 
-    async def add_manual_call(self, call: StoredManualCall) -> None:
-        """Add a tool call that the user made, and save it; see `append`. The model never receives it.
+    def add_manual_call(self, call: StoredManualCall) -> None:
+        """Add a tool call that the user made; `save` saves it. The model never receives it.
 
         If the conversation is still empty, it is stored with the names of the server and the tool as its title.
         """
@@ -237,7 +237,6 @@ class Conversation:
         if not self.id:
             self.id = secrets.token_hex(6)
             self.title = _title_call(call)
-        await self.save()
 
     def _is_titled_by_call(self) -> bool:
         calls = self.manual_calls
@@ -370,6 +369,7 @@ class ActiveConversation:
         self._rewind_listeners: list[Callable[[], object]] = []
         self._left: list[Conversation] = []  # conversations replaced before all their messages were saved
         self._has_unsaved = anyio.Event()
+        self._has_failed = False  # whether the user was told that saving failed
         self.current = Conversation(store, self._handle_store_error)
         self.current.on_shared = self._handle_shared
         self._find_copies: FindCopiesFn | None = None
@@ -472,20 +472,38 @@ class ActiveConversation:
         self._events.notify("warning", text)
 
     # -- saving
+    def start_manual_call(self) -> Callable[[StoredManualCall], None]:
+        """Return a function that adds a call to the conversation that is open now, even if another one is opened.
+
+        The call is saved by `run` or `close`, so cancelling the caller does not interrupt saving.
+        """
+        conversation = self.current
+
+        def add(call: StoredManualCall) -> None:
+            conversation.add_manual_call(call)
+            if conversation is not self.current and conversation not in self._left:
+                self._left.append(conversation)
+            self._has_unsaved.set()
+
+        return add
+
     def _handle_store_error(self, error: StoreError) -> None:
+        self._has_failed = True
         text = f"{error.message} New messages are kept in memory and saved as soon as that works."
         self._events.report_error(StoreError(text, error.hint))
         self._has_unsaved.set()
 
     async def run(self) -> None:
-        """Retry saving messages after a failure, every five seconds, until cancelled."""
+        """Save what is unsaved, and retry every five seconds after a failure, until cancelled."""
         while True:
             await self._has_unsaved.wait()
-            if await self._save_all():
-                self._has_unsaved = anyio.Event()
-                self._events.notify("info", "The conversation can be saved again; all of its messages were saved.")
-            else:
+            self._has_unsaved = anyio.Event()
+            if not await self._save_all():
+                self._has_unsaved.set()
                 await anyio.sleep(_RETRY_SECONDS)
+            elif self._has_failed:
+                self._has_failed = False
+                self._events.notify("info", "The conversation can be saved again; all of its messages were saved.")
 
     async def close(self) -> None:
         """Try once more to save all messages, and report how many could not be saved."""

@@ -400,10 +400,10 @@ class FakeConversation:
     def id(self) -> str:
         return "c1" if self._messages else ""
 
-    async def add_manual_call(self, call: StoredManualCall) -> None:
+    def add_manual_call(self, call: StoredManualCall) -> None:
         self.manual_calls.append(call)
 
-    def start_manual_call(self) -> Callable[[StoredManualCall], Awaitable[None]]:
+    def start_manual_call(self) -> Callable[[StoredManualCall], None]:
         return self.add_manual_call
 
     @property

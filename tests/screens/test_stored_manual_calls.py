@@ -1,5 +1,6 @@
 """Tests that manual calls stay with their conversation, are exported, and can be attached later, with their images."""
 
+import asyncio
 import sys
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from mcphost.llm.messages import ImagePart, ResourcePart
 from mcphost.llm.model import ModelFacts
-from mcphost.store.manual_calls import StoredManualCall
+from mcphost.store.manual_calls import ManualCallStore, StoredManualCall
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.flows.inline_servers import HANDSHAKE_SERVER
 from tests.screens.conftest import Run
@@ -54,7 +55,7 @@ async def test_a_manual_call_before_any_message_is_stored_and_exported(files: Fi
     async with files.open() as driver:
         await call_add(driver, 40, 2)
         conversation: Any = driver.host.conversation
-        assert conversation.can_be_resumed
+        await driver.until(lambda: conversation.can_be_resumed, "the stored call")
         (info,) = await driver.host.history.list_recent()
         assert (info.title, info.messages) == ("demo/add", 0)
     async with files.open() as driver:
@@ -86,6 +87,34 @@ async def test_stored_results_can_be_attached_newest_first(files: Files) -> None
             assert said in part.text
         await driver.app.run_action("attach_result")
         await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
+
+
+async def test_escape_after_the_end_of_a_call_keeps_its_result_once(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    is_stored, may_continue, add = asyncio.Event(), asyncio.Event(), ManualCallStore.add
+
+    async def add_slowly(store: ManualCallStore, ident: str, call: StoredManualCall, *, title: str = "") -> None:
+        await add(store, ident, call, title=title)
+        is_stored.set()
+        await may_continue.wait()
+
+    monkeypatch.setattr(ManualCallStore, "add", add_slowly)
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").state == "ready", "the server")
+        await run_command(driver, "!demo/add a=40 b=2")
+        await is_stored.wait()
+        await driver.pilot.press("escape")
+        driver.app.chat.manual_calls.stop()
+        await driver.until(lambda: not driver.app.chat.manual_calls.is_running, "the end")
+        may_continue.set()
+        assert [call.outcome for call in driver.host.conversation.manual_calls] == ["ok"]
+        assert [card.state for card in list_cards(driver)] == ["ok"]
+        ident = driver.host.conversation.id
+    async with files.open() as driver:
+        await driver.host.conversation.open(ident)
+        assert [call.outcome for call in driver.host.conversation.manual_calls] == ["ok"]
 
 
 async def test_a_stopped_or_failed_call_is_kept_with_its_reason(files: Files) -> None:

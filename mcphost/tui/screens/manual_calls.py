@@ -5,7 +5,7 @@ The user types `!server/tool key=value` or fills in a form.
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -198,37 +198,34 @@ class ManualCallRunner:
 
     async def _run(self, card: "ToolCard") -> None:
         self._count += 1
-        save = partial(_save, self._host.conversation.start_manual_call(), card)
+        add = self._host.conversation.start_manual_call()
         try:
             result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
-            at = await save("error" if result.is_error else "ok", result.shown_text or result.text, result)
-            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result, at
-            if not result.result.is_error:
-                self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
-            await save("failed", str(error))
+            add(_make_record(card, "failed", str(error)))
         except asyncio.CancelledError:
             self._presenter.fail_manual_call(card, "stopped", "")
-            await save("stopped", "")
+            add(_make_record(card, "stopped", ""))
             raise
+        else:
+            record = _make_record(card, "error" if result.is_error else "ok", result.shown_text or result.text, result)
+            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result, record.at
+            add(record)
+            if not result.result.is_error:
+                self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         finally:
             self._count -= 1
 
 
-async def _save(
-    add: "Callable[[StoredManualCall], Awaitable[None]]",
-    card: "ToolCard",
-    outcome: str,
-    text: str,
-    result: "ManualCallResult | None" = None,
-) -> float:
-    """Save an ended call with its conversation, and return the time that it got."""
+def _make_record(
+    card: "ToolCard", outcome: str, text: str, result: "ManualCallResult | None" = None
+) -> "StoredManualCall":
+    """Return the record of an ended call that is stored with its conversation."""
     from mcphost.store.manual_calls import StoredManualCall
 
-    at, arguments = time(), card.arguments or {}
+    arguments = card.arguments or {}
     seconds, images = (0.0, ()) if result is None else (result.seconds, result.images)
     if result is not None and result.arguments is not None:
         arguments = result.arguments
-    await add(StoredManualCall(card.server, card.tool, arguments, outcome, text, seconds, at, images))
-    return at
+    return StoredManualCall(card.server, card.tool, arguments, outcome, text, seconds, time(), images)

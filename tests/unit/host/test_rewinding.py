@@ -1,6 +1,7 @@
 """Tests for going back in a conversation: retries, branches and forks; tool calls are not undone."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -8,11 +9,13 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.host.conversation.rewind import list_completed_calls, list_other_calls
+from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
+from mcphost.store.manual_calls import StoredManualCall
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log
@@ -177,3 +180,23 @@ async def test_a_question_counts_the_turns_of_the_whole_conversation_also_when_i
         await host.conversation.open(conversation)
         await host.conversation.send("third")
     assert [question.why for question in frontend.asked] == ["the model asked for it in turn 3"]
+
+
+async def test_a_manual_call_of_a_conversation_that_was_left_is_saved_once_the_store_works(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.send("first")
+        feed, left = host.events.subscribe(), host.conversation.id
+        add = host.conversation.start_manual_call()
+        host.conversation.open_new()
+        with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+            db.execute("ALTER TABLE manual_calls RENAME TO away")
+            db.commit()
+            add(StoredManualCall("peer", "write", {}, "ok", "done"))
+            with anyio.fail_after(20):
+                await anext(event async for event in feed if isinstance(event, NoticeEvent))
+            db.execute("ALTER TABLE away RENAME TO manual_calls")
+            db.commit()
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.open(left)
+        assert [call.text for call in host.conversation.manual_calls] == ["done"]
