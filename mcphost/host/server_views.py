@@ -119,7 +119,8 @@ class ServerView(Struct, frozen=True):
 class ManualCallResult(Struct, frozen=True):
     """The result of a tool call by the user: as received, as text, and validated against the output schema.
 
-    `shown_text` is the text with mcphost's note on it, and `images` are the images for the user.
+    `text` and `images` are for the user; `shown_text` is the text preceded by mcphost's note on it. `model_text` and
+    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same.
     """
 
     result: CallToolResult
@@ -129,11 +130,23 @@ class ManualCallResult(Struct, frozen=True):
     arguments: dict[str, Any] | None = None
     shown_text: str = ""
     images: tuple[ImagePart, ...] = ()
+    model_text: str | None = None
+    model_images: tuple[ImagePart, ...] | None = None
 
     @property
     def is_error(self) -> bool:
         """Whether the tool reported an error, or the result does not match the tool's output schema."""
         return self.result.is_error or self.validation.outcome == "misfit"
+
+    def find_user_images(self) -> tuple[int, ...]:
+        """Return the indexes of the images that are meant only for the user."""
+        allowed, found = list(self.images if self.model_images is None else self.model_images), list[int]()
+        for at, image in enumerate(self.images):
+            if image in allowed:
+                allowed.remove(image)
+            else:
+                found.append(at)
+        return tuple(found)
 
 
 class ReleasedResult(NamedTuple):

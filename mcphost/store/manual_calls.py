@@ -41,7 +41,9 @@ class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
     `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and `after`
-    the number of the stored message that the call follows, 0 if it precedes all messages.
+    the number of the stored message that the call follows, 0 if it precedes all messages. `text` and `images` are what
+    the user sees. `model_text` is what the model may receive, None if it is the same, and `user_images` are the indexes
+    of the images that it may not receive.
     """
 
     server: str
@@ -53,6 +55,8 @@ class StoredManualCall(Struct, frozen=True):
     at: float = 0.0
     images: tuple[ImagePart, ...] = ()
     after: int = 0
+    model_text: str | None = None
+    user_images: tuple[int, ...] = ()
 
 
 class ManualCallStore:
@@ -105,13 +109,20 @@ def copy_manual_calls(db: sqlite3.Connection, source: str, target: str, places: 
 
 
 def _encode(call: StoredManualCall) -> bytes:
-    if (hidden := len(call.text) - MAX_TEXT_CHARS) > 0:
-        half = MAX_TEXT_CHARS // 2
-        call = replace(call, text=f"{call.text[:half]}\n[… {hidden:,} characters …]\n{call.text[-half:]}")
+    if call.model_text is None:
+        call = replace(call, text=_shorten(call.text, MAX_TEXT_CHARS))
+    else:
+        text, model_text = (_shorten(one, MAX_TEXT_CHARS // 2) for one in (call.text, call.model_text))
+        call = replace(call, text=text, model_text=model_text)
     body = encode(call)
     if len(body) > MAX_BYTES:
         body = encode(replace(call, images=()))
     return body if len(body) <= MAX_BYTES else encode(replace(call, images=(), arguments={}))
+
+
+def _shorten(text: str, limit: int) -> str:
+    hidden, half = len(text) - limit, limit // 2
+    return f"{text[:half]}\n[… {hidden:,} characters …]\n{text[-half:]}" if hidden > 0 else text
 
 
 def _decode(body: bytes) -> StoredManualCall | None:

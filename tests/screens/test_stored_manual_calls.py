@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.host.content_rendering import USER_ONLY_TEXT
 from mcphost.llm.messages import ImagePart, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.store.manual_calls import ManualCallStore, StoredManualCall
@@ -137,6 +138,51 @@ async def test_the_images_of_a_result_are_stored_with_it(files: Files) -> None:
         await driver.until(lambda: driver.host.conversation.manual_calls, "the call")
         (call,) = driver.host.conversation.manual_calls
         assert [(image.mime_type, image.data) for image in call.images] == [("image/png", IMAGE.data)]
+
+
+async def test_only_what_the_model_may_receive_is_attached_also_after_a_restart(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for_user = {"annotations": {"audience": ["user"]}}
+    image = {"type": "image", "mimeType": "image/png"}
+    content = [
+        {"type": "text", "text": "for all"},
+        {"type": "text", "text": "the secret", **for_user},
+        {**image, "data": sunset_image(20, 10).data, **for_user},
+        {**image, "data": IMAGE.data},
+    ]
+    code = HANDSHAKE_SERVER.format(start="", call=f"answer({{'content': {content!r}}})")
+    code = code.replace('"inputSchema"', '"outputSchema": {"type": "object", "required": ["n"]}, "inputSchema"')
+    files.write_servers(art={"command": sys.executable, "args": ["-c", code]})
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("art").state == "ready", "the server")
+        await run_command(driver, "!art/t")
+        await driver.until(lambda: driver.host.conversation.manual_calls, "the call")
+        (call,) = driver.host.conversation.manual_calls
+        assert "the secret" in call.text
+        assert call.text.startswith("[mcphost: ")
+        assert len(call.images) == 2
+        await check_attachments(driver, monkeypatch)
+        await driver.until(lambda: driver.host.conversation.can_be_resumed, "the stored call")
+        ident = driver.host.conversation.id
+    async with files.open() as driver:
+        await driver.host.conversation.open(ident)
+        await driver.until(lambda: driver.host.servers.view("art").state == "ready", "the server")
+        await check_attachments(driver, monkeypatch)
+
+
+async def check_attachments(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attach the latest result, and check that it contains nothing that is meant only for the user."""
+    monkeypatch.setattr(type(driver.host.model_selection.model), "facts", ModelFacts(supports_images=True))
+    parts = driver.app.chat.attachments.parts
+    await driver.app.run_action("attach_result")
+    await driver.until(lambda: any(isinstance(part, ImagePart) for part in parts), "the attachments")
+    text, *images = parts
+    assert "for all" in text.text
+    assert USER_ONLY_TEXT in text.text
+    assert "the secret" not in text.text
+    assert "[mcphost: " not in text.text
+    assert [image.data for image in images] == [IMAGE.data]
 
 
 @pytest.mark.parametrize("accepts_images", [True, False, None])

@@ -61,24 +61,29 @@ class ManualCalls:
             arguments,
             rendered.user_text,
             rendered.user_images,
+            rendered.model_text,
+            rendered.images,
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:
         """Return a result that the user passes on to the model; its text is preceded by notes from hooks.
 
-        If a hook replaces the text, the images are left out. The hooks that follow a call are run first. Raises
+        Parts that are meant only for the user are replaced in the text, and left out of the images. If a hook replaces
+        the text, the images are left out. The hooks that follow a call are run first. Raises
         ConsentDenied if a hook withholds the result, and ServerError or UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()
+        text = result.text if result.model_text is None else result.model_text
+        images = result.images if result.model_images is None else result.model_images
         notes = HookNotes()
         rule_input = identify_tool(offered).to_rule_input(result.arguments or {})
-        withheld = await self._hooks.review("", rule_input, result.text, is_error=result.is_error, notes=notes)
+        withheld = await self._hooks.review("", rule_input, text, is_error=result.is_error, notes=notes)
         if withheld:
             raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
         if notes.result is not None:
             return ReleasedResult(notes.text + notes.result)
-        return ReleasedResult(notes.text + result.text, result.images)
+        return ReleasedResult(notes.text + text, images)
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.

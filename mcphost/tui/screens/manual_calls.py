@@ -165,6 +165,8 @@ class ManualCallRunner:
                     stored.seconds,
                     arguments=stored.arguments,
                     images=stored.images,
+                    model_text=stored.model_text,
+                    model_images=tuple(image for at, image in enumerate(stored.images) if at not in stored.user_images),
                 )
                 return ManualCall(stored.server, stored.tool, stored.arguments), result, stored.at
         return None
@@ -225,7 +227,17 @@ def _make_record(
     from mcphost.store.manual_calls import StoredManualCall
 
     arguments = card.arguments or {}
-    seconds, images = (0.0, ()) if result is None else (result.seconds, result.images)
-    if result is not None and result.arguments is not None:
-        arguments = result.arguments
-    return StoredManualCall(card.server, card.tool, arguments, outcome, text, seconds, time(), images)
+    if result is None:
+        return StoredManualCall(card.server, card.tool, arguments, outcome, text, at=time())
+    return StoredManualCall(
+        card.server,
+        card.tool,
+        arguments if result.arguments is None else result.arguments,
+        outcome,
+        text,
+        result.seconds,
+        time(),
+        result.images,
+        model_text=None if result.model_text == text else result.model_text,
+        user_images=result.find_user_images(),
+    )

@@ -91,6 +91,16 @@ async def test_long_results_and_large_images_are_stored_within_bounds(tmp_path: 
     assert kept.images == ()
 
 
+async def test_the_texts_for_the_user_and_the_model_are_bounded_together(tmp_path: Path) -> None:
+    store = await store_with_messages(tmp_path / "s.db")
+    long = "x" * 3_000_000
+    await store.manual_calls.add("c", StoredManualCall("demo", "add", {}, "ok", long, model_text=f"{long}end"))
+    (kept,) = await store.manual_calls.load("c", (1, 2))
+    assert kept.model_text is not None
+    assert kept.model_text.endswith("end")
+    assert len(kept.text) + len(kept.model_text) < manual_calls.MAX_TEXT_CHARS + 100
+
+
 async def test_the_oldest_manual_calls_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual_calls, "MAX_CALLS", 3)
     store = await store_with_messages(tmp_path / "s.db")
