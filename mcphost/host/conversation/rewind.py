@@ -1,7 +1,7 @@
 """Going back in the open conversation, copying it, and switching branches; tool calls that ran are not undone."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcphost.host.active_conversation import ActiveConversation
@@ -12,6 +12,9 @@ from mcphost.store.conversations import BranchInfo, ConversationStore
 if TYPE_CHECKING:
     from mcphost.host.servers.servers import Servers
     from mcphost.store.audit_store import AuditRow
+
+_UNSENT = "not sent:"
+"""Beginning of the outcome, in the audit log, of a call that was not sent and may be started again."""
 
 
 class ConversationBranches:
@@ -143,14 +146,13 @@ def list_other_calls(
     read_only = _list_read_only_tools(servers)
     outcomes = {row.about: row.decision for row in rows if row.about and row.event == "ended"}
     started = [row for row in reversed(rows) if row.kind == "tool" and row.event == "started" and row.server]
-    requested = [(use.id, message.at * 1e6) for message in messages for use in message.tool_uses]
-    known = {next((row.seq for row in started if row.call == call and row.at >= at), 0) for call, at in requested}
+    known = _find_requested_rows(messages, started, outcomes)
     times = [message.at * 1e6 for message in messages]
     calls: list[CompletedCall] = []
     for row in started:
         outcome = outcomes.get(row.seq) or ("running" if row.call in running else "stopped")
         position = bisect_right(times, row.at) - 1
-        is_sent = outcome != "not done" and not outcome.startswith("not sent:")
+        is_sent = outcome != "not done" and not outcome.startswith(_UNSENT)
         if row.conversation != conversation or row.seq in known or position < 0 or not is_sent:
             continue
         calls.append(
@@ -170,12 +172,40 @@ def list_other_calls(
     return tuple(calls)
 
 
+def _find_requested_rows(
+    messages: Sequence[Message], started: "Sequence[AuditRow]", outcomes: Mapping[int, str]
+) -> set[int]:
+    """Return the numbers of the rows in *started*, oldest first, about calls that *messages* request.
+
+    A call that was not sent may be started again, so all of its rows up to the first that was sent belong to it. Later
+    rows with the same id are about another branch.
+    """
+    by_call: dict[str, list[AuditRow]] = {}
+    for row in started:
+        by_call.setdefault(row.call, []).append(row)
+    known: set[int] = set()
+    for message in messages:
+        for use in message.tool_uses:
+            for row in by_call.get(use.id, ()):
+                if not _is_since(row, message.at):
+                    continue
+                known.add(row.seq)
+                if not outcomes.get(row.seq, "").startswith(_UNSENT):
+                    break
+    return known
+
+
+def _is_since(row: "AuditRow", at: float) -> bool:
+    """Return whether a row was written at *at*, in seconds since 1970, or later."""
+    # A time in seconds can be rounded to less than a microsecond after that of the row.
+    return row.at + 1 >= at * 1e6
+
+
 def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow | None":
     """Return the oldest audit row about this tool call, or None; the row names who allowed the call.
 
     *rows* are newest first. Rows of other conversations are included, because a copied conversation contains calls of
     the original. Rows from before the call are ignored, because another branch may use the same call id.
     """
-    # A time in seconds can be rounded to less than a microsecond after that of the row.
-    matching = (row for row in reversed(rows) if row.call == call.id and row.at + 1 >= call.at * 1e6)
+    matching = (row for row in reversed(rows) if row.call == call.id and _is_since(row, call.at))
     return next(matching, None)

@@ -12,12 +12,14 @@ from mcphost.host.conversation.rewind import list_completed_calls, list_other_ca
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.manual_calls import StoredManualCall
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.fakes.model import ScriptedModel, text_round, tool_round, user_message
 from tests.unit.host.audit_rows import create_audit_log
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
@@ -200,3 +202,38 @@ async def test_a_manual_call_of_a_conversation_that_was_left_is_saved_once_the_s
     async with open_host_with(tmp_path, {}, model) as host:
         await host.conversation.open(left)
         assert [call.text for call in host.conversation.manual_calls] == ["done"]
+
+
+async def test_a_call_that_is_sent_at_the_second_attempt_is_not_listed_as_one_of_another_branch(
+    tmp_path: Path,
+) -> None:
+    use, at = request_write(1_700_000_000.0), 1_700_000_000_000_000
+    rows = [
+        make_row(1, "started", at), make_row(2, "ended", at + 1, about=1, decision="not sent: the tool changed"),
+        make_row(3, "started", at + 2), make_row(4, "ended", at + 3, about=3, decision="ok"),
+        make_row(5, "started", at + 4), make_row(6, "ended", at + 5, about=5, decision="ok"),
+    ]  # fmt: skip
+    async with open_host_with(tmp_path, {}, ScriptedModel()) as host:
+        others = list_other_calls([user_message("go"), use], "c1", rows[::-1], host.servers)
+    assert [call.at for call in others] == [(at + 4) / 1e6]
+
+
+async def test_a_call_whose_time_was_rounded_is_not_listed_as_one_of_another_branch(tmp_path: Path) -> None:
+    use = request_write(1_700_000_000.0000006)
+    rows = [make_row(2, "ended", 1_700_000_000_000_001, about=1, decision="ok"),
+            make_row(1, "started", 1_700_000_000_000_000)]  # fmt: skip
+    async with open_host_with(tmp_path, {}, ScriptedModel()) as host:
+        assert list_other_calls([user_message("go"), use], "c1", rows, host.servers) == ()
+
+
+def request_write(at: float) -> Message:
+    """Return a message that requests a call of the tool peer/write."""
+    return Message(role="assistant", parts=(ToolUsePart("call-1", "peer__write", {}),), at=at)
+
+
+def make_row(seq: int, event: str, at: int, *, about: int = 0, decision: str = "") -> AuditRow:
+    """Return an audit row about a call of the tool peer/write."""
+    return AuditRow(
+        at=at, kind="tool", event=event, server="peer", subject="write", decision=decision, call="call-1",
+        conversation="c1", seq=seq, run="r1", about=about, prev="", hash="",
+    )  # fmt: skip
