@@ -4,7 +4,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import east_asian_width
 
 import anyio
@@ -17,8 +17,10 @@ from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import RUN_PREFIX, ConversationStore
-from mcphost.store.manual_calls import StoredManualCall
 from mcphost.store.message_list import MessageList
+
+if TYPE_CHECKING:
+    from mcphost.store.manual_calls import StoredManualCall
 
 TITLE_COLUMNS = 60
 """Maximum width of an automatic title; Chinese, Japanese and Korean characters take two columns."""
@@ -226,7 +228,7 @@ class Conversation:
         async with self._save_lock:
             self._notice_others(await self._store.append_to_branch(self.id, message, after=after))
 
-    def add_manual_call(self, call: StoredManualCall) -> None:
+    def add_manual_call(self, call: "StoredManualCall") -> None:
         """Add a tool call that the user made; `save` saves it. The model never receives it.
 
         If the conversation is still empty, it is stored with the names of the server and the tool as its title.
@@ -472,14 +474,14 @@ class ActiveConversation:
         self._events.notify("warning", text)
 
     # -- saving
-    def start_manual_call(self) -> Callable[[StoredManualCall], None]:
+    def start_manual_call(self) -> "Callable[[StoredManualCall], None]":
         """Return a function that adds a call to the conversation that is open now, even if another one is opened.
 
         The call is saved by `run` or `close`, so cancelling the caller does not interrupt saving.
         """
         conversation = self.current
 
-        def add(call: StoredManualCall) -> None:
+        def add(call: "StoredManualCall") -> None:
             conversation.add_manual_call(call)
             if conversation is not self.current and conversation not in self._left:
                 self._left.append(conversation)
@@ -526,7 +528,7 @@ class ActiveConversation:
         self._events.publish(ConversationOpened(now.id, now.title, len(now.messages)))
 
 
-def _title_call(call: StoredManualCall) -> str:
+def _title_call(call: "StoredManualCall") -> str:
     return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]
 
 

@@ -10,8 +10,9 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio.to_thread
 
@@ -21,8 +22,10 @@ from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
-from mcphost.store.manual_calls import ManualCallStore, copy_manual_calls
 from mcphost.store.system_prompts import SystemPromptStore
+
+if TYPE_CHECKING:
+    from mcphost.store.manual_calls import ManualCallStore
 
 MAX_TITLE_CHARS = 200
 MIN_THREAD_MESSAGES = 500
@@ -48,10 +51,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation.
-
-    Numbers start at 1; number 0 marks a draft left behind by a crash.
-    """
+    """A message and its number in the conversation, from 1; 0 marks a draft left behind by a crash."""
 
     number: int
     message: Message
@@ -170,16 +170,19 @@ def _decode_messages(branch: BranchBodies) -> tuple[StoredMessage, ...]:
 
 
 class ConversationStore:
-    """Store for conversations in the database.
-
-    Several processes can append to the same conversation without losing messages.
-    """
+    """Store for conversations; several processes can append to the same one without losing messages."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.compactions = CompactionStore(database)
         self.system_prompts = SystemPromptStore(database)
-        self.manual_calls = ManualCallStore(database)
+
+    @cached_property
+    def manual_calls(self) -> "ManualCallStore":
+        """The store of the calls that the user made without the model; loaded with its first use."""
+        from mcphost.store.manual_calls import ManualCallStore
+
+        return ManualCallStore(self._database)
 
     @property
     def is_in_memory(self) -> bool:
@@ -321,12 +324,8 @@ class ConversationStore:
 
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, or "" if the id is unknown. Raises StoreError."""
-
-        def work(db: sqlite3.Connection) -> str:
-            row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-            return row[0] if row else ""
-
-        return await self._database.run(work)
+        query = "SELECT coalesce(max(title), '') FROM conversations WHERE id = ?"
+        return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
         """Return up to *count* messages around message *number* on the message's branch, oldest first.
@@ -397,6 +396,7 @@ class ConversationStore:
         in parentheses, and with a number if a conversation already has this title. *at* is the creation time of the new
         conversation, in seconds since 1970. Raises StoreError.
         """
+        from mcphost.store.manual_calls import copy_manual_calls
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(

@@ -18,7 +18,6 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition
-from mcphost.host.servers.definition_diff import REVERTED_NOTE, UNLOCKED_NOTE, diff_definitions
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
@@ -275,6 +274,8 @@ class ToolChangeTracker:
         }
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
+        from mcphost.host.servers.definition_diff import REVERTED_NOTE
+
         undecided = tuple(self._undecided().items())[:MAX_QUESTION_TOOLS]
         digests = {name: self._quarantined_digests[name] for name, _ in undecided}
         changes = tuple([await self._describe_change(name, listed, digests[name]) for name, listed in undecided])
@@ -300,6 +301,8 @@ class ToolChangeTracker:
         self._has_work.set()
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
+        from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
+
         pin = (self._known or {}).get(name)
         if pin is None and self.project_lock.has_tools:
             return ToolChange(tool=name, digest=digest, difference=await self._diff_with_lock(listed))
@@ -319,6 +322,8 @@ class ToolChangeTracker:
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
         """Return the diff from the locked to the current definition of a tool that was never accepted."""
+        from mcphost.host.servers.definition_diff import UNLOCKED_NOTE, diff_definitions
+
         before = self.project_lock.locked_definition(listed.name)
         if not before:
             lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))

@@ -41,7 +41,7 @@ def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
         os.makedirs(os.environ["MCPHOST_DATA_DIR"])
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr("mcphost.cli.parser.build_options", crash)
+    monkeypatch.setattr("mcphost.cli.chat.build_options", crash)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["demo"]) == 1
