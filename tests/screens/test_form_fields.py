@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from textual import events
 
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.serialization import replace
@@ -202,6 +203,22 @@ async def test_an_entered_secret_is_masked_but_a_secret_from_the_server_is_shown
         await it.until(lambda: "is not allowed to" in it.text(), "the warning")
         assert "hunter2" not in it.text()
         assert "given-by-server" in it.text()
+
+
+async def test_a_secret_of_several_lines_is_not_cut_when_it_is_pasted(run: Run) -> None:
+    key = Field(name="pat", kind="text", title="Access key", secret=True)
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, key)
+        await it.pilot.press("tab")
+        it.app.screen.focused.post_message(events.Paste("-----BEGIN KEY-----\nline-2\n-----END KEY-----\n"))
+        await it.until(lambda: "✗ the pasted text has several lines" in it.text(), "the problem")
+        assert form.values() == {"pat": None}
+        it.app.screen.focused.post_message(events.Paste("hunter2\n"))
+        await it.until(lambda: form.values() == {"pat": "hunter2"}, "the secret of one line")
+        assert "several lines" not in it.text()
+        it.app.screen.focused.post_message(events.Paste("\n\n"))
+        await it.pilot.pause()
+        assert form.values() == {"pat": "hunter2"}
 
 
 async def test_a_single_character_is_counted_in_the_singular(run: Run) -> None:

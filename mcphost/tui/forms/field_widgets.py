@@ -40,6 +40,10 @@ class FocusMoveRequested(Message):
         self.direction = direction
 
 
+class PasteRefused(Message):
+    """Posted when a masked input did not insert pasted text, because the text has several lines."""
+
+
 EXIT_KEYS = {"enter": 1, "down": 1, "up": -1}
 """Keys that leave a single-line field, with their direction: 1 to the next field, -1 to the previous one."""
 
@@ -533,6 +537,13 @@ class LineEntry(OrderedInput):
             event.prevent_default()
             return
         await super()._on_key(event)
+
+    def _on_paste(self, event: events.Paste) -> None:
+        # Textual inserts only the first line, and behind the mask nobody sees that the rest is missing.
+        if self.password and len(event.text.rstrip().splitlines()) > 1:
+            event.stop()
+            event.prevent_default()
+            self.post_message(PasteRefused())
 
 
 def _describe_empty(field: Field) -> str:

@@ -323,6 +323,10 @@ class FormRow(Vertical):
         self._external_problem = ""
         self.update_note()
 
+    def on_paste_refused(self) -> None:
+        """Say that a masked input cannot hold several lines, until its value changes."""
+        self.set_problem(_("the pasted text has several lines: use the JSON editor (^E)"))
+
     async def on_read_only_value_cleared(self) -> None:
         """Replace the read-only value with an empty input."""
         await self._replace_widget(None)
