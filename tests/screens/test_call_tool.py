@@ -127,6 +127,26 @@ async def test_a_result_that_a_hook_withholds_is_not_attached(run: Run) -> None:
             lambda: "withheld the result of 'search_files': a secret" in driver.transcript(), "the reason"
         )
         assert driver.app.chat.attachments.parts == []
+        driver.host.tools.withheld = ""
+        await driver.app.run_action("attach_result")
+        await driver.until(lambda: len(driver.app.chat.attachments.parts) == 1, "the result")
+
+
+async def test_results_are_attached_one_at_a_time(run: Run) -> None:
+    async with run() as driver:
+        for pattern in ("one", "two"):
+            await driver.type(f"!files/search_files pattern={pattern}")
+            await driver.pilot.press("enter")
+            await driver.until(lambda pattern=pattern: f"'{pattern}'" in driver.transcript(), "the result")
+        await driver.until(lambda: len(driver.host.conversation.manual_calls) == 2, "both calls")
+        driver.app.chat.attach_result()
+        driver.app.chat.attach_result()
+        await driver.until(lambda: driver.app.chat.attachments.parts, "the latest result")
+        await driver.pilot.pause()
+        assert ["two" in part.text for part in driver.app.chat.attachments.parts] == [True]
+        driver.app.chat.attach_result()
+        await driver.until(lambda: len(driver.app.chat.attachments.parts) == 2, "the result before")
+        assert "one" in driver.app.chat.attachments.parts[1].text
 
 
 async def test_attaching_is_not_offered_for_a_failed_call(files: Files) -> None:

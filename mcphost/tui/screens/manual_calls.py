@@ -101,6 +101,7 @@ class ManualCallRunner:
         self._count = 0
         self._result: tuple[ManualCall, ManualCallResult, float] | None = None
         self._attached: set[tuple[str, str, float]] = set()  # the server, the tool and the time of attached results
+        self._is_attaching = False
 
     def run_line(self, text: str) -> bool:
         """Run a line such as `!server/tool key=value`; if it cannot be parsed, show why and return False."""
@@ -139,18 +140,17 @@ class ManualCallRunner:
         """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
 
         After a result of this run, those stored with the open conversation follow, newest first. If there is none, show
-        a notification.
+        a notification. While a result is being attached, do nothing.
         """
-        taken, self._result = self._result, None
-        if taken is None:
-            taken = self._find_stored_result()
+        if self._is_attaching:
+            return
+        taken = self._result or self._find_stored_result()
         if taken is None:
             way = keys_in_use(self._screen).fill(_("Call a tool first: {servers}, then t."))
             self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
         else:
-            call, result, at = taken
-            self._attached.add((call.server, call.tool, at))
-            self._screen.run_worker(partial(self._attach, call, result, attach), group="attach")
+            self._is_attaching = True
+            self._screen.run_worker(partial(self._attach, taken, attach), group="attach")
 
     def _find_stored_result(self) -> "tuple[ManualCall, ManualCallResult, float] | None":
         from mcphost.host.server_views import ManualCallResult
@@ -171,15 +171,22 @@ class ManualCallRunner:
                 return ManualCall(stored.server, stored.tool, stored.arguments), result, stored.at
         return None
 
-    async def _attach(self, call: ManualCall, result: "ManualCallResult", attach: "Callable[[Part], None]") -> None:
+    async def _attach(
+        self, taken: "tuple[ManualCall, ManualCallResult, float]", attach: "Callable[[Part], None]"
+    ) -> None:
+        call, result, at = taken
         try:
             released = await self._host.tools.release(call.server, call.tool, result)
+            attach(make_result_attachment(call, released.text))
+            self._attached.add((call.server, call.tool, at))
+            if self._result is taken:
+                self._result = None
+            for image in await self._fit_images(call, released.images):
+                attach(image)
         except McpHostError as error:
             self._presenter.add_notice("warning", error.message, error.hint)
-            return
-        attach(make_result_attachment(call, released.text))
-        for image in await self._fit_images(call, released.images):
-            attach(image)
+        finally:
+            self._is_attaching = False
 
     async def _fit_images(self, call: ManualCall, images: "Sequence[ImagePart]") -> "tuple[Part, ...]":
         """Return the images of a result in a form that the model accepts; say so if it accepts none."""
