@@ -456,7 +456,7 @@ def sampling_of_preferences() -> tuple[int, Work]:
 
 @host_case
 def difference_of_definitions() -> tuple[int, Work]:
-    from mcphost.host.servers.tool_changes import diff_definitions
+    from mcphost.host.servers.definition_diff import diff_definitions
     from mcphost.serialization import encode
 
     old = encode({f"k{n}": "same" for n in range(1_000)} | {"d": "x y. " * 50_000})
