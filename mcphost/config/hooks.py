@@ -18,8 +18,9 @@ from mcphost.config.project_texts import (
     read_project_text,
 )
 from mcphost.config.rules import parse_alternatives
-from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, convert_value, settable_fields
+from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.config.toml_files import parse_toml
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import Struct, replace

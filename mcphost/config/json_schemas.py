@@ -30,9 +30,8 @@ from mcphost.config.schema import (
     SamplingLimits,
     ScreenConfig,
     SecretStore,
-    build_json_schema,
-    settable_fields,
 )
+from mcphost.config.value_conversion import build_json_schema, settable_fields
 from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Struct

@@ -23,7 +23,6 @@ from mcphost.config.published_values import read_published
 from mcphost.config.schema import (
     SAMPLING_FIELD_BY_KEY,
     ConfigWarning,
-    InvalidValue,
     Meta,
     OAuthConfig,
     ProblemCallback,
@@ -32,12 +31,11 @@ from mcphost.config.schema import (
     ServerConfig,
     ServerInput,
     Source,
-    convert_value,
-    settable_fields,
 )
 from mcphost.config.server_inputs import attach_inputs, parse_inputs, referenced_inputs
 from mcphost.config.settings import WORKSPACE_FOLDER, parse_roots
 from mcphost.config.target_secrets import find_target_secrets
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.config.variable_references import (
     INPUT_HINT,
     Reference,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mcphost.config.schema import InvalidValue, ModelConfig, convert_value, settable_fields
+from mcphost.config.schema import ModelConfig
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import UsageError
 from mcphost.translation import N_
 

@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from mcphost.config.json_files import describe_type
-from mcphost.config.schema import InvalidValue, OAuthConfig, convert_value, settable_fields
+from mcphost.config.schema import OAuthConfig
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 

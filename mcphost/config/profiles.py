@@ -10,8 +10,9 @@ servers = ["git", "files"]
 from collections.abc import Iterable
 from typing import cast
 
-from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig, settable_fields
+from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.config.toml_files import TomlTable
+from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace

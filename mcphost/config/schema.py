@@ -1,19 +1,15 @@
 """The configuration as immutable structs; their types and bounds are also used to validate the files."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from mcphost.config.json_files import describe_type
 from mcphost.config.published_values import NOTHING_PUBLISHED, PublishedValues
 from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
-
-__all__ = ["ConfigWarning", "InvalidValue", "Meta", "convert_value", "find_config_error", "settable_fields"]
 
 
 class ConfigWarning(str):
@@ -49,68 +45,6 @@ def find_config_error(problems: Iterable[str], containing: str = "") -> str:
 def find_unread_settings(problems: Iterable[str]) -> str:
     """Return why all settings in config.toml are ignored, or "" if the file was read or does not exist."""
     return next((problem for problem in problems if isinstance(problem, UnreadSettings)), "")
-
-
-class InvalidValue(Exception):
-    """Raised for a value that does not fit its type; the message is a phrase such as "is not a number"."""
-
-
-def convert_value(value: Any, kind: Any) -> Any:
-    """Return *value* converted to the type *kind*, which may have bounds (`Meta`). Raises InvalidValue.
-
-    The only conversions are from lists to tuples and from integers to floats; all other values must already fit.
-    """
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise InvalidValue(_explain(value, kind, str(error))) from error
-
-
-def settable_fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Return the fields of a struct, keyed by their names in configuration files."""
-    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
-
-
-def build_json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a field's type, which must not contain a struct."""
-    return msgspec.json.schema(kind)
-
-
-def _explain(value: Any, kind: Any, reason: str) -> str:
-    info = msgspec.inspect.type_info(kind)
-    if isinstance(info, msgspec.inspect.LiteralType):
-        return f"is not one of {', '.join(filter(None, get_args(kind)))}"  # msgspec would not keep the order
-    if isinstance(info, msgspec.inspect.UnionType):  # an optional value: null needs no explanation
-        info = next(member for member in info.types if not isinstance(member, msgspec.inspect.NoneType))
-    if ", got " in reason:
-        if isinstance(info, msgspec.inspect.VarTupleType) and isinstance(value, list):
-            place = int(reason.rpartition("$[")[2].partition("]")[0])
-            item = cast("list[Any]", value)[place]
-            return f"number {place + 1} is {describe_type(item)}, not {_describe(info.item_type)}"
-        return f"is {describe_type(value)}, not {_describe(info)}"
-    if isinstance(info, msgspec.inspect.StrType):
-        return f"is over {info.max_length} characters"
-    if isinstance(info, msgspec.inspect.IntType | msgspec.inspect.FloatType):
-        if info.gt is not None:
-            return f"is not above {info.gt:g} and at most {info.le:g}"
-        return f"is not between {info.ge:g} and {info.le:g}"
-    return "is not valid"
-
-
-def _describe(info: msgspec.inspect.Type) -> str:
-    match info:
-        case msgspec.inspect.BoolType():
-            return "true or false"
-        case msgspec.inspect.StrType():
-            return "text in quotes"
-        case msgspec.inspect.IntType():
-            return "a whole number"
-        case msgspec.inspect.FloatType():
-            return "a number"
-        case msgspec.inspect.VarTupleType():
-            return "a list of text"
-        case _:
-            return "an object"
 
 
 _Count = Annotated[int, Meta(ge=0, le=10**9)]

@@ -16,7 +16,6 @@ from mcphost.config.schema import (
     ConsentConfig,
     ContextConfig,
     HostConfig,
-    InvalidValue,
     KeyConfig,
     Limits,
     Meta,
@@ -31,10 +30,9 @@ from mcphost.config.schema import (
     ScreenConfig,
     SecretStore,
     Source,
-    convert_value,
-    settable_fields,
 )
 from mcphost.config.toml_files import TomlTable, find_entry_line, parse_toml
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import decode_text
-from mcphost.config.schema import ModelConfig, Profile, SecretStore, settable_fields
+from mcphost.config.schema import ModelConfig, Profile, SecretStore
+from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 

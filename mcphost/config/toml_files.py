@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
-from mcphost.config.schema import ConfigWarning, InvalidValue, ProblemCallback, convert_value, settable_fields
+from mcphost.config.schema import ConfigWarning, ProblemCallback
+from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct

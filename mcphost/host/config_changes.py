@@ -10,15 +10,8 @@ import anyio.to_thread
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
-from mcphost.config.schema import (
-    HookConfig,
-    HostConfig,
-    ModelConfig,
-    Profile,
-    ServerConfig,
-    find_unread_settings,
-    settable_fields,
-)
+from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
+from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
