@@ -30,6 +30,7 @@ from mcphost.config.schema import (
     SamplingLimits,
     ScreenConfig,
     SecretStore,
+    TitlesConfig,
 )
 from mcphost.config.value_conversion import build_json_schema, settable_fields
 from mcphost.protocol.notifications import LEVELS
@@ -105,6 +106,7 @@ def config_toml_schema() -> Schema:
             "compaction": _describe(
                 _table(CompactionConfig, settable_fields(CompactionConfig)), "Summaries of long conversations."
             ),
+            "titles": _describe(_table(TitlesConfig, settable_fields(TitlesConfig)), "Titles of conversations."),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
             "context": _describe(
                 _table(ContextConfig, settable_fields(ContextConfig)), "What fills the model's context window."

@@ -339,6 +339,16 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     """The model that writes summaries, as `provider/model`; "" means the selected model."""
 
 
+class TitlesConfig(Struct, frozen=True, kw_only=True):
+    """Settings for the automatic titles of conversations."""
+
+    mode: Literal["first-line", "model"] = "first-line"
+    """Where titles come from: the first line of the first message, or a model, which takes a short request."""
+
+    model: Annotated[str, Meta(max_length=200)] = ""
+    """The model that writes titles, as `provider/model`; "" means the selected model."""
+
+
 class AuditConfig(Struct, frozen=True, kw_only=True):
     """Settings for the audit log."""
 
@@ -497,6 +507,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     consent: ConsentConfig = ConsentConfig()
     sampling: SamplingConfig = SamplingConfig()
     compaction: CompactionConfig = CompactionConfig()
+    titles: TitlesConfig = TitlesConfig()
     results: ResultsConfig = ResultsConfig()
     context: ContextConfig = ContextConfig()
     registry: RegistryConfig = RegistryConfig()

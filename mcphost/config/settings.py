@@ -30,6 +30,7 @@ from mcphost.config.schema import (
     ScreenConfig,
     SecretStore,
     Source,
+    TitlesConfig,
 )
 from mcphost.config.toml_files import TomlTable, find_entry_line, parse_toml
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
@@ -93,6 +94,7 @@ _TABLES = (
     "ledger",
     "sampling",
     "compaction",
+    "titles",
     "results",
     "context",
     "registry",
@@ -156,6 +158,7 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
         budget=_parse_budget(top),
         sampling=_parse_sampling(top.get_table("sampling")),
         compaction=top.get_table("compaction").read(CompactionConfig),
+        titles=top.get_table("titles").read(TitlesConfig),
         results=top.get_table("results").read(ResultsConfig),
         context=top.get_table("context").read(ContextConfig),
         registry=top.get_table("registry").read(RegistryConfig),

@@ -74,6 +74,9 @@ class Conversation:
         self.forked: ForkPoint | None = None
         """The point at which the conversation was copied in this run; None if it was not."""
 
+        self.is_newly_titled = False
+        """Whether the title is the first line of a message added in this run, and may be replaced with a better one."""
+
         self.manual_calls: list[StoredManualCall] = []
         """Tool calls that the user made on this branch, oldest first; they are not sent to the model."""
 
@@ -212,7 +215,8 @@ class Conversation:
         message = message if message.at else replace(message, at=time.time())
         if not self.id or self._is_titled_by_call():
             self.id = self.id or secrets.token_hex(6)
-            self.title = f"{self.title_prefix}{_title(message)}"
+            self.title = f"{self.title_prefix}{make_title(message.text)}"
+            self.is_newly_titled = not self.title_prefix
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
             self._is_run_continued = True
         self.messages.append(message)
@@ -221,6 +225,10 @@ class Conversation:
         self._unsaved_draft = None
         await self.save()
         return message
+
+    async def replace_title(self, title: str) -> None:
+        """Replace the automatic title, unless the user chose one meanwhile. Raises StoreError."""
+        self.title = await self._store.change_title(self.id, lambda _: title)
 
     async def append_to_branch(self, message: Message, after: int) -> None:
         """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""
@@ -260,7 +268,7 @@ class Conversation:
                     first, first_model = self._unsaved[0]
                     after = self._find_saved_number(len(self._numbers) - len(self._unsaved))
                     # Used only if the store has no such conversation: if it was deleted, its title is deleted as well.
-                    title = _title(first) if self._last_number else self.title
+                    title = make_title(first.text) if self._last_number else self.title
                     number = await self._store.append(self.id, first, title=title, model=first_model, after=after)
                     if self._notice_others(number):
                         self.title = title
@@ -272,7 +280,7 @@ class Conversation:
                     await self._store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
                     del self._unsaved_calls[0]
                 if self._is_run_continued:
-                    self.title = await self._store.drop_run_prefix(self.id)
+                    self.title = await self._store.change_title(self.id, lambda title: title.removeprefix(RUN_PREFIX))
                     self._is_run_continued = False
                 while self._unsaved_prompts and self.messages:
                     await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
@@ -532,14 +540,14 @@ def _title_call(call: "StoredManualCall") -> str:
     return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]
 
 
-def _title(message: Message) -> str:
+def make_title(text: str) -> str:
     """Return a title for a conversation: the first line of a message, without a greeting.
 
     A line that is too long is cut after a sentence or a word. Code fences are skipped; the title of an
-    empty message is "Untitled".
+    empty text is "Untitled".
     """
     first = title = ""
-    for row in message.text[:_MAX_TITLE_TEXT].splitlines():
+    for row in text[:_MAX_TITLE_TEXT].splitlines():
         line = row.strip()
         first = first or line
         greeting = _GREETING.match(line)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.custom_commands import CustomCommands
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.stored_conversations import StoredConversations
+    from mcphost.host.conversation.title_writer import TitleWriter
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_file_approvals import ProjectApprovals
@@ -548,23 +549,25 @@ class _LateParts:
         )  # fmt: skip
 
     @cached_property
+    def title_writer(self) -> "TitleWriter | None":
+        core = self._core
+        if core.config.titles.mode == "first-line":
+            return None
+        from mcphost.host.conversation.title_writer import TitleWriter
+
+        return TitleWriter(core.config.titles, core.model_selection, core.spending.get(), core.events)
+
+    @cached_property
     def request_parts(self) -> "RequestParts":
         from mcphost.host.conversation.context_report import RequestParts
 
         core = self._core
         return RequestParts(
-            core.config,
-            core.settings,
-            conversation=core.conversation,
-            model_selection=core.model_selection,
-            events=core.events,
-            servers=self._servers,
-            startup=self._startup,
-            tool_registry=self._tool_registry,
-            tool_toggles=core.tool_toggles,
-            builtin_tools=self.builtin_tools,
-            instructions=self.instructions,
-        )
+            core.config, core.settings,
+            conversation=core.conversation, model_selection=core.model_selection, events=core.events,
+            servers=self._servers, startup=self._startup, tool_registry=self._tool_registry,
+            tool_toggles=core.tool_toggles, builtin_tools=self.builtin_tools, instructions=self.instructions,
+        )  # fmt: skip
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
@@ -574,8 +577,7 @@ class _LateParts:
         core, setup = self._core, self.setup
         budget = BudgetCheck(
             core.budget.get(), requests=self.request_parts.builder, frontend=core.frontend,
-            model_selection=core.model_selection,
-            list_models=setup.list_remembered if setup is not None else None,
+            model_selection=core.model_selection, list_models=setup.list_remembered if setup is not None else None,
         )  # fmt: skip
         compactor = self.compactor
         budget.compact, budget.has_old_messages = compactor.shorten, lambda: compactor.can_compact
@@ -589,7 +591,8 @@ class _LateParts:
             scheduler=self.call_scheduler,
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,
-            compactor=self.compactor,
+            compactor=compactor,
+            title_writer=self.title_writer,
             background=self.background_results,
             events=core.events,
             frontend=core.frontend,

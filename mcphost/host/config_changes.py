@@ -33,6 +33,7 @@ _SETTINGS_AT_START = (
     "consent",
     "sampling",
     "compaction",
+    "titles",
     "audit",
     "results",
     "context",

@@ -8,7 +8,7 @@ message, or with the message that the user went back to.
 import itertools
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -464,21 +464,19 @@ class ConversationStore:
 
         await self._database.run(work)
 
-    async def drop_run_prefix(self, conversation_id: str) -> str:
-        """Remove the prefix `run: ` from a conversation's title, unless the user chose the title.
+    async def change_title(self, conversation_id: str, change: Callable[[str], str]) -> str:
+        """Replace a conversation's title with *change* of it, unless the user chose the title.
 
-        Called when the user continues a conversation of `mcphost run` in the chat. Returns the title, or "" if the
-        conversation was deleted. Raises StoreError.
+        Returns the title, or "" if the conversation was deleted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> str:
             title, is_named = db.execute(_TITLE_QUERY, (conversation_id,)).fetchone() or ("", True)
-            shorter = title.removeprefix(RUN_PREFIX)
-            if is_named or shorter == title:
-                return title
-            db.execute("UPDATE conversations SET title = ? WHERE id = ?", (shorter, conversation_id))
-            search_index.replace_title(db, conversation_id, title, shorter)
-            return shorter
+            changed = title if is_named else change(title)
+            if changed != title:
+                db.execute("UPDATE conversations SET title = ? WHERE id = ?", (changed, conversation_id))
+                search_index.replace_title(db, conversation_id, title, changed)
+            return changed
 
         return await self._database.run(work)
 

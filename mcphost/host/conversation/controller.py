@@ -493,6 +493,8 @@ class ConversationController:
             host_error = to_mcphost_error(error, _log, f"turn {number}")
             return self._fail(number, host_error, host_error.exit_code, turn)
         self._events.publish(TurnFinished(number, outcome, turn.usage))
+        if parts.title_writer is not None and outcome == "done" and conversation.is_newly_titled:
+            self._lifetime.start_soon(parts.title_writer.write, conversation, name="title of a conversation")
         code = 5 if turn.declined else 7 if outcome == "rounds" else 0
         return TurnResult(outcome, turn.text, turn.declined, exit_code=code)
 

@@ -6,7 +6,7 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 import secrets
 import time
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import anyio
 
@@ -41,6 +41,9 @@ from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
+
+if TYPE_CHECKING:
+    from mcphost.host.conversation.title_writer import TitleWriter
 
 DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
@@ -124,6 +127,9 @@ class TurnParts(NamedTuple):
     auto_approval: AutoApproval
     reviewer: ResultReviewer
     compactor: Compactor
+    title_writer: "TitleWriter | None"
+    """Writer of titles for new conversations; None if their first lines are the titles."""
+
     background: BackgroundResults
     events: EventBus
     frontend: Frontend

@@ -22,6 +22,7 @@ from mcphost.config.schema import (
     Limits,
     ModelConfig,
     ServerConfig,
+    TitlesConfig,
 )
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
@@ -159,6 +160,7 @@ async def open_host_with(
     project: ProjectPlaces | None = None,
     consent: ConsentConfig | None = None,
     compaction: CompactionConfig | None = None,
+    titles: TitlesConfig | None = None,
     hooks: tuple[HookConfig, ...] = (),
     run_hook: RunHook | None = None,
     same_as: tuple[str, ...] = (),
@@ -186,6 +188,7 @@ async def open_host_with(
         consent=consent or ConsentConfig(),
         context=context or ContextConfig(),
         compaction=compaction or CompactionConfig(),
+        titles=titles or TitlesConfig(),
         hooks=hooks,
     )  # fmt: skip
     host = build_host(
