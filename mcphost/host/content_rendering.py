@@ -2,18 +2,14 @@
 
 import base64
 import binascii
-import json
-import re
-from collections.abc import Iterable
 from functools import partial
-from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 
-from mcphost.errors import MalformedMessage
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.reserved_names import READ_RESULT
+from mcphost.host.structured_content import ContentIndex, remove_base64, structured_text
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.content import (
     AudioContent,
@@ -28,190 +24,7 @@ from mcphost.protocol.content import (
 from mcphost.protocol.tools import CallToolResult
 from mcphost.sandbox.image_formats import HEADER_BYTES, ImageInfo, identify_image
 from mcphost.sanitize import replace_surrogates, short_mime_type, strip_hidden_text
-from mcphost.serialization import Raw, Struct, dumps, loads, replace
-
-PARSE_LIMIT = 256 * 1024
-BASE64_LENGTH = 1024
-"""Minimum length of base64 that is omitted, in characters; shorter text may be a key, digest or token."""
-_SHORT_TEXT = 100
-"""Strings of at most this many characters are not replaced by a note, even if they repeat a text block."""
-_MAX_DEPTH = 100
-_BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
-_RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
-_RAW_RUN = re.compile(_RUN.pattern.encode())
-_SAMPLE = 8192
-_TEXT = "[the text above]"
-_MEDIA = "[the data above]"
-
-
-class ContentIndex:
-    """Index of a result's content blocks, used to detect structured content that only repeats the blocks."""
-
-    def __init__(self, blocks: Iterable[ContentBlock]) -> None:
-        self.texts: list[str] = []
-        self._resource_texts: list[str] = []
-        self._media = {_MEDIA}
-        self._fields: set[str] = set()
-        for block in blocks:
-            self._add(block)
-        self._block_texts = {*self.texts, *self._resource_texts, "\n".join(self.texts)} - {""}
-        self._stripped_texts = {text.strip() for text in self._block_texts} - {""}
-
-    def _add(self, block: ContentBlock) -> None:
-        match block:
-            case TextContent():
-                self.texts.append(block.text)
-            case ImageContent() | AudioContent():
-                self._media.add(block.data)
-                self._fields |= {"image", "audio", block.mime_type}
-            case EmbeddedResource(resource=resource):
-                self._resource_texts.extend([resource.text] if resource.text is not None else [])
-                self._media |= {resource.blob} if resource.blob else set()
-                self._fields |= {"resource", resource.uri, resource.mime_type or ""}
-            case _:
-                pass
-
-    @property
-    def size(self) -> int:
-        """The total length of the text blocks in characters."""
-        return sum(map(len, self.texts))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the blocks contain no text or media that structured content could repeat."""
-        return not self._stripped_texts and len(self._media) == 1
-
-    def contains(self, text: str) -> bool:
-        """Return whether the content blocks already contain this JSON text.
-
-        A JSON object also counts as contained if a block equals the value of its only member. The JSON is compared
-        without being parsed.
-        """
-        text = text.strip()
-        _, _, member = text.removesuffix("}").partition(":")
-        member = member.strip()
-        return text in self._stripped_texts or any(
-            member in (dumps(block_text), json.dumps(block_text))
-            for block_text in self._block_texts | self._stripped_texts
-        )
-
-    def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Return a short placeholder for *run*, a match of a regular expression for long base64 in JSON text.
-
-        Without long base64, the JSON is usually small enough to be parsed.
-        """
-        text = run[0].decode()
-        return (_MEDIA if text in self._media else _placeholder(text)).encode()
-
-    def is_repeated(self, value: Any) -> bool:
-        """Return whether structured content contains nothing that the content blocks do not contain."""
-        return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
-
-    def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Return structured content with each long string that repeats a content block replaced by a note."""
-        match value:
-            case str():
-                if value in self._media:
-                    return _MEDIA
-                return (
-                    _TEXT
-                    if len(value) > _SHORT_TEXT and value.strip() in self._stripped_texts
-                    else remove_base64(value)
-                )
-            case dict() if depth:
-                members = cast("dict[str, Any]", value)
-                return {key: self.remove_repeats(member, depth - 1) for key, member in members.items()}
-            case list() if depth:
-                return [self.remove_repeats(member, depth - 1) for member in cast("list[Any]", value)]
-            case _:
-                return value
-
-    def _equals_texts(self, value: Any) -> bool:
-        """Return whether structured content equals the text blocks of the same result.
-
-        If the value is an object whose only member is `result`, a wrapper that some SDKs add, that member is compared
-        as well.
-        """
-        parsed = [_parse(text) for text in self.texts]
-        candidates = [value]
-        if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
-            candidates.append(value["result"])
-        choices = [*parsed, parsed, *self.texts, "\n".join(self.texts)]
-        return bool(self.texts) and any(candidate in choices for candidate in candidates)
-
-    def _is_covered(self, value: Any, depth: int) -> bool:
-        """Return whether everything in the value is also in the content blocks.
-
-        The value may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
-        """
-        match value:
-            case str():
-                return value in self._media or value.strip() in self._stripped_texts
-            case dict() if depth:
-                members = cast("dict[str, Any]", value)
-                if any(isinstance(member, str) and member in self._media for member in members.values()):
-                    rest = [
-                        member for member in members.values() if not (isinstance(member, str) and member in self._media)
-                    ]
-                    return all(isinstance(member, str) and member in self._fields for member in rest)
-                return len(members) == 1 and all(self._is_covered(member, depth - 1) for member in members.values())
-            case list() if depth:
-                items = cast("list[Any]", value)
-                return bool(items) and all(self._is_covered(member, depth - 1) for member in items)
-            case _:
-                return False
-
-
-def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
-    """Return structured content as indented JSON, without what the content blocks already contain.
-
-    Returns None if there is no structured content or it only repeats the blocks. Content that is too large to be parsed
-    becomes raw text or a note; invalid JSON becomes a note.
-    """
-    if raw is None:
-        return None
-    body = bytes(raw)
-    if len(body) + index.size > PARSE_LIMIT:
-        body = _RAW_RUN.sub(index.shorten, body)
-    if len(body) + index.size > PARSE_LIMIT:
-        # Parsing and formatting this much would block the screen.
-        text = body.decode("utf-8", "replace")
-        if not index.texts:
-            return text
-        return (
-            None
-            if index.contains(text)
-            else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
-        )
-    try:
-        value = loads(body)
-    except MalformedMessage:
-        return "[structured content that is not valid JSON]"
-    return None if index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
-
-
-def remove_base64(text: str) -> str:
-    """Replace each run of at least 1,024 base64 characters with a note that gives its size."""
-    # Each run covers an aligned block of half the minimum length; checking these first is 50 times faster.
-    step = BASE64_LENGTH // 2
-    if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
-        return text
-    return _RUN.sub(lambda match: _placeholder(match[0]), text)
-
-
-def _placeholder(run: str) -> str:
-    """Return a placeholder for a run of base64; return it unchanged if it is probably hexadecimal or other text."""
-    sample = set(run[:_SAMPLE])
-    kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
-    return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
-
-
-def _parse(text: str) -> Any:
-    try:
-        return loads(text)
-    except MalformedMessage:
-        return text
-
+from mcphost.serialization import Struct, replace
 
 MODEL_TEXT_LIMIT = 256 * 1024
 UNKNOWN_CONTENT_LIMIT = 2_000

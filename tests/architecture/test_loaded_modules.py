@@ -79,6 +79,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.consent.rule_matching",
     "mcphost.host.questions.forms",
     "mcphost.host.content_rendering",
+    "mcphost.host.structured_content",
     "mcphost.host.servers.accounts",
     "mcphost.host.servers.command_risks",
     "mcphost.host.servers.features",

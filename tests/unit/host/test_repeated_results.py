@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.content_rendering import BASE64_LENGTH
+from mcphost.host.structured_content import BASE64_LENGTH
 from tests.unit.host.scripted_host import text_result
 from tests.unit.host.tool_results import call_tool_once
 
