@@ -21,7 +21,7 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
 )
 from mcphost.host.server_requests import sampling
-from mcphost.host.server_requests.sampling import PROVIDER_ID_KEY
+from mcphost.host.server_requests.sampling_conversion import PROVIDER_ID_KEY
 from mcphost.host.server_requests.sampling_policy import OPEN_SECONDS, SamplingNesting
 from mcphost.llm.demo_model import DemoModel
 from mcphost.llm.messages import ImagePart, TextPart, ToolReturnPart, ToolUsePart

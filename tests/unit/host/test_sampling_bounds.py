@@ -10,9 +10,8 @@ import pytest
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
 from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest
-from mcphost.host.server_requests.sampling import (
-    MAX_ANSWER,
-    MAX_REQUEST,
+from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
+from mcphost.host.server_requests.sampling_conversion import (
     PROVIDER_ID_KEY,
     issued_ids,
     parse_sampling_request,
