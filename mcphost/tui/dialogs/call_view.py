@@ -1,33 +1,22 @@
-"""Rendering of a tool call's arguments for review.
-
-Hidden characters are shown as marks, and text that was copied from other servers or from files is highlighted.
-"""
+"""Rendering of a tool call's arguments for review, with marks for hidden characters."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from textual.content import Content
-
 from mcphost.errors import MalformedMessage
 from mcphost.host.argument_origins import (
-    FILES,
-    ArgumentOrigin,
-    MediaKind,
-    MediaOrigin,
     argument_path,
     member_path,
-    shorten,
 )
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
-from mcphost.tui.screen_text import clean, clean_beginning, clean_line, is_clean
+from mcphost.tui.screen_text import clean, clean_beginning, is_clean
 from mcphost.tui.transcript.tool_card import format_value, is_unusual_name, quote_unusual_name
 from mcphost.tui.widget_messages import Section
 
@@ -387,125 +376,3 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
     if annotations.open_world_hint is not None:
         words.append(_("outside access") if annotations.open_world_hint else _("no outside access"))
     return " · ".join(words)
-
-
-COPIED_STYLE = "$warning underline"
-_MAX_ORIGIN_LINES = 6
-_MAX_MARKS = 200
-_MAX_SEARCHED_LINES = 4_000
-"""Maximum lines of copied text that are searched for in all displayed arguments; more would delay the dialog."""
-_SHORTEST_LINE = 4
-_INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
-_MEDIA: dict[MediaKind, str] = {
-    "image": N_("▲ An image of {server} cannot be compared with this call."),
-    "pdf": N_("▲ A PDF file of {server} cannot be compared with this call."),
-    "audio": N_("▲ Audio of {server} cannot be compared with this call."),
-}
-_ATTACHED_MEDIA: dict[MediaKind, str] = {
-    "image": N_("▲ An image that you attached cannot be compared with this call."),
-    "pdf": N_("▲ A PDF file that you attached cannot be compared with this call."),
-    "audio": N_("▲ Audio that you attached cannot be compared with this call."),
-}
-
-
-def render_origins(
-    origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0, media: Sequence[MediaOrigin] = ()
-) -> list[Content]:
-    """Describe the text in a tool call that was copied from servers or files, one line per piece of text.
-
-    Each line gives the argument, the source and the length; the longest pieces come first. If there are many
-    pieces, only some are listed, at least one for each server. Another line then gives the number of the other
-    pieces, including the *omitted* pieces that are not in *origins*. Each item of *media* is a kind of media that
-    cannot be compared with the call, and gets its own line. If *is_complete* is false, a last line warns that not
-    all text from other servers could be compared with the call.
-    """
-    shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
-    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
-    if more := len(origins) - len(shown) + omitted:
-        lines.append(Content.styled(_("▲ and {shown_count} more copied parts").format(shown_count=more), "$warning"))
-    lines += [Content.styled(_describe_media(one), "$warning") for one in media]
-    if not is_complete:
-        lines.append(Content.styled(_(_INCOMPLETE), "$warning"))
-    return lines
-
-
-def _describe_media(media: MediaOrigin) -> str:
-    if media.server == FILES:
-        return _(_ATTACHED_MEDIA[media.kind])
-    return _(_MEDIA[media.kind]).format(server=clean_line(mark_unusual_spaces(media.server), 60))
-
-
-def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
-    count = _("{characters:,} characters").format(characters=origin.characters)
-    source = _("a file") if origin.server == FILES else clean_line(mark_unusual_spaces(origin.server), 60)
-    yield clean_line(mark_unusual_spaces(origin.argument), 60), "bold $warning"
-    yield (
-        _(": {count} from {source} · {source2}").format(
-            count=count, source=source, source2=clean_line(mark_unusual_spaces(origin.source), 60)
-        ),
-        "$warning",
-    )
-    notes = [
-        *([_describe_encoding(origin.encoding)] if origin.encoding else []),
-        *([_("you typed it too")] if origin.is_typed else []),
-        *([_("the called server said it too")] if origin.is_own else []),
-    ]
-    if notes:
-        yield f" ({'; '.join(notes)})", "$muted"
-
-
-def _describe_encoding(encoding: str) -> str:
-    return (
-        _("spread over these arguments")
-        if encoding == "split"
-        else _("written as {encoding}").format(encoding=encoding)
-    )
-
-
-class CopyMarker:
-    """Highlighter of the text in a call's displayed arguments that was copied from other servers or from files.
-
-    It searches at most 4,000 lines and marks at most 200 in each value. `is_incomplete` is set if copied text may be
-    shown without a mark.
-    """
-
-    def __init__(self, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> None:
-        texts = ArgumentTexts(arguments)
-        self._parts = [(origin.argument, list(texts.copied_parts(origin))) for origin in origins]
-        self._lines_left = _MAX_SEARCHED_LINES
-        self.is_incomplete = False
-
-    def mark(self, value: Content, name: str) -> Content:
-        """Highlight the copied text in *value*, the displayed value of the argument *name*.
-
-        The text is searched for line by line, because hidden characters and whitespace may be displayed differently.
-        """
-        marks = 0
-        # The rest of a truncated value is not shown. A displayed line may be a carriage return shorter.
-        longest = 2 * len(value.plain)
-        for part in (part for argument, parts in self._parts if _is_within(argument, name) for part in parts):
-            at = 0
-            for line in map(str.strip, part[:longest].split("\n")):
-                if self._lines_left <= 0:
-                    self.is_incomplete = True
-                    return value
-                self._lines_left -= 1
-                text = clean(mark_unusual_spaces(line))
-                place = value.plain.find(text, at) if len(text) >= _SHORTEST_LINE else -1
-                if place < 0:
-                    continue
-                if marks == _MAX_MARKS:
-                    self.is_incomplete = True
-                    return value
-                at = place + len(text)
-                value = value.stylize(COPIED_STYLE, place, at)
-                marks += 1
-        return value
-
-
-def _is_within(argument: str, name: str) -> bool:
-    """Return whether the path *argument* is *name* or a path below it.
-
-    For example, the paths "a.b" and "a[0]" are below "a".
-    """
-    return argument == name or argument.startswith((f"{name}.", f"{name}["))

@@ -26,15 +26,14 @@ from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.call_view import (
-    CopyMarker,
     describe_annotations,
     has_hidden_characters,
     is_same_json,
     prepare_argument_sections,
     render_call,
-    render_origins,
     summarize_arguments,
 )
+from mcphost.tui.dialogs.copied_text import CopyMarker, render_origins
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.screen_text import account_title, clean, clean_line

@@ -9,7 +9,8 @@ from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
 from mcphost.translation import LANGUAGES, set_language
-from mcphost.tui.dialogs.call_view import COPIED_STYLE, CopyMarker, argument_sections, render_call, render_origins
+from mcphost.tui.dialogs.call_view import argument_sections, render_call
+from mcphost.tui.dialogs.copied_text import COPIED_STYLE, CopyMarker, render_origins
 from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widgets.key_values import KeyValueList, layout_pairs
