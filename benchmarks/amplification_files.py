@@ -61,7 +61,7 @@ CHALLENGES = {
 def _challenge_case(name: str, header: str) -> None:
     @case(f"WWW-Authenticate: {name}", size=len(header))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.discovery import select_challenge
+        from mcphost.auth.www_authenticate import select_challenge
 
         with meter.measuring(size):
             select_challenge(header)

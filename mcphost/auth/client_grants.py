@@ -8,7 +8,6 @@ from typing import Literal
 
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
-    Challenge,
     ProtectedResource,
     UntrustedMetadata,
     discover_issuer,
@@ -22,6 +21,7 @@ from mcphost.auth.sign_in_context import SignInTarget
 from mcphost.auth.token_store import StoredSignIn
 from mcphost.auth.tokens import InvalidScopes, TokenError, request_tokens, select_scopes
 from mcphost.auth.url_policy import canonical_url, check_url
+from mcphost.auth.www_authenticate import Challenge
 from mcphost.redact import register_server_secret
 from mcphost.serialization import Struct
 

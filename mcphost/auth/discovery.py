@@ -1,11 +1,10 @@
-"""OAuth discovery: challenges, protected resource metadata, and authorization server metadata.
+"""OAuth discovery: protected resource metadata and authorization server metadata.
 
-Implements RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
-(authorization servers); and the default endpoints of protocol revision 2025-03-26 for servers that publish no metadata.
+Implements RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery (authorization servers); and the
+default endpoints of protocol revision 2025-03-26 for servers that publish no metadata.
 Specification: basic/authorization, authorization server discovery.
 """
 
-import re
 from typing import TypeVar
 
 from mcphost.auth.accounts import DiscoverySummary
@@ -280,57 +279,3 @@ def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
         raise UntrustedMetadata(
             f"The {what} {response.url[:200]!r} cannot be read: {error.message[:300]}", OPERATOR_HINT
         ) from error
-
-
-MAX_HEADER_LENGTH = 16 * 1024
-MAX_CHALLENGES = 20
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - a grammar rule, not a secret
-_SCHEME = re.compile(rf"[\s,]*({_TOKEN})(?=\s|,|$)[ \t]*")
-_PARAMETER = re.compile(rf'[\s,]*({_TOKEN})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))[ \t]*(?=,|$)', re.DOTALL)
-_TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-
-
-class Challenge(Struct, frozen=True):
-    """One challenge of a WWW-Authenticate header.
-
-    The scheme and the parameter names are in lower case; if a parameter is repeated, its first value is kept.
-    """
-
-    scheme: str
-    params: dict[str, str]
-
-    def get(self, name: str) -> str:
-        """Return the value of a parameter, or "" if it is missing."""
-        return self.params.get(name, "")
-
-
-def parse_challenges(header: str) -> tuple[Challenge, ...]:
-    """Parse the challenges of a WWW-Authenticate header, or of several header lines joined with commas.
-
-    Parameter values may be quoted or bare. Parsing stops at the first syntax error; nothing is raised.
-    """
-    header = header[:MAX_HEADER_LENGTH]
-    challenges: list[Challenge] = []
-    at = 0
-    while len(challenges) < MAX_CHALLENGES and (scheme := _SCHEME.match(header, at)):
-        at = scheme.end()
-        params: dict[str, str] = {}
-        if (blob := _TOKEN68.match(header, at)) and not _PARAMETER.match(header, at):
-            at = blob.end()
-        while parameter := _PARAMETER.match(header, at):
-            name, quoted, bare = parameter.groups()
-            params.setdefault(name.lower(), bare if quoted is None else _ESCAPE.sub(r"\1", quoted))
-            at = parameter.end()
-        challenges.append(Challenge(scheme[1].lower(), params))
-    return tuple(challenges)
-
-
-def select_challenge(header: str) -> Challenge:
-    """Return the first DPoP challenge, or else the first Bearer challenge, or else an empty challenge."""
-    challenges = parse_challenges(header)
-    for scheme in ("dpop", "bearer"):
-        for challenge in challenges:
-            if challenge.scheme == scheme:
-                return challenge
-    return Challenge("", {})

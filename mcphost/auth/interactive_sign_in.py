@@ -18,7 +18,6 @@ from mcphost.auth.callback_server import AuthorizationResponse, CallbackServer, 
 from mcphost.auth.device_flow import run_device_flow
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
-    Challenge,
     ProtectedResource,
     UntrustedMetadata,
     check_pkce,
@@ -49,6 +48,7 @@ from mcphost.auth.tokens import (
     select_scopes,
 )
 from mcphost.auth.url_policy import check_url
+from mcphost.auth.www_authenticate import Challenge
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms, check_entries

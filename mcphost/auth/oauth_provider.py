@@ -16,7 +16,7 @@ import anyio
 
 from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
 from mcphost.auth.client_grants import ClientGrant, fetch_token
-from mcphost.auth.discovery import AuthorizationServerMetadata, discover_resource, select_challenge
+from mcphost.auth.discovery import discover_resource
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner, load_joserfc
 from mcphost.auth.interactive_sign_in import InteractiveSignIn
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
@@ -27,89 +27,13 @@ from mcphost.auth.sign_in_context import (
     SignInTarget,
     ignore_progress,
 )
+from mcphost.auth.token_refresh import refresh_sign_in, revoke_tokens
 from mcphost.auth.token_store import StoredSignIn, TokenStore
-from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens, split_scopes
+from mcphost.auth.tokens import split_scopes
+from mcphost.auth.www_authenticate import probe_server, select_challenge
 from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
 from mcphost.serialization import replace
 from mcphost.sign_in_types import AuthChallenge, SignInProgress
-
-_FATAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
-
-
-async def refresh_sign_in(
-    token_store: TokenStore,
-    http: OAuthHttpClient,
-    old: StoredSignIn,
-    get_signer: Callable[[StoredSignIn], JwtSigner | None],
-) -> StoredSignIn | None:
-    """Refresh the tokens of *old*; return the new tokens, or None if the user must sign in again.
-
-    If another process has already stored newer tokens, those are returned. Tokens that another process has
-    stored in the meantime are never deleted. Raises McpHostError if the authorization server cannot be reached,
-    or if another process holds the lock for too long.
-    """
-    async with token_store.lock(old.url, old.account):
-        stored = await token_store.load(old.url, old.account, reload=True)
-        if stored is None or not stored.tokens.refresh:
-            return stored  # another process signed out, or signed in again without receiving a refresh token
-        if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
-            return stored
-        document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
-        form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
-        # The request may invalidate the old refresh token, so its response must be stored.
-        with anyio.CancelScope(shield=True):
-            try:
-                tokens = await request_tokens(
-                    http, document, stored.client, stored.resource, form, signer=get_signer(stored)
-                )
-            except EndpointUnreachable:
-                raise
-            except TokenError as error:
-                if error.code in _FATAL_ERRORS:
-                    await token_store.delete(old.url, old.account, only=stored)
-                return None
-            previous = stored.tokens
-            tokens = replace(
-                tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
-            )
-            new = replace(stored, tokens=tokens)
-            await token_store.save(new)
-            return new
-
-
-async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
-    """Revoke the access and refresh tokens in *sign_in* (RFC 7009).
-
-    Returns whether the server confirmed every revocation. Never raises McpHostError.
-    """
-    if not sign_in.revocation_endpoint:
-        return False
-    tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))
-    return all([await _revoke_token(http, sign_in, token, kind) for token, kind in tokens if token])
-
-
-async def _revoke_token(http: OAuthHttpClient, sign_in: StoredSignIn, token: str, kind: str) -> bool:
-    form = {"token": token, "token_type_hint": kind}
-    headers = authenticate_client(sign_in.client, form)
-    try:
-        reply = await http.post_form(sign_in.revocation_endpoint, form, "revocation endpoint", headers)
-    except SignInRequired:
-        return False
-    return reply.is_success
-
-
-_PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-
-
-async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
-    """Send an MCP ping without credentials; return the status and the authorization challenge of the response.
-
-    Raises UnsafeUrl or EndpointUnreachable.
-    """
-    headers = {"accept": "application/json, text/event-stream"}
-    reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
-    return AuthChallenge(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
-
 
 _log = logging.getLogger(__name__)
 MAX_SIGN_INS = 2

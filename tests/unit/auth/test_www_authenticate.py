@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.discovery import parse_challenges, select_challenge
 from mcphost.auth.oauth_http import OAuthResponse
-from mcphost.auth.oauth_provider import probe_server
+from mcphost.auth.www_authenticate import parse_challenges, probe_server, select_challenge
 
 METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
 

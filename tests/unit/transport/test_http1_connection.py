@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.discovery import select_challenge
+from mcphost.auth.www_authenticate import select_challenge
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool

@@ -1,0 +1,77 @@
+"""Refresh and revocation of the stored tokens of a sign-in."""
+
+from collections.abc import Callable
+
+import anyio
+
+from mcphost.auth.discovery import AuthorizationServerMetadata
+from mcphost.auth.dpop import JwtSigner
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.token_store import StoredSignIn, TokenStore
+from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens
+from mcphost.errors import SignInRequired
+from mcphost.serialization import replace
+
+_FATAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
+
+
+async def refresh_sign_in(
+    token_store: TokenStore,
+    http: OAuthHttpClient,
+    old: StoredSignIn,
+    get_signer: Callable[[StoredSignIn], JwtSigner | None],
+) -> StoredSignIn | None:
+    """Refresh the tokens of *old*; return the new tokens, or None if the user must sign in again.
+
+    If another process has already stored newer tokens, those are returned. Tokens that another process has
+    stored in the meantime are never deleted. Raises McpHostError if the authorization server cannot be reached,
+    or if another process holds the lock for too long.
+    """
+    async with token_store.lock(old.url, old.account):
+        stored = await token_store.load(old.url, old.account, reload=True)
+        if stored is None or not stored.tokens.refresh:
+            return stored  # another process signed out, or signed in again without receiving a refresh token
+        if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
+            return stored
+        document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
+        form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
+        # The request may invalidate the old refresh token, so its response must be stored.
+        with anyio.CancelScope(shield=True):
+            try:
+                tokens = await request_tokens(
+                    http, document, stored.client, stored.resource, form, signer=get_signer(stored)
+                )
+            except EndpointUnreachable:
+                raise
+            except TokenError as error:
+                if error.code in _FATAL_ERRORS:
+                    await token_store.delete(old.url, old.account, only=stored)
+                return None
+            previous = stored.tokens
+            tokens = replace(
+                tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
+            )
+            new = replace(stored, tokens=tokens)
+            await token_store.save(new)
+            return new
+
+
+async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
+    """Revoke the access and refresh tokens in *sign_in* (RFC 7009).
+
+    Returns whether the server confirmed every revocation. Never raises McpHostError.
+    """
+    if not sign_in.revocation_endpoint:
+        return False
+    tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))
+    return all([await _revoke_token(http, sign_in, token, kind) for token, kind in tokens if token])
+
+
+async def _revoke_token(http: OAuthHttpClient, sign_in: StoredSignIn, token: str, kind: str) -> bool:
+    form = {"token": token, "token_type_hint": kind}
+    headers = authenticate_client(sign_in.client, form)
+    try:
+        reply = await http.post_form(sign_in.revocation_endpoint, form, "revocation endpoint", headers)
+    except SignInRequired:
+        return False
+    return reply.is_success
