@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from mcphost.cli.call_arguments import parse_arguments, parse_pairs
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import (
     format_progress,
@@ -19,7 +19,6 @@ from mcphost.cli.printing import (
     write_output_file,
 )
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.serialization import Raw, loads
 from mcphost.translation import _
 
 if TYPE_CHECKING:
@@ -243,143 +242,3 @@ def _decode_contents(part: "ResourceContents") -> bytes:
         return base64.b64decode(part.blob or "", validate=True)
     except (binascii.Error, ValueError) as error:
         raise MalformedMessage("The resource is not valid base64.", "Report it to the server's author.") from error
-
-
-MAX_INPUT_BYTES = 16_000_000
-_JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
-
-
-def parse_pairs(texts: list[str]) -> dict[str, str]:
-    """Parse KEY=VALUE arguments into a dict.
-
-    Raises UsageError if an argument has no key or no `=`, or repeats a key.
-    """
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise UsageError(f"{text[:80]!r} is not KEY=VALUE.", "For anything else use --args with JSON.")
-        if key in pairs:
-            raise UsageError(f"The argument {key!r} is given twice.", "For a list write KEY='[1, 2]'.")
-        pairs[key] = value
-    return pairs
-
-
-def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
-    """Return the arguments of a tool call: the JSON object of `--args`, overridden by KEY=VALUE arguments.
-
-    *texts* are the KEY=VALUE arguments, and *source* is the value of `--args`. The tool's input *schema* determines how
-    each value is converted. Raises UsageError.
-    """
-    arguments = _read_json_object(source) if source is not None else {}
-    types = _property_types(schema)
-    for key, value in parse_pairs(texts).items():
-        arguments[key] = _convert_value(key, value, types.get(key))
-    return arguments
-
-
-def _read_json_object(source: str) -> dict[str, Any]:
-    what = "--args"
-    if source == "-":
-        what, raw = "--args - (standard input)", sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-    elif source.startswith("@"):
-        what = f"--args {source}"
-        try:
-            with Path(source[1:]).expanduser().open("rb") as file:
-                raw = file.read(MAX_INPUT_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"{what} cannot be read: {error.strerror}.", "Check the file's name.") from error
-    else:
-        raw = source.encode("utf-8", "replace")
-    if len(raw) > MAX_INPUT_BYTES:
-        raise UsageError(f"{what} is over {MAX_INPUT_BYTES // 1_000_000} MB.")
-    try:
-        value = loads(raw, what)
-    except MalformedMessage as error:
-        raise UsageError(error.message, "It must be one JSON object.") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{what} is not a JSON object.", 'It should look like {"a": 2}.')
-    return cast("dict[str, Any]", value)
-
-
-def _property_types(schema: Raw) -> dict[str, set[str]]:
-    """Return the JSON types that a schema allows for each property, keyed by property name.
-
-    Properties without a declared type are left out.
-    """
-    try:
-        whole = loads(schema)
-    except MalformedMessage:
-        return {}
-    properties = cast("dict[str, Any]", whole).get("properties") if isinstance(whole, dict) else None
-    if not isinstance(properties, dict):
-        return {}
-    types_by_name: dict[str, set[str]] = {}
-    for key, rule in cast("dict[str, Any]", properties).items():
-        types = _schema_types(rule)
-        if types:
-            types_by_name[key] = types
-    return types_by_name
-
-
-def _schema_types(rule: Any) -> set[str]:
-    if not isinstance(rule, dict):
-        return set()
-    members = cast("dict[str, Any]", rule)
-    kind = members.get("type")
-    if isinstance(kind, str):
-        return {kind}
-    if isinstance(kind, list):
-        return {one for one in cast("list[Any]", kind) if isinstance(one, str)}
-    for key in ("anyOf", "oneOf"):
-        choices = members.get(key)
-        if isinstance(choices, list):
-            types = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
-            return set[str]().union(*types) if all(types) else set()
-    choices = members.get("enum")
-    if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
-        return {"string"}
-    return set()
-
-
-def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Parse the value of a KEY=VALUE argument as JSON, or return *text* unchanged if the schema requires a string.
-
-    *types* are the JSON types that the schema allows; None allows any type. Text that is not JSON of an allowed type is
-    returned unchanged if strings are allowed; otherwise, UsageError is raised.
-    """
-    if types == {"string"}:
-        return text
-    try:
-        value = loads(text)
-    except MalformedMessage as error:
-        if types is None or "string" in types or not types & _JSON_TYPES:
-            return text
-        wanted = " or ".join(sorted(types))
-        raise UsageError(
-            f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Use JSON."
-        ) from error
-    if types is None or _has_type(value, types):
-        return value
-    if "string" in types:
-        return text
-    wanted = " or ".join(sorted(types))
-    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Write it as JSON.")
-
-
-def _has_type(value: Any, types: set[str]) -> bool:
-    match value:
-        case None:
-            return "null" in types
-        case bool():
-            return "boolean" in types
-        case int():
-            return bool(types & {"integer", "number"})
-        case float():
-            return "number" in types or ("integer" in types and value.is_integer())
-        case str():
-            return "string" in types
-        case list():
-            return "array" in types
-        case _:
-            return "object" in types

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.call import parse_arguments
+from mcphost.cli.call_arguments import parse_arguments
 from mcphost.errors import UsageError
 from mcphost.serialization import Raw
 
