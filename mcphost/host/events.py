@@ -257,6 +257,7 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
     """Event published when an approved tool call is sent.
 
+    It is published again if the approval ended before the call could be sent, and the user approved the call again.
     `by` is what approved the call (see `Approval.source`). It is "user" for a call that the user made without the
     model, and "earlier" if an earlier run of mcphost sent the call and this run resumes its unfinished MCP task.
     """
@@ -279,7 +280,7 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """Event published when a tool call ends.
+    """Event published once for each tool call, when it ends.
 
     `text` is the result as text for the user, and `seconds` is the duration. `stored_file` is the file with the
     complete result if the model received only its beginning, else "". `images` are the valid images in the result

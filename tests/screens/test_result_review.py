@@ -14,7 +14,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.serialization import replace
 from mcphost.tui.widgets.key_values import KeyValueList
-from tests.screens.ask_question import PendingQuestion, ask_and_press
+from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
 from tests.screens.example_fields import result_question
 from tests.screens.fake_host import FakeHost
@@ -317,3 +317,17 @@ async def test_a_turn_that_waits_for_a_result_review_shows_it(run: Run) -> None:
         assert driver.app.chat.presenter.phase == "waiting for you"
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.chat.presenter.phase != "waiting for you")
+
+
+async def test_a_running_call_that_is_asked_about_again_waits_for_the_user(run: Run) -> None:
+    async def turn(host: FakeHost, number: int, text: str) -> str:
+        host.put(events.ToolProposed("c", "files", "write_file", {}))
+        host.put(events.ToolStarted("c", "files", "write_file", {}, "once"))
+        await driver.until(lambda: "running" in driver.transcript(), "the call")
+        await host.frontend.ask(tool_question(call="c"))
+        return ""
+
+    async with run(turn=turn) as driver:
+        await driver.type("go")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "waiting for you" in driver.transcript(), "the mark of the call")

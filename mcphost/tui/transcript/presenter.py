@@ -208,7 +208,6 @@ class TranscriptPresenter:
         self.cards: dict[str, ToolCard] = {}
         self.manual_cards: dict[str, ToolCard] = {}
         self.unsent_manual_cards: list[ToolCard] = []
-        self.running_count = 0
         self.phase = self._phase_afterwards = ""
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
@@ -343,8 +342,12 @@ class TranscriptPresenter:
         elif self.phase == waiting:
             self.phase = self._phase_afterwards
         for card in self.cards.values():
-            state = "waiting" if card.call in calls else "proposed"
-            if card.state in {"waiting", "proposed"} and card.state != state:
+            is_waiting = card.call in calls
+            state = "waiting" if is_waiting else "proposed"
+            # A running call waits again if its approval ended before it was sent.
+            if card.state != state and (
+                card.state in {"waiting", "proposed"} or (card.state == "running" and is_waiting)
+            ):
                 card.state = state
                 self.transcript.update_block(card)
 
@@ -469,7 +472,6 @@ class TranscriptPresenter:
             return
         card = self._find_or_add_card(event)
         card.start(event.arguments, event.by)
-        self.running_count += 1
         self.phase = _("running tools")
         self.transcript.update_block(card)
 
@@ -499,8 +501,6 @@ class TranscriptPresenter:
                 self._show_images(own, event.images)
             return
         card = self._find_or_add_card(event)
-        if card.is_running:
-            self.running_count -= 1
         card.reused_from = format_time(event.reused_at)
         card.finish(event.outcome, event.text, event.seconds, event.stored_file)
         self.transcript.update_block(card)
@@ -510,7 +510,6 @@ class TranscriptPresenter:
         """Mark a call as running in the background, and keep updating its card after the turn ends."""
         card = self.cards.pop(event.call, None)
         if card is not None:
-            self.running_count -= card.state == "running"
             card.state = "background"
             self.manual_cards[event.call] = card
             self.transcript.update_block(card)
@@ -557,7 +556,6 @@ class TranscriptPresenter:
     def _handle_turn_finished(self, event: events.TurnFinished) -> None:
         self.transcript.close_tail()
         self.phase = ""
-        self.running_count = 0
         for card in self.cards.values():
             if card.state in {"proposed", "waiting", "running"}:
                 card.finish("stopped", "", 0)

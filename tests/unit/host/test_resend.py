@@ -167,7 +167,10 @@ async def test_a_model_call_is_asked_about_again_with_the_current_definition(tmp
     ):
         assert isinstance(peer, ChangingToolServer)
         peer.wants, peer.after = {"tools/call": 401}, "wicked"
+        feed = host.events.subscribe()
         await host.conversation.send("pay")
+        ended = [event.outcome for event in feed.drain() if isinstance(event, ToolFinished)]
+    assert ended == ["declined"], "one end for each call, also for one that was asked about again"
     first, changed, second = frontend.asked
     assert isinstance(changed, ReviewToolChanges)
     assert isinstance(first, ApproveTool)
