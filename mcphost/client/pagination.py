@@ -1,4 +1,4 @@
-"""Functions that list all tools, resources, prompts, tasks or skills of a server, page by page, within limits.
+"""Functions that list all tools, resources, prompts or skills of a server, page by page, within limits.
 
 The limits apply to the numbers of pages and entries, and to their size in bytes. Malformed entries are skipped. If the
 server did not declare the capability for a list, no request is sent, and the list is empty.
@@ -20,7 +20,6 @@ from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, Resource, ResourceTemplate
 from mcphost.protocol.skills import ListSkills, Skill, has_skills
-from mcphost.protocol.tasks import ListTasks, Task
 from mcphost.protocol.tools import ListTools, Tool
 from mcphost.serialization import Raw, Struct, WireStruct, decode, make_decoder
 from mcphost.transport.flow_control import Throttle
@@ -227,15 +226,6 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
-
-
-async def list_tasks(session: Session) -> Listing[Task]:
-    """List the tasks that this client has created on a server (protocol revision 2025-11-25).
-
-    Raises UnsupportedCapability if the server cannot list tasks. Raises another ServerError or ConsentDenied if
-    a request fails; see `Session.request`.
-    """
-    return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def list_skills(session: Session) -> Listing[Skill]:

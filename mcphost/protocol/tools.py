@@ -25,20 +25,6 @@ class ToolAnnotations(WireStruct, frozen=True):
     idempotent_hint: bool | None = None
     open_world_hint: bool | None = None
 
-    @property
-    def effective(self) -> "ToolAnnotations":
-        """The annotations, with the specification's defaults for missing ones.
-
-        By default, a tool may modify its environment, be destructive, and interact with an open world.
-        """
-        return ToolAnnotations(
-            title=self.title,
-            read_only_hint=bool(self.read_only_hint),
-            destructive_hint=self.destructive_hint is not False,
-            idempotent_hint=bool(self.idempotent_hint),
-            open_world_hint=self.open_world_hint is not False,
-        )
-
 
 class ToolExecution(WireStruct, frozen=True):
     """The `execution` of a tool definition (revision 2025-11-25): whether the tool can run as a task.

@@ -21,7 +21,6 @@ from mcphost.client.pagination import (
     list_resource_templates,
     list_resources,
     list_skills,
-    list_tasks,
     list_tools,
 )
 from mcphost.client.session import Session, WatchedChanges
@@ -41,7 +40,7 @@ from mcphost.protocol.prompts import (
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.skills import GetSkill, ListSkills
-from mcphost.protocol.tasks import GetTask
+from mcphost.protocol.tasks import GetTask, ListTasks
 from mcphost.protocol.tools import CallTool, CallToolResult, ListTools
 from mcphost.serialization import Raw
 from mcphost.transport.channel import Channel
@@ -73,10 +72,11 @@ CALLS: tuple[ClientRequest[Any], ...] = (
     ListPrompts(),
     Complete(PromptReference("p"), ARGUMENT, CompletionContext({"y": "b"})),
     GetTask("t1"),
+    ListTasks(),
     ListSkills(),
     GetSkill("skill://a/SKILL.md"),
 )
-LISTINGS = (list_tools, list_resources, list_resource_templates, list_prompts, list_tasks, list_skills)
+LISTINGS = (list_tools, list_resources, list_resource_templates, list_prompts, list_skills)
 VALID_REQUEST = ReadResource("demo://asked/once")
 """Asked at the end; lists may be remembered from before."""
 

@@ -1,5 +1,6 @@
 """Tests for sessions with @modelcontextprotocol/server-everything, the reference server of the TypeScript SDK."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,14 +10,14 @@ import anyio
 import pytest
 
 from mcphost.client.connect import ClientSessionOpener
-from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tasks, list_tools
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import RequestRefused
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
-from mcphost.protocol.tasks import CancelTask, GetTask, TaskStatusNotification
+from mcphost.protocol.tasks import CancelTask, GetTask, ListTasks, TaskStatusNotification
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.peers import node
@@ -123,10 +124,10 @@ async def test_tasks_are_driven_both_ways_on_every_transport(
                 group.start_soon(partial(call, "simulate-research-query", topic="python", ambiguous=True))
                 group.start_soon(partial(call, "trigger-sampling-request-async", prompt="Capital?"))
                 group.start_soon(call, "trigger-elicitation-request-async")
-        listed = await list_tasks(session)
-        assert [item.status for item in listed.values] == ["completed"]
+        listed = [json.loads(bytes(raw)) for raw in (await session.request(ListTasks())).tasks]
+        assert [item["status"] for item in listed] == ["completed"]
         with pytest.raises(RequestRefused) as again:
-            await session.request(CancelTask(listed.values[0].task_id))
+            await session.request(CancelTask(listed[0]["taskId"]))
         assert again.value.code == -32602
         with pytest.raises(RequestRefused) as unknown:
             await session.request(GetTask("guess"))

@@ -14,7 +14,7 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw, encode
 from mcphost.transport.channel import CancellingTaskGroup, Connector
-from mcphost.transport.in_memory import InMemoryChannel
+from tests.fakes.in_memory_channel import InMemoryChannel
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 ALL_CAPABILITIES: dict[str, Any] = {

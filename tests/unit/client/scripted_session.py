@@ -24,7 +24,7 @@ from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCap
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, encode
 from mcphost.transport.channel import CancellingTaskGroup
-from mcphost.transport.in_memory import InMemoryChannel
+from tests.fakes.in_memory_channel import InMemoryChannel
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 ALL_CAPABILITIES = ServerCapabilities(

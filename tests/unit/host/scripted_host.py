@@ -42,8 +42,8 @@ from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
 from mcphost.transport.channel import CancellingTaskGroup, Connector
-from mcphost.transport.in_memory import InMemoryChannel
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.in_memory_channel import InMemoryChannel
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.scripted_server import ScriptedServer
 

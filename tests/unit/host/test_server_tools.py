@@ -14,6 +14,7 @@ from mcphost.errors import RequestRefused
 from mcphost.host import bootstrap
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.config_rules import ConfigRules
+from mcphost.host.consent.grants import has_read_only_hint
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.server_views import find_drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
@@ -207,10 +208,12 @@ async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revisio
 
 
 @pytest.mark.req("tools.annotations.defaults")
-def test_missing_annotations_count_as_the_worse_value() -> None:
-    assert ToolAnnotations().effective == ToolAnnotations(None, False, True, False, True)
-    claimed = ToolAnnotations("t", True, False, True, False)
-    assert claimed.effective == claimed
+@pytest.mark.parametrize(
+    "annotations",
+    [None, ToolAnnotations(), ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)],
+)
+def test_a_tool_without_a_read_only_hint_counts_as_one_that_writes(annotations: ToolAnnotations | None) -> None:
+    assert not has_read_only_hint(Tool("t", annotations=annotations))
 
 
 # -- texts of servers

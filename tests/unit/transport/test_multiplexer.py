@@ -16,7 +16,7 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw
 from mcphost.transport.flow_control import MAX_QUEUED
-from mcphost.transport.in_memory import InMemoryChannel
+from tests.fakes.in_memory_channel import InMemoryChannel
 
 pytestmark = pytest.mark.anyio
 

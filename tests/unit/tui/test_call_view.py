@@ -8,8 +8,9 @@ from textual.content import Content
 from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
+from mcphost.protocol.tools import ToolAnnotations
 from mcphost.translation import LANGUAGES, set_language
-from mcphost.tui.dialogs.call_view import argument_sections, render_call
+from mcphost.tui.dialogs.call_view import argument_sections, describe_annotations, render_call
 from mcphost.tui.dialogs.copied_text import COPIED_STYLE, CopyMarker, render_origins
 from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -271,3 +272,9 @@ def test_a_card_of_a_call_quotes_unusual_names() -> None:
     card = ToolCard("c", "server", "tool", {"path": "/tmp/a", "": "--force", " b": "1"})
     assert 'path /tmp/a   "" --force   " b" 1' in card.render(80)[1].content.plain
     assert [section.heading for section in card.sections()][2:] == ['called with ""', 'called with " b"']
+
+
+@pytest.mark.req("tools.annotations.defaults")
+def test_a_missing_hint_of_a_tool_is_never_shown_as_harmless() -> None:
+    assert describe_annotations(ToolAnnotations()) == ""
+    assert describe_annotations(ToolAnnotations(read_only_hint=False)) == "writes data"

@@ -1,4 +1,4 @@
-"""Connection between a client and a server in the same process, for tests."""
+"""Connection between a client and a server in the same process."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
