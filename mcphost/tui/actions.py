@@ -9,8 +9,8 @@ from mcphost.translation import N_
 class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name. `keys` is the default key, or "" if there is none; the user can change it, so look
-    up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and `help` in the command
+    `name` is Textual's action name. `keys` are the default keys, separated by commas, or "" if there are none; the user
+    can change them, so look up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and `help` in the command
     palette. `slash` is the slash command, without the slash; other names for it are in `ALIASES`. If `takes_value` is
     true, a name or path can follow the command, as in `/theme fjord`.
     """
@@ -24,6 +24,11 @@ class Action(NamedTuple):
     is_in_footer: bool = False
     priority: bool = False
     takes_value: bool = False
+
+    @property
+    def default_keys(self) -> tuple[str, ...]:
+        """The default keys, the one that is shown first; () if there are none."""
+        return tuple(self.keys.split(",")) if self.keys else ()
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -71,7 +76,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "recall",
-        "ctrl+up",
+        "ctrl+r,ctrl+up",
         N_("recall"),
         N_("Recall an earlier message"),
         N_("Search your messages in all conversations; insert one into the message"),
@@ -126,10 +131,10 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "continue_turn",
-        "ctrl+r",
+        "ctrl+down",
         N_("continue"),
         N_("Continue or retry"),
-        N_("Continue or retry an answer; if it is complete, recall a message"),
+        N_("Continue an answer that was cut off, or ask again for one that is missing"),
         "again",
     ),
     Action(

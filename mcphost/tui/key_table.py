@@ -110,7 +110,7 @@ def _slash(name: str) -> str:
     return f"/{action.slash}" if action is not None and action.slash else ""
 
 
-DEFAULT_KEYS = KeyTable({one.name: (one.keys,) for one in ACTIONS if one.keys})
+DEFAULT_KEYS = KeyTable({one.name: one.default_keys for one in ACTIONS if one.keys})
 
 
 def keys_in_use(node: Any) -> KeyTable:
@@ -208,7 +208,7 @@ def build_key_table(
     An action in KEPT_KEYS always keeps at least one key. *kitty* says whether the terminal supports the Kitty keyboard
     protocol.
     """
-    table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
+    table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
     chosen: dict[str, str] = {}
     entries: dict[str, str] = {}

@@ -411,14 +411,10 @@ class NavigationApp(InputGuardApp):
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.
 
-        If the last answer is complete, search the user's earlier messages instead, as the same key does in a shell.
+        This sends a request, so it has a key of its own that does nothing on other screens.
         """
-        if self.screen is not self.chat:
-            return
-        if self.chat.is_answering or self.host.conversation.can_continue:
+        if self.screen is self.chat:
             self.chat.continue_turn()
-        else:
-            self.action_recall()
 
     def action_focus_transcript(self) -> None:
         """Focus the transcript immediately, before any later key is delivered."""

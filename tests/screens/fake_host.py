@@ -410,10 +410,6 @@ class FakeConversation:
     def covered(self) -> int:
         return 0
 
-    @property
-    def can_continue(self) -> bool:
-        return bool(self._messages)
-
     async def continue_turn(self) -> TurnResult:
         self._host.gone_on += 1
         self._host.put(events.TurnStarted(self._turns + 1, self._messages[-1], again=True))

@@ -70,7 +70,7 @@ async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() 
 async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> None:
     async with open_shell() as driver:
         await driver.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
-        await driver.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
+        await driver.pilot.press("ctrl+r", "ctrl+down", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
         assert driver.app.crash_error is None
         assert driver.app.is_running
 

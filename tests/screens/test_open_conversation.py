@@ -300,8 +300,8 @@ async def test_the_notice_of_a_summary_is_where_it_was_shown(run: Run, at: float
 async def test_an_unanswered_message_is_named_when_opened_and_not_repeated_when_answered(run: Run) -> None:
     async with run() as driver:
         transcript = open_conversation(driver, (Message(role="user", parts=(TextPart("Are you there?"),)),))
-        assert "There is no answer yet. Press Ctrl+R" in driver.transcript()
-        await driver.pilot.press("ctrl+r")
+        assert "There is no answer yet. Press Ctrl+Down" in driver.transcript()
+        await driver.pilot.press("ctrl+down")
         await driver.until(lambda: driver.host.gone_on, "the request")
         await driver.until(lambda: "There is no answer yet" not in driver.transcript(), "no notice")
         assert list_questions(transcript) == ["Are you there?"]

@@ -8,6 +8,7 @@ import pytest
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.model import Usage
+from mcphost.tui.screens.input_history_search import InputHistoryScreen
 from mcphost.tui.transcript.blocks import NoticeBlock
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
@@ -66,12 +67,12 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
         await send_message(driver, "my words")
         await driver.until(lambda: not driver.host.conversation.is_busy)
         driver.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
-        await driver.until(lambda: "Wait. Press Ctrl+R to retry" in driver.transcript(), "the hint")
+        await driver.until(lambda: "Wait. Press Ctrl+Down to retry" in driver.transcript(), "the hint")
         await driver.pilot.press("up")
         assert driver.app.query_one(Composer).composer_input.text == "my words"
 
 
-@pytest.mark.parametrize(("text", "hint"), [("half an", "Press Ctrl+R to continue."), ("", "Press Ctrl+R to retry")])
+@pytest.mark.parametrize(("text", "hint"), [("half an", "Press Ctrl+Down to continue."), ("", "Press Ctrl+Down to retry")])
 async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(run: Run, text: str, hint: str) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")
@@ -85,10 +86,28 @@ async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(r
             driver.host.put(events.MessageFinished(2, message, Usage()))
         driver.host.put(events.TurnFinished(2, "failed", error="It was cut off.", hint="Ask it to continue."))
         await driver.until(lambda: hint in driver.transcript(), "the key")
-        await driver.pilot.press("ctrl+r")
+        await driver.pilot.press("ctrl+down")
         await driver.until(lambda: driver.host.gone_on == 1, "the next try")
         await driver.pilot.pause()
         assert driver.transcript().count("my words") == 1
+
+
+@pytest.mark.parametrize("key", ["ctrl+r", "ctrl+up"])
+async def test_after_a_cut_answer_the_search_keys_search_and_send_nothing(run: Run, key: str) -> None:
+    async def quiet(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "x")
+        return "x"
+
+    async with run(turn=quiet) as driver:
+        await send_message(driver, "my words")
+        await driver.until(lambda: not driver.host.conversation.is_busy)
+        driver.host.put(events.TurnFinished(2, "failed", error="It was cut off."))
+        await driver.until(lambda: "Press Ctrl+Down to" in driver.transcript(), "the key")
+        await driver.pilot.press(key)
+        await driver.until(lambda: isinstance(driver.app.screen, InputHistoryScreen), "the search")
+        await driver.pilot.press("ctrl+down", "escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        assert not driver.host.gone_on
 
 
 async def test_the_words_that_continue_an_answer_are_not_shown_as_those_of_the_user(run: Run) -> None:

@@ -32,14 +32,14 @@ def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]],
 def test_without_changes_each_key_is_that_of_the_action_and_is_shown_alike() -> None:
     keys, problems = change()
     assert problems == ()
-    assert keys == {action.name: (action.keys,) if action.keys else () for action in ACTIONS}
+    assert keys == {action.name: action.default_keys for action in ACTIONS}
     assert [DEFAULT_KEYS.short(name) for name in ("palette", "help", "grants", "stop")] == ["^P", "F1", "F7", "esc"]
     assert [DEFAULT_KEYS.long(name) for name in ("palette", "help", "grants", "stop")] == ["Ctrl+P", "F1", "F7", "Esc"]
     assert DEFAULT_KEYS.short("costs") == "/cost"
 
 
 def test_no_two_actions_have_the_same_key() -> None:
-    keys = [action.keys for action in ACTIONS if action.keys]
+    keys = [key for action in ACTIONS for key in action.default_keys]
     assert len(keys) == len(set(keys))
 
 
