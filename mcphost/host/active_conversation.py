@@ -312,6 +312,11 @@ class Conversation:
             return True
         return False
 
+    def require_saved(self) -> None:
+        """Raise UsageError if a message is not saved."""
+        if self._unsaved:
+            raise UsageError("The last messages are not saved yet.", "Free disk space; they are saved within seconds.")
+
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.
 
@@ -320,8 +325,7 @@ class Conversation:
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
-        if self._unsaved:
-            raise UsageError("The last messages are not saved yet.", "Free disk space; they are saved within seconds.")
+        self.require_saved()
         if count == len(self.messages):
             return
         await self._store.rewind(self.id, self._find_saved_number(count))
@@ -423,12 +427,16 @@ class ActiveConversation:
     async def switch_branch(self, number: int) -> None:
         """Switch to the branch of the conversation that ends with message *number*.
 
-        See `ConversationStore.list_branches`. Raises UsageError while a turn is running, and StoreError.
+        See `ConversationStore.list_branches`. A save that is running is completed first. Raises UsageError while a turn
+        is running or if messages cannot be saved, and StoreError.
         """
         self.require_idle()
+        await self.current.save()
+        self.current.require_saved()
         await self._store.rewind(self.current.id, number)
         conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:
+            self._keep_unsaved()
             self._set_current(conversation)
             self._publish_rewound()
 
@@ -462,12 +470,17 @@ class ActiveConversation:
 
     def _replace(self, conversation: Conversation) -> None:
         self.require_idle()
-        if self.current.unsaved_count:
-            self._left.append(self.current)
+        self._keep_unsaved()
         self._set_current(conversation)
         for listener in self._listeners:
             listener()
         self._publish_opened()
+
+    def _keep_unsaved(self) -> None:
+        """Let `run` and `close` save what is unsaved in the conversation or branch that is about to be replaced."""
+        if self.current.unsaved_count and self.current not in self._left:
+            self._left.append(self.current)
+            self._has_unsaved.set()
 
     def _set_current(self, conversation: Conversation) -> None:
         self.current = conversation
@@ -482,18 +495,20 @@ class ActiveConversation:
         self._events.notify("warning", text)
 
     # -- saving
-    def start_manual_call(self) -> "Callable[[StoredManualCall], None]":
+    def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
         """Return a function that adds a call to the conversation that is open now, even if another one is opened.
 
-        The call is saved by `run` or `close`, so cancelling the caller does not interrupt saving.
+        The function returns the id of that conversation. The call is saved by `run` or `close`, so cancelling the
+        caller does not interrupt saving.
         """
         conversation = self.current
 
-        def add(call: "StoredManualCall") -> None:
+        def add(call: "StoredManualCall") -> str:
             conversation.add_manual_call(call)
             if conversation is not self.current and conversation not in self._left:
                 self._left.append(conversation)
             self._has_unsaved.set()
+            return conversation.id
 
         return add
 

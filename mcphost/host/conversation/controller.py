@@ -143,10 +143,10 @@ class ConversationController:
         """The tool calls that the user made in the open conversation, oldest first; they are not sent to the model."""
         return self._active.current.manual_calls
 
-    def start_manual_call(self) -> "Callable[[StoredManualCall], None]":
+    def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
         """Return a function that saves a call with the conversation that is open now, even if another one is opened.
 
-        The host saves the call in the background. The call is not sent to the model.
+        The function returns the id of that conversation. The host saves the call in the background. The call is not sent to the model.
         """
         return self._active.start_manual_call()
 

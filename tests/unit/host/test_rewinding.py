@@ -204,6 +204,62 @@ async def test_a_manual_call_of_a_conversation_that_was_left_is_saved_once_the_s
         assert [call.text for call in host.conversation.manual_calls] == ["done"]
 
 
+async def open_two_branches(host: Host) -> int:
+    """Send a message, go back, and send another one; return the number of the branch that was left."""
+    await host.conversation.send("first")
+    await host.conversation.branches.rewind(0)
+    await host.conversation.send("second")
+    (other,) = await host.conversation.branches.list_others()
+    return other.number
+
+
+def refuse_inserts(db: sqlite3.Connection, table: str) -> None:
+    db.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+    db.commit()
+
+
+async def test_a_manual_call_of_a_branch_that_was_left_is_saved_once_the_store_works(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        number = await open_two_branches(host)
+        feed, left = host.events.subscribe(), host.conversation.id
+        with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+            refuse_inserts(db, "manual_calls")
+            host.conversation.start_manual_call()(StoredManualCall("peer", "write", {}, "ok", "done"))
+            with anyio.fail_after(20):
+                await anext(event async for event in feed if isinstance(event, NoticeEvent))
+            await host.conversation.branches.switch(number)
+            assert dialogue(host) == ["first", "one"]
+            db.execute("DROP TRIGGER full")
+            db.commit()
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.open(left)
+        (other,) = await host.conversation.branches.list_others()
+        await host.conversation.branches.switch(other.number)
+        assert dialogue(host) == ["second", "two"]
+        assert [call.text for call in host.conversation.manual_calls] == ["done"]
+
+
+async def test_no_branch_is_left_while_its_messages_cannot_be_saved(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"), text_round("three"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        number = await open_two_branches(host)
+        with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+            refuse_inserts(db, "messages")
+            await host.conversation.send("third")
+            with pytest.raises(UsageError, match="not saved yet"):
+                await host.conversation.branches.switch(number)
+            assert dialogue(host) == ["second", "two", "third", "three"]
+            db.execute("DROP TRIGGER full")
+            db.commit()
+        await host.conversation.branches.switch(number)
+        conversation = host.conversation.id
+    database = Database(tmp_path / "store.db")
+    branches = await ConversationStore(database).list_branches(conversation)
+    await database.close()
+    assert [(one.text, one.messages) for one in branches] == [("third", 4)]
+
+
 async def test_a_call_that_is_sent_at_the_second_attempt_is_not_listed_as_one_of_another_branch(
     tmp_path: Path,
 ) -> None:
