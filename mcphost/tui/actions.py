@@ -10,9 +10,9 @@ class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
     `name` is Textual's action name. `keys` are the default keys, separated by commas, or "" if there are none; the user
-    can change them, so look up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and `help` in the command
-    palette. `slash` is the slash command, without the slash; other names for it are in `ALIASES`. If `takes_value` is
-    true, a name or path can follow the command, as in `/theme fjord`.
+    can change them, so look up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and
+    `help` in the command palette. `slash` is the slash command, without the slash; other names for it are in
+    `ALIASES`. If `takes_value` is true, a name or path can follow the command, as in `/theme fjord`.
     """
 
     name: str

@@ -400,10 +400,11 @@ class FakeConversation:
     def id(self) -> str:
         return "c1" if self._messages else ""
 
-    def add_manual_call(self, call: StoredManualCall) -> None:
+    def add_manual_call(self, call: StoredManualCall) -> str:
         self.manual_calls.append(call)
+        return self.id
 
-    def start_manual_call(self) -> Callable[[StoredManualCall], None]:
+    def start_manual_call(self) -> Callable[[StoredManualCall], str]:
         return self.add_manual_call
 
     @property

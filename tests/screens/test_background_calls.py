@@ -81,7 +81,9 @@ async def test_a_conversation_that_is_opened_again_shows_where_the_late_result_e
 async def test_the_notice_offers_to_read_a_result_only_if_it_is_in_the_open_conversation(run: Run) -> None:
     async with run() as driver:
         driver.host.put(events.BackgroundCallEnded("c1", "files", "here", "ok"))
-        await driver.until(lambda: driver.has_notified("here has ended in the background: ok. Ctrl+Down lets the model"))
+        await driver.until(
+            lambda: driver.has_notified("here has ended in the background: ok. Ctrl+Down lets the model")
+        )
         driver.host.put(events.BackgroundCallEnded("c2", "files", "elsewhere", "ok", in_open_conversation=False))
         await driver.until(
             lambda: driver.has_notified("elsewhere has ended in the background: ok. Its result is stored")

@@ -90,6 +90,21 @@ async def test_stored_results_can_be_attached_newest_first(files: Files) -> None
         await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
 
 
+async def test_a_result_is_offered_only_to_the_conversation_in_which_the_call_was_made(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await call_add(driver, 40, 2)
+        ident = driver.host.conversation.id
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: not list_cards(driver), "an empty conversation")
+        await driver.app.run_action("attach_result")
+        await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
+        assert not driver.app.chat.attachments.parts
+        await driver.host.conversation.open(ident)
+        await driver.app.run_action("attach_result")
+        await driver.until(lambda: len(driver.app.chat.attachments.parts) == 1, "the result")
+
+
 async def test_escape_after_the_end_of_a_call_keeps_its_result_once(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

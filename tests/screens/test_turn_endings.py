@@ -72,7 +72,9 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
         assert driver.app.query_one(Composer).composer_input.text == "my words"
 
 
-@pytest.mark.parametrize(("text", "hint"), [("half an", "Press Ctrl+Down to continue."), ("", "Press Ctrl+Down to retry")])
+@pytest.mark.parametrize(
+    ("text", "hint"), [("half an", "Press Ctrl+Down to continue."), ("", "Press Ctrl+Down to retry")]
+)
 async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(run: Run, text: str, hint: str) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")

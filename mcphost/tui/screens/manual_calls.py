@@ -90,6 +90,20 @@ def parse_manual_call(line: str) -> ManualCall:
     return ManualCall(server, tool, arguments)
 
 
+class _Result(NamedTuple):
+    """The result of a manual call at the time `at`; `conversation` is the id of the one in which the call was made."""
+
+    call: ManualCall
+    result: "ManualCallResult"
+    at: float
+    conversation: str
+
+    @property
+    def key(self) -> tuple[str, str, float]:
+        """The server, the tool and the time, by which the result is recognized."""
+        return self.call.server, self.call.tool, self.at
+
+
 class ManualCallRunner:
     """Runner for manual tool calls.
 
@@ -99,7 +113,7 @@ class ManualCallRunner:
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
         self._count = 0
-        self._result: tuple[ManualCall, ManualCallResult, float] | None = None
+        self._result: _Result | None = None
         self._attached: set[tuple[str, str, float]] = set()  # the server, the tool and the time of attached results
         self._is_attaching = False
 
@@ -139,12 +153,14 @@ class ManualCallRunner:
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
         """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
 
-        After a result of this run, those stored with the open conversation follow, newest first. If there is none, show
-        a notification. While a result is being attached, do nothing.
+        Only results of calls made in the open conversation are offered: after a result of this run, those stored with
+        the conversation follow, newest first. If there is none, show a notification. While a result is being attached,
+        do nothing.
         """
         if self._is_attaching:
             return
-        taken = self._result or self._find_stored_result()
+        latest = self._result if self._result is not None and self._is_open(self._result) else None
+        taken = latest or self._find_stored_result()
         if taken is None:
             way = keys_in_use(self._screen).fill(_("Call a tool first: {servers}, then t."))
             self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
@@ -152,7 +168,10 @@ class ManualCallRunner:
             self._is_attaching = True
             self._screen.run_worker(partial(self._attach, taken, attach), group="attach")
 
-    def _find_stored_result(self) -> "tuple[ManualCall, ManualCallResult, float] | None":
+    def _is_open(self, taken: _Result) -> bool:
+        return taken.conversation == self._host.conversation.id
+
+    def _find_stored_result(self) -> _Result | None:
         from mcphost.host.server_views import ManualCallResult
         from mcphost.protocol.tools import CallToolResult
 
@@ -168,21 +187,23 @@ class ManualCallRunner:
                     model_text=stored.model_text,
                     model_images=tuple(image for at, image in enumerate(stored.images) if at not in stored.user_images),
                 )
-                return ManualCall(stored.server, stored.tool, stored.arguments), result, stored.at
+                call = ManualCall(stored.server, stored.tool, stored.arguments)
+                return _Result(call, result, stored.at, self._host.conversation.id)
         return None
 
-    async def _attach(
-        self, taken: "tuple[ManualCall, ManualCallResult, float]", attach: "Callable[[Part], None]"
-    ) -> None:
-        call, result, at = taken
+    async def _attach(self, taken: _Result, attach: "Callable[[Part], None]") -> None:
+        call = taken.call
         try:
-            released = await self._host.tools.release(call.server, call.tool, result)
+            released = await self._host.tools.release(call.server, call.tool, taken.result)
+            if not self._is_open(taken):
+                return  # another conversation was opened meanwhile
             attach(make_result_attachment(call, released.text))
-            self._attached.add((call.server, call.tool, at))
+            self._attached.add(taken.key)
             if self._result is taken:
                 self._result = None
             for image in await self._fit_images(call, released.images):
-                attach(image)
+                if self._is_open(taken):
+                    attach(image)
         except McpHostError as error:
             self._presenter.add_notice("warning", error.message, error.hint)
         finally:
@@ -219,9 +240,9 @@ class ManualCallRunner:
             raise
         else:
             record = _make_record(card, "error" if result.is_error else "ok", result.shown_text or result.text, result)
-            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result, record.at
-            add(record)
-            if not result.result.is_error:
+            call = ManualCall(card.server, card.tool, card.arguments or {})
+            self._result = taken = _Result(call, result, record.at, add(record))
+            if not result.result.is_error and self._is_open(taken):
                 self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         finally:
             self._count -= 1
