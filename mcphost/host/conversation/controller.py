@@ -146,7 +146,8 @@ class ConversationController:
     def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
         """Return a function that saves a call with the conversation that is open now, even if another one is opened.
 
-        The function returns the id of that conversation. The host saves the call in the background. The call is not sent to the model.
+        The function returns the id of that conversation. The host saves the call in the background. The call is not
+        sent to the model.
         """
         return self._active.start_manual_call()
 
