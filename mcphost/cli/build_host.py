@@ -154,7 +154,10 @@ def _setup_parts(
     async def load_again(profile: str | None) -> HostConfig:
         return adjust_config(await load_configuration(options, grants, profile))
 
-    files = tuple(map(Path, options.mcp_config)) or (config_dir / SERVERS_FILE, config_dir / LOCAL_FILE)
+    files = tuple(Path(file).expanduser() for file in options.mcp_config) or (
+        config_dir / SERVERS_FILE,
+        config_dir / LOCAL_FILE,
+    )
     files = (config_dir / SETTINGS_FILE, *files, *(() if options.mcp_config else (folder / PROJECT_FILE,)))
     sources = ConfigSources(load_again, files)
     return SetupParts(places, secrets, sources)

@@ -341,16 +341,17 @@ class _LateParts:
         from mcphost.host.servers.server_file_editor import ServerFileEditor
         from mcphost.host.setup import Setup
 
-        if self._setup is None:
+        detector = self.config_change_detector
+        if self._setup is None or detector is None:
             return None
         core = self._core
         places, secrets, _ = self._setup
         editor = ServerFileEditor(
-            places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets, core.run_approvals
+            places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets, core.run_approvals,
+            detector.sources,
         )  # fmt: skip
         setup = Setup(
-            places, self._servers, core.model_selection, editor, secrets, core.settings, self.config_change_detector,
-            core.events.notify,
+            places, self._servers, core.model_selection, editor, secrets, core.settings, detector, core.events.notify
         )  # fmt: skip
         core.lifetime.on_close(setup.server_editor.close)
         return setup

@@ -196,6 +196,18 @@ class ConfigChangeDetector:
         """The profiles defined in config.toml."""
         return self.config.profiles
 
+    @property
+    def sources(self) -> ConfigSources:
+        """The files, and a function that loads them with the profile in use, or without one if it was removed."""
+        return ConfigSources(self._load_in_use, self._files)
+
+    async def _load_in_use(self, profile: str | None) -> HostConfig:
+        profile = self._profile if profile is None else profile
+        try:
+            return await self._load(profile)
+        except UsageError:
+            return await self._load("")
+
     async def check(self) -> ConfigChanges:
         """Read the files again, and return how they differ from the configuration in use.
 

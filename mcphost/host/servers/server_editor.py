@@ -12,7 +12,7 @@ from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, show_foreig
 from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, NOTHING_KNOWN, KnownSecrets
-from mcphost.config.server_files import Scope
+from mcphost.config.server_files import Scope, ServerEdit
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.servers.server_file_editor import (
     SavedServer,
@@ -195,7 +195,7 @@ class ServerEditor:
                     await self._editor.forget(change.server, replace(change.data, bundle=None))
                 raise
         self._undo.pop()
-        await self._update(change.saved.edit.name)
+        await self._update(change.saved.edit)
         if left is not None:
             raise left
         return change.saved.edit.name
@@ -205,15 +205,16 @@ class ServerEditor:
 
     async def _record(self, change: _Change, shown: ShownValues = ONLY_MASKED) -> SavedServer:
         self._undo = [*self._undo, change][-_MAX_UNDO:]
-        await self._update(change.saved.edit.name, shown)
+        await self._update(change.saved.edit, shown)
         return change.saved
 
-    async def _update(self, name: str, shown: ShownValues = ONLY_MASKED) -> None:
-        """Add, update or remove the running server *name* to match the configuration files.
+    async def _update(self, edit: ServerEdit, shown: ShownValues = ONLY_MASKED) -> None:
+        """Add, update or remove the edited server to match the configuration files.
 
         See ServerApprovals.show_values for *shown*.
         """
-        server = await self._editor.load_server(name)
+        name = edit.name
+        server = await self._editor.load_server(name, edit.file)
         known = any(connection.config.name == name for connection in self._servers)
         if server is None:
             if known:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
@@ -49,6 +49,9 @@ from mcphost.host.servers.server_approval import (
 from mcphost.serialization import Struct
 from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
+
+if TYPE_CHECKING:
+    from mcphost.host.config_changes import ConfigSources
 
 
 class SecretDeletionError(ConfigError):
@@ -159,10 +162,13 @@ class ServerFileEditor:
         audit: AuditLog,
         secrets: SecretEntries,
         run: RunApprovals | None = None,
+        sources: "ConfigSources | None" = None,
     ) -> None:
         """Create an editor; *folder* is the folder mcphost was started in.
 
-        *secrets* stores secrets that are found in entries. A running chat passes its *run*; see `approval_source`.
+        *secrets* stores secrets that are found in entries. A running chat passes its *run* (see `approval_source`) and
+        its *sources*: its files may be those of `--mcp-config`, and its options and profile also apply to edited
+        servers. Without *sources*, the usual files are read.
         """
         self.config_dir = config_dir
         self.folder = folder
@@ -170,6 +176,7 @@ class ServerFileEditor:
         self._audit = audit
         self._secrets = secrets
         self._run = run
+        self._sources = sources
         self._written: ServerEdit | None = None
         """The edit that was written last."""
 
@@ -281,6 +288,7 @@ class ServerFileEditor:
             return ServerData()
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(before.file)] if before.file else [])]
+        files += self._sources.files if self._sources is not None else ()
         try:
             used = await anyio.to_thread.run_sync(find_referenced_secrets, files)
         except ConfigError:
@@ -338,14 +346,21 @@ class ServerFileEditor:
         for one in data.inputs:
             await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, one.id, one.stored_value)
 
-    async def load_server(self, name: str) -> ServerConfig | None:
+    async def load_server(self, name: str, edited: ServerFile | None = None) -> ServerConfig | None:
         """Load the configuration files and return the server *name*, or None if they contain no such server.
 
-        An unapproved `.mcp.json` is ignored, as when mcphost starts. Raises ConfigError.
+        With `--mcp-config`, a server that was added to the *edited* file is also found, although only the named files
+        are read otherwise. An unapproved `.mcp.json` is ignored, as when mcphost starts. Raises ConfigError.
         """
+        if self._sources is not None:
+            config = await self._sources.load(None)
+            found = next((server for server in config.servers if server.name == name), None)
+            if found is not None or edited is None or edited.path in self._sources.files:
+                return found
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
-        return next((server for server in config.servers if server.name == name), None)
+        file = None if self._sources is None or edited is None else str(edited.path)
+        return next((one for one in config.servers if one.name == name and file in (None, one.file)), None)
 
     async def undo(self, saved: SavedServer) -> None:
         """Undo a saved change: restore the file, and delete the keyring entries created for the change.
@@ -525,10 +540,8 @@ class ServerFileEditor:
 
         Returns None if the server is not used, or if an entry with this name in another file is used instead.
         """
-        project, _ = await load_approved_project(self._grants, self.folder)
-        config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
-        file = str(edit.file.path)
-        return next((server for server in config.servers if (server.name, server.file) == (edit.name, file)), None)
+        server = await self.load_server(edit.name, edit.file)
+        return server if server is not None and server.file == str(edit.file.path) else None
 
 
 def _with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:

@@ -53,7 +53,7 @@ async def open_setup(
     async def load(profile: str | None) -> HostConfig:
         return load_config(config_dir, files=named_files, overrides=Overrides(profile=profile))
 
-    files = tuple(config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE))
+    files = tuple(map(Path, named_files)) or (config_dir / SERVERS_FILE, config_dir / LOCAL_FILE)
     config = await load(None)
     limits = config.limits
     host = build_host(
@@ -63,7 +63,11 @@ async def open_setup(
         model_factory=model_factory,
         frontend=frontend or ScriptedFrontend(),
         audit=audit_log,
-        setup=SetupParts(places, SessionSecrets(lambda: backend or MemoryBackend()), ConfigSources(load, files)),
+        setup=SetupParts(
+            places,
+            SessionSecrets(lambda: backend or MemoryBackend()),
+            ConfigSources(load, (config_dir / SETTINGS_FILE, *files)),
+        ),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_servers, "PROBE_SECONDS", 30)

@@ -1,6 +1,5 @@
 """Tests for adding, changing, disabling, removing and restoring servers while the host runs."""
 
-import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -573,22 +572,6 @@ async def test_an_environment_file_that_nobody_has_seen_is_not_approved(edited: 
     saved = await edited.editor.change(server, {**edited.entry, "envFile": str(other)})
     assert not saved.is_approved
     assert not await edited.is_approved()
-
-
-async def test_an_edit_in_the_chat_approves_no_server_that_a_named_file_got_after_the_start(tmp_path: Path) -> None:
-    file = tmp_path / "config" / "mcp.json"
-    file.parent.mkdir()
-    file.write_text(json.dumps({"mcpServers": {"one": {"command": "run"}}}))
-    frontend = ScriptedFrontend(*[DoNotTrust()] * 4)
-    async with open_setup(tmp_path, frontend=frontend, named_files=[str(file)]) as (host, setup):
-        assert await host.servers.is_approved("one")
-        file.write_text(json.dumps({"mcpServers": {"one": {"command": "evil"}}}))
-        assert host.config_change_detector is not None
-        host.config_change_detector.apply(await host.config_change_detector.check())
-        assert not await host.servers.is_approved("one")
-        saved = await setup.server_editor.change("one", {"command": "evil", "args": ["x"]}, is_approved=True)
-        assert not saved.is_approved
-        assert not await host.servers.is_approved("one")
 
 
 async def test_an_edit_in_the_chat_makes_no_approval_for_this_session_permanent(tmp_path: Path) -> None:
