@@ -1,4 +1,4 @@
-"""Command `servers secure`: moves plaintext secrets from mcp.json into the keyring."""
+"""Command `servers secure`: moves plaintext secrets from the user's server files into the keyring."""
 
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -12,21 +12,26 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import Options
     from mcphost.config.schema import ServerConfig
     from mcphost.config.secrets import PlaintextSecret
+    from mcphost.config.server_files import ServerFile
     from mcphost.host.audit.audit_log import AuditLog
     from mcphost.store.grants import GrantStore
 
 
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    """Move every plaintext secret in a server's mcp.json entry into the keyring.
+    """Move every plaintext secret in a server's entry into the keyring.
 
-    Only the user's own mcp.json is changed. The user is asked for confirmation unless *yes* is set. Raises ConfigError,
-    UsageError or ConsentDenied.
+    Only the user's own mcp.json and local.json are changed. The user is asked for confirmation unless *yes* is set.
+    Raises ConfigError, UsageError or ConsentDenied.
     """
+    from pathlib import Path
+
+    from mcphost import paths
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.secret_storage import CommandSecretEntries
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.secrets import find_plaintext_secrets
+    from mcphost.config.server_files import find_server_file
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
@@ -43,6 +48,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             else:
                 print_text(_("The entry of {name} has no plaintext secret.").format(name=name))
             return 0
+        place = find_server_file(server, paths.config_dir(options.config_dir), Path.cwd())
         backend = CommandSecretEntries(options, config.secret_store)
         await backend.prepare(name)
         where = translate_sentence(await _describe_backend(backend))
@@ -53,7 +59,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
         moved, carried = list[dict[str, str]](), False
         while found := find_plaintext_secrets(server):  # found again, as a URL may have several
             secret = found[0]
-            server, entry, carried = await _move_secret(server, secret, backend, grants, audit)
+            server, entry, carried = await _move_secret(server, place, secret, backend, grants, audit)
             moved.append({"value": secret.location, "reference": entry})
             if not as_json:
                 print_text(_("{location} is now {entry}").format(location=secret.location, entry=entry))
@@ -65,9 +71,14 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 
 
 async def _move_secret(
-    server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
+    server: "ServerConfig",
+    place: "ServerFile",
+    secret: "PlaintextSecret",
+    backend: "SecretBackend",
+    grants: "GrantStore",
+    audit: "AuditLog",
 ) -> "tuple[ServerConfig, str, bool]":
-    """Move one secret to the keyring.
+    """Move one secret in the server's entry in *place* to the keyring.
 
     Return the changed server, the reference that replaces the secret, and whether the server is still approved.
     """
@@ -75,7 +86,7 @@ async def _move_secret(
 
     # Once the secret has left the file, the approval must be carried over.
     with anyio.CancelScope(shield=True):
-        after, entry = await _store_and_replace(server, secret, backend)
+        after, entry = await _store_and_replace(server, place, secret, backend)
         return after, entry, await _carry_approval(grants, audit, server, after)
     raise AssertionError("a shield stops nothing")
 
@@ -98,21 +109,19 @@ async def _carry_approval(
 
 
 async def _store_and_replace(
-    server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
+    server: "ServerConfig", place: "ServerFile", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret and replace it with a reference in mcp.json; return the changed server and the reference.
+    """Store a secret and replace it with a reference in its file; return the changed server and the reference.
 
-    If mcp.json cannot be changed, the stored secret is deleted again. Raises ConfigError.
+    If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
     """
-    from pathlib import Path
-
     import anyio.to_thread
 
     from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
     from mcphost.config.secrets import keyring_entry_name, replace_in_config
     from mcphost.config.server_files import replace_secret_in_text
 
-    path = Path(server.file)
+    path = place.path
     try:
         before = await anyio.to_thread.run_sync(read_snapshot, path)
         text = before.content.decode("utf-8")  # preserves a byte order mark
@@ -125,7 +134,7 @@ async def _store_and_replace(
         while (kept := await backend.get(name)) not in (None, secret.secret):
             number += 1
             name = f"{base}-{number}"
-        after = mark + replace_secret_in_text(text[len(mark) :], str(path), server.name, secret, name)
+        after = mark + replace_secret_in_text(text[len(mark) :], place, server.name, secret, name)
         await backend.set(name, secret.secret)
     except ConfigError:
         raise

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import cast
 
 from mcphost.config.json_edits import replace_value
-from mcphost.config.json_files import parse_json
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
@@ -152,16 +151,14 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
             raise AssertionError(plaintext.keys)
 
 
-def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
+def replace_in_text(text: str, file: str, entry: tuple[str, ...], plaintext: PlaintextSecret, name: str) -> str:
     """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`.
 
-    Nothing else is changed. Raises ConfigError if the file no longer contains the secret, or if the edit would change
-    another value.
+    *entry* is the path of keys to the server's entry. Nothing else is changed. Raises ConfigError if the file no longer
+    contains the secret, or if the edit would change another value.
     """
-    document = parse_json(text, file)
-    root = next((key for key in ("mcpServers", "servers") if key in document), "")
     new = plaintext.with_reference(plaintext.value, name)
-    return replace_value(text, file, (root, server, *plaintext.keys), plaintext.value, new)
+    return replace_value(text, file, (*entry, *plaintext.keys), plaintext.value, new)
 
 
 def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | None = None) -> PlaintextSecret:

@@ -122,22 +122,21 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
     return edit
 
 
-def replace_secret_in_text(text: str, file: str, server: str, secret: PlaintextSecret, name: str) -> str:
+def replace_secret_in_text(text: str, file: ServerFile, server: str, secret: PlaintextSecret, name: str) -> str:
     """Return the text of a configuration file with one secret replaced by `${keyring:NAME}`.
 
     Unlike `replace_in_text`, this also supports secrets in arguments. Raises ConfigError if the file no longer
     contains the secret.
     """
+    entry = _entry_path(text, file, server)
     if secret.keys[0] != "args":
-        return replace_in_text(text, file, server, secret, name)
-    document = parse_json(text, file)
-    root = next((key for key in _ENTRY_KEYS if key in document), "")
-    args = _get(document, (root, server, "args"))
+        return replace_in_text(text, str(file.path), entry, secret, name)
+    args = _get(_parse(text, file), (*entry, "args"))
     at = int(secret.keys[1])
     items = cast("list[Any]", args) if isinstance(args, list) else []
     if at >= len(items) or items[at] != secret.value:
-        raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
-    return set_member(text, file, (root, server, *secret.keys), secret.with_reference(secret.value, name))
+        raise ConfigError(f"{file.path} was changed by another program; nothing was written.", "Try again.")
+    return set_member(text, str(file.path), (*entry, *secret.keys), secret.with_reference(secret.value, name))
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:

@@ -104,6 +104,27 @@ def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: P
     assert told_file.read_text() == CANARY
 
 
+@pytest.mark.parametrize("as_argument", [True, False])
+def test_a_secret_is_moved_out_of_the_entry_of_one_folder(tmp_path: Path, as_argument: bool) -> None:
+    program, told_file = Program(tmp_path), tmp_path / "told"
+    path = program.configure().with_name("local.json")
+    command = ["-c", SERVER, str(told_file)]
+    entry = {"command": sys.executable, "args": command, "env": {"THE_TOKEN": CANARY}}
+    if as_argument:
+        entry = {"command": sys.executable, "args": [*command, f"--token={CANARY}"], "env": {"THE_TOKEN": "x"}}
+    folders = {folder: {"mcpServers": {"demo": entry}} for folder in (str(program.work.resolve()), "/elsewhere")}
+    path.write_text(json.dumps({"folders": folders}))
+    (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    program.text("servers", "trust", "demo", "--yes", **env)
+    assert "stays approved" in program.text("servers", "secure", "demo", "--yes", **env)
+    after = json.loads(path.read_text())["folders"]
+    assert CANARY not in json.dumps(after[str(program.work.resolve())])
+    assert after["/elsewhere"] == folders["/elsewhere"]
+    program.text("tools", "demo", **env)
+    assert told_file.read_text() == ("x" if as_argument else CANARY)
+
+
 def test_an_approval_survives_only_if_nothing_but_the_secret_changed(tmp_path: Path) -> None:
     program, told_file = Program(tmp_path), tmp_path / "told"
     path = write_commented_config(program, told_file)

@@ -43,9 +43,9 @@ def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     header, secret = find_plaintext_secrets(gh)
     assert (header.location, header.secret) == ("headers.Authorization", "abc-defgh")
     assert secret.location == "mcphost.oauth.clientSecret"
-    replaced = replace_in_text(text, "mcp.json", "gh", header, "n")
+    replaced = replace_in_text(text, "mcp.json", ("mcpServers", "gh"), header, "n")
     assert replaced == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
-    replaced = replace_in_text(replaced, "mcp.json", "gh", secret, "m")
+    replaced = replace_in_text(replaced, "mcp.json", ("mcpServers", "gh"), secret, "m")
     # The approval that replaces it is exactly for the new content of the file.
     assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == parse_by_name(replaced)["gh"]
     assert parse_by_name(replaced)["gh"].oauth.client_secret == "${keyring:m}"
@@ -61,23 +61,25 @@ def test_a_passphrase_in_the_environment_is_a_secret() -> None:
 def test_an_environment_variable_is_moved_as_a_whole() -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"
-    replaced = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))
+    replaced = replace_in_text(TEXT, "mcp.json", ("mcpServers", "x"), literal, keyring_entry_name("x", literal))
     assert replaced == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
 
 
 def test_a_number_in_place_of_a_text_is_moved_too() -> None:
     text = '{"servers": {"x": {"command": "r", "env": {"API_KEY": 12345678}}}}'
     (literal,) = find_plaintext_secrets(parse_by_name(text)["x"])
-    assert '"${keyring:n}"' in replace_in_text(text, "mcp.json", "x", literal, "n")
+    assert '"${keyring:n}"' in replace_in_text(text, "mcp.json", ("servers", "x"), literal, "n")
 
 
 @pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
 def test_a_value_that_changed_meanwhile_is_not_replaced(change: str) -> None:
     (literal,) = find_plaintext_secrets(parse_by_name(TEXT)["x"])
     with pytest.raises(ConfigError, match="changed by another program"):
-        replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
+        replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", ("mcpServers", "x"), literal, "n")
     with pytest.raises(ConfigError):
-        replace_in_text(json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", "x", literal, "n")
+        replace_in_text(
+            json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", ("mcpServers", "x"), literal, "n"
+        )
 
 
 def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_reference() -> None:

@@ -204,10 +204,10 @@ def test_a_secret_in_an_argument_is_replaced_in_the_file_and_nothing_else(folder
     file.path.write_text(text)
     (server,) = load_config(file.path.parent).servers
     (secret,) = find_plaintext_secrets(server)
-    replaced = replace_secret_in_text(text, "mcp.json", "time", secret, "n")
+    replaced = replace_secret_in_text(text, file, "time", secret, "n")
     assert replaced == text.replace("hunter2-9", "${keyring:n}")
     with pytest.raises(ConfigError, match="changed by another program"):
-        replace_secret_in_text(COMMENTED, "mcp.json", "time", secret, "n")
+        replace_secret_in_text(COMMENTED, file, "time", secret, "n")
 
 
 @pytest.mark.parametrize("command", ["echo hi there", "/bin/sh -c x"])
