@@ -39,7 +39,7 @@ def find_referenced_secrets(files: Iterable[Path]) -> frozenset[str]:
             text = decode_text(read_bytes(path, MAX_FILE_BYTES), str(path)).removeprefix("\ufeff")
         except FileNotFoundError:
             continue
-        if "keyring" not in text and "\\u" not in text:
+        if "keyring" not in text and "\\u" not in text.lower():
             continue
         names.update(list_secret_names(_parse(text, path)))
     return frozenset(names)

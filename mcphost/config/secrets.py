@@ -28,6 +28,10 @@ from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
 
+_NUMBERED_ARGUMENT = re.compile(r"argument-[0-9]+")
+_NUMBER, _ARGUMENT_NUMBER = re.compile(r"(?:-[0-9]+)?"), re.compile(r"[0-9]+(?:-[0-9]+)?")
+"""What may follow the name of a setting in the name of a keyring entry."""
+
 
 class PlaintextSecret(Struct, frozen=True):
     """A plaintext secret in a server's entry.
@@ -119,10 +123,11 @@ def find_moved_secrets(server: ServerConfig) -> tuple[str, ...]:
     names: list[str] = []
     for key, text in pairs:
         base = keyring_entry_name(server.name, PlaintextSecret(keys=("env", key), value="", prefix="", secret=""))
-        for reference in find_references(text):
-            start, _, number = reference.name.rpartition("-")
-            if reference.kind == "keyring" and (reference.name == base or (start == base and number.isdigit())):
-                names.append(reference.name)
+        stem, rest = base, _NUMBER
+        if _NUMBERED_ARGUMENT.fullmatch(key):  # its number changes if another one is added or removed
+            stem, rest = base.rstrip("0123456789"), _ARGUMENT_NUMBER
+        references = (one.name for one in find_references(text) if one.kind == "keyring")
+        names += [name for name in references if name.startswith(stem) and rest.fullmatch(name, len(stem))]
     return tuple(dict.fromkeys(names))
 
 

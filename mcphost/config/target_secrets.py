@@ -17,6 +17,9 @@ _HEADER_VALUE = re.compile(
     r"([A-Za-z][A-Za-z0-9-]{0,80}):\s{0,8}(?:(?:bearer|basic|token|dpop|apikey)\s{1,8})?", re.IGNORECASE
 )
 _URL_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
+_USER_NAME = re.compile(r"(?:\$\{[^${}]*+\}|[^:])*+")
+"""The name in a URL's user information; the colon of a reference does not end it."""
+_KEYRING_REFERENCE = re.compile(r"\$\{keyring:[^${}]{1,200}+\}")
 _QUERY_PAIR = re.compile(r"[?&#;]([^=?&#;]{1,80})=([^&#;]*)")
 _QUERY_NAME = re.compile(r"(?i)[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)")
 _USUAL_SECRET_NAME = re.compile(
@@ -117,7 +120,7 @@ def _find_in_argument(keys: tuple[str, ...], before: str, word: str, *, may_be_b
         return
     if _URL_START.match(value):
         yield from _find_in_url(keys, word, start, has_keys=False)
-    elif (start, len(word)) in find_key_spans(word):
+    elif (start, len(word)) in find_key_spans(word) or _is_reference(value):
         yield SecretSpan(keys, word, start, len(word), name or f"argument-{int(keys[1]) + 1}")
 
 
@@ -138,7 +141,8 @@ def _is_named_secret(name: str, value: str) -> bool:
 def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: bool) -> Iterator[SecretSpan]:
     """Yield the places of secrets in the URL that begins at *offset*: in the user information and in the query.
 
-    If *has_keys* is true, API keys with a well-known prefix are also found elsewhere after the host.
+    If *has_keys* is true, API keys with a well-known prefix, and references to the keyring, are also found elsewhere
+    after the host.
     """
     match = _URL_START.match(text, offset)
     if match is None or len(text) > _MAX_TEXT_LENGTH:
@@ -147,7 +151,8 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: boo
     end = next((at for at in range(start, len(text)) if text[at] in "/?#"), len(text))
     userinfo, mark, _host = text[start:end].rpartition("@")
     if mark and userinfo:
-        name, _colon, password = userinfo.partition(":")
+        name = found[0] if (found := _USER_NAME.match(userinfo)) else ""
+        password = userinfo[len(name) + 1 :]
         if password:
             yield SecretSpan(keys, text, start + len(name) + 1, start + len(userinfo), "password")
         elif is_strong(name) or _is_reference(name):
@@ -160,8 +165,9 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: boo
         if is_named and is_long and not is_count and ("${" not in value or _is_reference(value)):
             yield SecretSpan(keys, text, *pair.span(2), name)
     if has_keys:
-        spans = (span for span in find_key_spans(text) if span[0] >= end and "${" not in text[slice(*span)])
-        yield from (SecretSpan(keys, text, *span, "url") for span in spans)
+        spans = [span for span in find_key_spans(text) if "${" not in text[slice(*span)]]
+        spans += [match.span() for match in _KEYRING_REFERENCE.finditer(text)]
+        yield from (SecretSpan(keys, text, *span, "url") for span in spans if span[0] >= end)
 
 
 def _without_overlaps(spans: Sequence[SecretSpan]) -> Iterator[SecretSpan]:

@@ -283,17 +283,18 @@ class ServerFileEditor:
 
         *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
         """
-        moved = find_moved_secrets(before)
-        if not moved:
-            return ServerData()
+        return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
+
+    async def _without_used(self, server: ServerConfig, secrets: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of *secrets* that no configuration file refers to; none if a file cannot be read."""
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
-        files += [self.folder / PROJECT_FILE, *([Path(before.file)] if before.file else [])]
+        files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()
         try:
-            used = await anyio.to_thread.run_sync(find_referenced_secrets, files)
+            used = await anyio.to_thread.run_sync(find_referenced_secrets, files) if secrets else frozenset[str]()
         except ConfigError:
-            return ServerData()
-        return ServerData(secrets=tuple(name for name in moved if name not in used))
+            return ()
+        return tuple(name for name in secrets if name not in used)
 
     async def read_secrets(self, data: "ServerData") -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""
@@ -303,10 +304,12 @@ class ServerFileEditor:
     async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
+        Secrets that a configuration file still refers to are kept, and all secrets if such a file cannot be read.
         Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used; SecretDeletionError
         if all other data was deleted but some secrets could not be.
         """
-        secrets = await self.read_secrets(data)
+        unused = await self._without_used(server, data.secrets)
+        secrets = await self.read_secrets(replace_fields(data, secrets=unused))
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
         for what in deleted:
             subject = AuditSubject(kind="file", server=server.name, name=what)

@@ -157,6 +157,33 @@ def test_entries_that_were_moved_out_of_the_command_line_are_known_by_their_name
 
 
 @pytest.mark.parametrize(
+    ("argv", "url"),
+    [
+        (("npx", "thing", KEY), ""),
+        (("srv", "--value", KEY), ""),
+        (("srv", f"--value={KEY}"), ""),
+        (("srv", "-H", f"Authorization: Bearer {KEY}"), ""),
+        (("srv", f"https://me:{KEY}@h.example/mcp?token={KEY}1"), ""),
+        ((), f"https://h.example/{KEY}/mcp"),
+        ((), f"https://{KEY}@h.example/mcp?a=b&token={KEY}1#{KEY}2"),
+    ],
+)
+def test_every_secret_that_was_moved_out_is_found_again_by_its_name(argv: tuple[str, ...], url: str) -> None:
+    server, names = make_server(*argv, url=url), set[str]()
+    while secrets := find_plaintext_secrets(server):
+        names.add(f"{keyring_entry_name('x', secrets[0])}-{len(names)}")
+        server = replace_in_config(server, secrets[0], f"{keyring_entry_name('x', secrets[0])}-{len(names) - 1}")
+    assert set(find_moved_secrets(server)) == names != set()
+
+
+def test_a_moved_argument_is_known_by_its_name_also_after_another_one_was_removed() -> None:
+    server = make_server("srv", "--verbose", KEY)
+    server = replace_in_config(server, find_plaintext_secrets(server)[0], "x-argument-2")
+    assert find_moved_secrets(make_server("srv", *server.args[1:])) == ("x-argument-2",)
+    assert find_moved_secrets(make_server("srv", "${keyring:x-argument-two}", "${keyring:y-argument-1}")) == ()
+
+
+@pytest.mark.parametrize(
     "argv",
     [
         ("uvx", "--from", f"git+https://github.com/{KEY}/mcp", "mcp"),

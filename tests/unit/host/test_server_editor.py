@@ -1,5 +1,6 @@
 """Tests for adding, changing, disabling, removing and restoring servers while the host runs."""
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -358,6 +359,24 @@ async def test_removal_with_its_data_is_undone_with_its_data(tmp_path: Path) -> 
         assert backend.secrets == stored
         assert [one.stored_value for one in host.servers.view("demo").config.inputs] == [None, "the region"]
     assert bundle.is_dir()
+
+
+async def test_removal_with_its_data_keeps_a_secret_that_an_entry_elsewhere_refers_to(tmp_path: Path) -> None:
+    backend = VisibleBackend()
+    entry = {"command": "run", "env": {"TOKEN": "${keyring:demo-token}"}, "disabled": True}
+    (tmp_path / "config").mkdir()
+    local = tmp_path / "config" / "local.json"
+    local.write_text(json.dumps({"folders": {"/elsewhere": {"mcpServers": {"demo": entry}}}}))
+    async with open_setup(tmp_path, backend=backend) as (_, setup):
+        await setup.server_editor.add({"demo": {**entry, "env": {"TOKEN": TOKEN, "API_KEY": TOKEN}}})
+        assert set(backend.secrets) == {"demo-token", "demo-api_key"}
+        await setup.server_editor.remove("demo", forgets=True)
+        assert set(backend.secrets) == {"demo-token"}
+        await setup.server_editor.undo()
+        assert set(backend.secrets) == {"demo-token", "demo-api_key"}
+        local.write_text('{"${keyring:')  # what it refers to cannot be known
+        await setup.server_editor.remove("demo", forgets=True)
+        assert set(backend.secrets) == {"demo-token", "demo-api_key"}
 
 
 async def test_a_secret_that_a_change_leaves_behind_is_deleted_and_comes_back_with_undo(tmp_path: Path) -> None:
