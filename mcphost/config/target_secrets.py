@@ -145,9 +145,10 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: boo
     after the host.
     """
     match = _URL_START.match(text, offset)
-    if match is None or len(text) > _MAX_TEXT_LENGTH:
+    is_open = keys == ("url",) and text.startswith("${")  # a reference that holds the start of the URL
+    if len(text) > _MAX_TEXT_LENGTH or (match is None and not is_open):
         return
-    start = match.end()
+    start = match.end() if match else 0
     end = next((at for at in range(start, len(text)) if text[at] in "/?#"), len(text))
     userinfo, mark, _host = text[start:end].rpartition("@")
     if mark and userinfo:

@@ -28,6 +28,7 @@ _MAX_RESOLVED_TEXT = 8_192
 _REFERENCE = re.compile(r"\$\{((?:[^}$]|\$(?!\{)){0,1000}+)\}")
 _NESTED = re.compile(r"\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-[^}$]{0,1000}+\$\{")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,199})(?::-(.*))?", re.DOTALL)
+_SCHEME_END = re.compile(r"[^:/?#]*+://")
 _HOST_VARIABLE = re.compile(r"[A-Za-z]{1,40}:[A-Za-z]")
 _MAX_NAME_LENGTH = 200
 SECRET_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")
@@ -364,15 +365,23 @@ def check_secret_place(source: str, key: str, text: str, reference: Reference, w
         raise secret_place_error(where, shown)
     if key != "url":
         return
-    start = text.find("://")
-    end = next((at for at in range(start + 3, len(text)) if text[at] in "/?#" and not _is_inside(text, at)), len(text))
+    start, end = _find_authority(text)
     if start < 0 or text.rfind("@", start, end) < reference.start < end:
         raise ConfigError(f"{where} has {shown}, a secret, in its host.", "Write the host as plain text.")
 
 
-def _is_inside(text: str, at: int) -> bool:
-    """Return whether the position *at* is inside a reference."""
-    return any(one.start < at < one.start + len(one.text) for one in find_references(text))
+def _find_authority(text: str) -> tuple[int, int]:
+    """Return where the authority of a URL with references starts and ends; (-1, -1) if it has no scheme.
+
+    A reference at the start may stand for the scheme and the host, as in `${env:BASE}/mcp`. It is then part of the
+    authority.
+    """
+    plain = _REFERENCE.sub(lambda match: "x" * len(match[0]), text)  # what is inside references does not count
+    scheme = _SCHEME_END.match(plain)
+    if scheme is None and not text.startswith("${"):
+        return -1, -1
+    start = scheme.end() if scheme else 0
+    return start, next((at for at in range(start, len(plain)) if plain[at] in "/?#"), len(plain))
 
 
 def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup | None = None) -> ServerConfig:

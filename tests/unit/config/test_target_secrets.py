@@ -123,13 +123,45 @@ def test_the_user_may_refer_to_the_keyring_in_an_argument_and_an_address(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "url", ["https://${keyring:a}/mcp", "https://h.example${keyring:a}/", "${keyring:a}", "https://a@b${keyring:a}?c"]
+    "url",
+    [
+        "https://${keyring:a}/mcp",
+        "https://h.example${keyring:a}/",
+        "${keyring:a}",
+        "${keyring:a}/mcp",
+        "https://a@b${keyring:a}?c",
+        "${env:BASE}${keyring:a}/mcp",
+        "${env:BASE}.${keyring:a}",
+        "${env:BASE:-https://h.example}${keyring:a}/mcp",
+        "h.example/${keyring:a}",
+    ],
 )
 def test_a_secret_never_decides_which_host_is_reached(tmp_path: Path, url: str) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"x": {"url": url}}}))
     config = load_config(tmp_path)
     assert config.servers == ()
     assert "in its host" in config.problems[0]
+
+
+@pytest.mark.parametrize("rest", ["/mcp?token=${keyring:a}", "?u=https://other/&token=${keyring:a}", "/${keyring:a}"])
+@pytest.mark.parametrize("base", ["${env:BASE}", "${BASE}", "${BASE:-https://h.example}", "${env:SCHEME}://h.example"])
+def test_a_variable_may_hold_the_address_before_a_secret(tmp_path: Path, base: str, rest: str) -> None:
+    server = load_entry(tmp_path, url=base + rest)
+    environ = {"BASE": "https://h.example", "SCHEME": "https"}
+    expected = "https://h.example" + rest.replace("${keyring:a}", "hunter2-secret")
+    assert expand_target(server, environ, {"a": "hunter2-secret"}.get).url == expected
+
+
+def test_a_variable_that_makes_a_secret_the_host_is_refused(tmp_path: Path) -> None:
+    server = load_entry(tmp_path, url="${env:BASE}/${keyring:a}/mcp")
+    with pytest.raises(ConfigError, match="changes its host"):
+        expand_target(server, {"BASE": "https:/"}, {"a": "evil.example"}.get)
+
+
+def test_a_secret_after_an_address_in_a_variable_is_found_and_masked() -> None:
+    url = "${env:BASE}/mcp?token=hunter2-secret"
+    assert found(url=url) == [("url", "hunter2-secret", "x-token")]
+    assert masked_url(make_server(url=url)) == "${env:BASE}/mcp?token=[hidden]"
 
 
 def test_a_password_before_the_host_does_not_change_the_host(tmp_path: Path) -> None:
