@@ -45,6 +45,7 @@ from mcphost.config.variable_references import (
     find_references,
     has_nested_reference,
     is_host_variable,
+    may_have_secrets,
     nested_reference_error,
     resolve_folder,
     uses_workspace,
@@ -331,7 +332,8 @@ class _ServerEntry:
         if not find_references(url):  # a URL with references is checked after expansion
             check_address(url, self.location)
         if find_target_secrets(ServerConfig(name=self.name, url=url)):
-            self._warn_about_secret("url", "${env:NAME} or ${keyring:NAME}")
+            can_refer = may_have_secrets(self.source, "url")
+            self._warn_about_secret("url", "${env:NAME} or ${keyring:NAME}" if can_refer else "${env:NAME}")
 
     def _check_target(self, key: str, text: str) -> None:
         """Check the references in *text*, a setting that determines which program is started or which URL is used.

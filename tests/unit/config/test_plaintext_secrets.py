@@ -6,7 +6,7 @@ import pytest
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.mcp_json import parse_servers
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import ServerConfig, Source
 from mcphost.config.secrets import (
     find_plaintext_secrets,
     keyring_entry_name,
@@ -89,6 +89,20 @@ def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_refer
         assert not name.startswith("sign-in")
         assert not set(name) & set("{}$ ")
         assert 0 < len(name) <= 90
+
+
+@pytest.mark.parametrize(("source", "is_own"), [("user", True), ("project", False), ("flag", False)])
+def test_the_warning_recommends_only_references_that_the_file_may_contain(source: Source, is_own: bool) -> None:
+    def read(url: str) -> tuple[int, list[str]]:
+        problems: list[str] = []
+        document = {"mcpServers": {"x": {"url": url}}}
+        return len(parse_servers(document, "f", source, problems.append)), problems
+
+    _, (warning,) = read("https://h.example/mcp?token=hunter2-9")
+    assert "${env:NAME}" in warning
+    assert ("${keyring:NAME}" in warning) == is_own
+    assert (read("https://h.example/mcp?token=${keyring:NAME}") == (1, [])) == is_own
+    assert read("https://h.example/mcp?token=${env:NAME}") == (1, [])
 
 
 def test_the_warning_explains_moving_it_only_where_that_is_possible() -> None:
