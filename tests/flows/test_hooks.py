@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ from mcphost.config.hooks import approve_current_files, parse_hooks
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
-from mcphost.host.events import NoticeEvent
-from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
     AllowOnce,
     ApproveTool,
@@ -32,9 +31,9 @@ from mcphost.transport.hook_process import HookRunner
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.audit_rows import create_audit_log, read_rows
+from tests.flows.hooked_host import SCHEMA, HookedHost, make_hook, open_hooked_host
+from tests.unit.host.audit_rows import read_rows
 from tests.unit.host.scripted_host import (
-    InProcessServer,
     create_peer,
     open_host_with,
     text_result,
@@ -43,29 +42,6 @@ from tests.unit.host.scripted_host import (
 )
 
 pytestmark = pytest.mark.anyio
-SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
-
-
-class HookedHost:
-    """A host with hooks, a server `peer` that has a tool `write`, and what the user and the model were shown."""
-
-    def __init__(self, host: Host, peer: InProcessServer, model: ScriptedModel, frontend: ScriptedFrontend) -> None:
-        self.host, self.peer, self.model, self.frontend = host, peer, model, frontend
-        self.feed = host.events.subscribe()
-
-    async def call(self) -> str:
-        """Let the model call `write` with the path `a`, and return the result that the model receives."""
-        await self.host.conversation.send("go")
-        message = next(one for one in reversed(self.host.conversation.messages) if one.role == "tool")
-        return message.parts[0].text  # pyright: ignore[reportAttributeAccessIssue]
-
-    @property
-    def called(self) -> list[Any]:
-        return [params["arguments"] for params in self.peer.asked("tools/call")]
-
-    def notices(self) -> list[str]:
-        return [event.text for event in self.feed.drain() if isinstance(event, NoticeEvent)]
-
 
 Open = Callable[..., AbstractAsyncContextManager[HookedHost]]
 
@@ -73,34 +49,13 @@ Open = Callable[..., AbstractAsyncContextManager[HookedHost]]
 @pytest.fixture
 def write_hook(tmp_path: Path) -> Callable[..., HookConfig]:
     """Return a function that writes a hook program and returns its configuration."""
-
-    def write(code: str, event: str = "before_call", **settings: Any) -> HookConfig:
-        path = tmp_path / f"hook{len(list(tmp_path.glob('hook*.py')))}.py"
-        path.write_text(f"import json, os, sys, time\ncall = json.load(sys.stdin)\n{code}\n")
-        entry = {"event": event, "command": [sys.executable, str(path)], **settings}
-        return parse_hooks([entry], str(tmp_path / "config.toml"))[0]
-
-    return write
+    return partial(make_hook, tmp_path)
 
 
 @pytest.fixture
 def open_hooked(tmp_path: Path) -> Open:
-    @asynccontextmanager
-    async def opened(*hooks: HookConfig, answers: tuple[Any, ...] = (), **more: Any) -> AsyncIterator[HookedHost]:
-        definition = tool_definition("write", inputSchema=SCHEMA)
-        peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("done"))
-        model = ScriptedModel(*[tool_round(("peer__write", {"path": "a"})), text_round("ok")] * 2)
-        frontend, runner = ScriptedFrontend(*answers), HookRunner()
-        try:
-            async with open_host_with(
-                tmp_path, peer, model, frontend, hooks=hooks, run_hook=runner.run,
-                audit_log=create_audit_log(tmp_path), **more,
-            ) as host:  # fmt: skip
-                yield HookedHost(host, peer, model, frontend)
-        finally:
-            await runner.close()
-
-    return opened
+    """Return a function that opens a host with hooks."""
+    return partial(open_hooked_host, tmp_path)
 
 
 async def test_a_hook_gets_the_call_as_json_and_lets_it_pass(
