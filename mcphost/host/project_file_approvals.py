@@ -1,5 +1,7 @@
 """The user's approval of files in a project, bound to the path and exact content of each file."""
 
+import codecs
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Literal
@@ -71,6 +73,20 @@ class ProjectApprovals:
     async def is_stored(self, path: str) -> bool:
         """Return whether the user approved the file at *path* permanently, with any content. Raises StoreError."""
         return await self._grants.find_trusted(path) is not None
+
+    async def find_approved(self, path: str) -> ProjectText | None:
+        """Return the file at *path* as the user approved it permanently, whatever it contains now. Raises StoreError.
+
+        Returns None if it was not approved, or if its content was not stored with the approval.
+        """
+        stored = await self._grants.find_trusted(path)
+        if stored is None:
+            return None
+        raw = stored.description.encode("utf-8", "surrogatepass")
+        digests = (hashlib.sha256(content).hexdigest() for content in (raw, codecs.BOM_UTF8 + raw))
+        if stored.digest not in digests:
+            return None
+        return ProjectText(path=path, text=stored.description, digest=stored.digest)
 
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a warning for each file that changed after a command-line flag approved the project's files.

@@ -174,6 +174,8 @@ class ToolHooks:
                 if source in USED:
                     self._approved_digest = digest
                     return hooks
+                if source == "not asked" and (earlier := await self._find_earlier(text, root, problems)) is not None:
+                    return earlier
             except McpHostError as error:
                 problems.append(f"The project's hooks are not used: {error.message}")
         if self._project and digest != self._approved_digest:
@@ -183,6 +185,22 @@ class ToolHooks:
             )
             return self._project
         return ()
+
+    async def _find_earlier(self, text: ProjectText, root: Path, problems: list[str]) -> tuple[HookConfig, ...] | None:
+        """Return the hooks as the user approved them permanently, before the file changed to *text*.
+
+        Returns None if there are none, or if others were approved in this run. Raises StoreError or ConfigError.
+        """
+        approved = await self._approvals.find_approved(text.path)
+        if approved is None or self._approved_digest not in ("", approved.digest):
+            return None
+        hooks = await anyio.to_thread.run_sync(parse_project_hooks, approved, root)
+        self._approved_digest = approved.digest
+        problems.append(
+            f"{sanitize(text.path, keep_newlines=False)} has changed since you approved it. The hooks that you approved"
+            " stay in effect. To review the change, start the chat in this project."
+        )
+        return hooks
 
     async def _find_missing(self, places: ProjectPlaces, root: Path) -> list[str]:
         """Return a sentence for each hooks file that the user approved earlier and that is not used now."""

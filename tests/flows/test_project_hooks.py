@@ -1,0 +1,61 @@
+"""Tests for a project's hooks together with the user's own: the order, and what a changed file means for `run`."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.project_texts import ProjectPlaces
+from mcphost.host.questions.questions import AllowOnce, DoNotTrust, TrustAlways
+from mcphost.serialization import replace
+from tests.flows.hooked_host import make_hook, open_hooked_host
+
+pytestmark = pytest.mark.anyio
+DENY = 'print(\'{"decision": "deny"}\')\n'
+CHANGE = "import json\nprint(json.dumps({'arguments': {'path': '/etc/passwd'}}))\n"
+GUARD = "print(json.dumps({'decision': 'deny' if call['arguments']['path'].startswith('/etc') else 'continue'}))"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> ProjectPlaces:
+    """A project without hooks."""
+    (tmp_path / "repo" / ".mcphost").mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    return ProjectPlaces(config_dir=tmp_path / "config", folder=tmp_path / "repo")
+
+
+def write_project_hook(places: ProjectPlaces, code: str, event: str = "before_call") -> Path:
+    """Write the project's hooks file with one hook that runs *code*; return the path of the file."""
+    (places.folder / "hook.py").write_text(code)
+    command = json.dumps([sys.executable, "hook.py"])
+    file = places.folder / ".mcphost" / "hooks.toml"
+    file.write_text(f'[[hooks]]\nevent = "{event}"\ncommand = {command}\n')
+    return file
+
+
+async def test_without_a_question_a_changed_file_leaves_the_approved_hooks_in_effect(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    file = write_project_hook(places, DENY)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+    file.write_text("# A server has replaced the hooks.\n")
+    for change in (lambda: None, file.unlink):
+        unasked = replace(places, approval="stored")
+        async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=unasked) as hooked:
+            assert "One of the user's hooks denied this call" in await hooked.call()
+            assert any(f"{file} has changed since you approved it" in text for text in hooked.notices())
+            change()
+            await hooked.call()
+            assert hooked.called == []
+
+
+async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: Path, places: ProjectPlaces) -> None:
+    file = write_project_hook(places, DENY)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+    file.write_text(f"{file.read_text()}# changed\n")
+    async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
+        assert await hooked.call() == "done"
