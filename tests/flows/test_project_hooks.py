@@ -59,3 +59,18 @@ async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: 
     file.write_text(f"{file.read_text()}# changed\n")
     async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
         assert await hooked.call() == "done"
+
+
+async def test_the_users_own_hooks_check_what_a_projects_hook_changed(tmp_path: Path, places: ProjectPlaces) -> None:
+    write_project_hook(places, CHANGE)
+    guard = make_hook(tmp_path, GUARD)
+    async with open_hooked_host(tmp_path, guard, answers=(TrustAlways(),), project=places) as hooked:
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert hooked.called == []
+
+
+async def test_the_users_own_hooks_have_the_last_word_about_a_result(tmp_path: Path, places: ProjectPlaces) -> None:
+    write_project_hook(places, "import json\nprint(json.dumps({'result': 'a secret'}))\n", "after_call")
+    own = make_hook(tmp_path, "print(json.dumps({'result': call['result'].replace('secret', '…')}))", "after_call")
+    async with open_hooked_host(tmp_path, own, answers=(TrustAlways(), AllowOnce()), project=places) as hooked:
+        assert await hooked.call() == "One of the user's hooks changed this result.\n\na …"

@@ -265,7 +265,8 @@ class ToolHooks:
         return ""
 
     def _select(self, event: HookEvent) -> list[HookConfig]:
-        return [one for one in (*self._find_own(), *self._project) if one.settings.event == event]
+        """Return the hooks for an event; the user's own come last, so that they see what a project's hooks changed."""
+        return [one for one in (*self._project, *self._find_own()) if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
         """Return whether a hook applies to a call; like a `never` rule, it also applies if the match is uncertain.
