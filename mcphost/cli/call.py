@@ -19,6 +19,7 @@ from mcphost.cli.printing import (
     write_output_file,
 )
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.serialization import dumps
 from mcphost.translation import _
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
         tasks.start_soon(_show_progress, host, args.name)
         result = await host.tools.call(args.server, args.name, arguments)
         tasks.cancel_scope.cancel()
+        if result.arguments not in (None, arguments):
+            print_note(_("A hook changed the arguments: {arguments}").format(arguments=dumps(result.arguments)))
         if args.json:
             print_json(call_json(result))
         else:

@@ -30,6 +30,16 @@ def test_call_prints_the_text_and_types_its_arguments(program: Program) -> None:
     assert out == "1 + 1 = 2\n"
 
 
+def test_call_says_that_a_hook_changed_the_arguments(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    change = json.dumps([sys.executable, "-c", 'print(\'{"arguments": {"a": 20, "b": 3}}\')'])
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text(f'[[hooks]]\nevent = "before_call"\ncommand = {change}\n')
+    done = program.run("--mcp-config", file, "call", "demo", "add", "a=2", "b=3")
+    assert done.stdout == b"20 + 3 = 23\n"
+    assert b'A hook changed the arguments: {"a":20,"b":3}' in done.stderr
+
+
 @pytest.mark.parametrize("era", ["stateless", "handshake", "auto"])
 def test_call_works_in_each_era(program: Program, era: str) -> None:
     file = program.servers(demo=DEMO)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
-from mcphost.host.questions.questions import AllowOnce, DoNotTrust, TrustAlways
+from mcphost.errors import ConsentDenied
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways
 from mcphost.serialization import replace
 from tests.flows.hooked_host import make_hook, open_hooked_host
 
@@ -74,3 +75,30 @@ async def test_the_users_own_hooks_have_the_last_word_about_a_result(tmp_path: P
     own = make_hook(tmp_path, "print(json.dumps({'result': call['result'].replace('secret', '…')}))", "after_call")
     async with open_hooked_host(tmp_path, own, answers=(TrustAlways(), AllowOnce()), project=places) as hooked:
         assert await hooked.call() == "One of the user's hooks changed this result.\n\na …"
+
+
+async def test_a_call_by_hand_that_a_projects_hook_changed_needs_the_users_approval(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    write_project_hook(places, CHANGE)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(), Deny("no"), AllowOnce()), project=places) as hooked:
+        with pytest.raises(ConsentDenied, match="A hook of the project changed the arguments"):
+            await hooked.host.tools.call("peer", "write", {"path": "a"})
+        assert hooked.called == []
+        result = await hooked.host.tools.call("peer", "write", {"path": "a"})
+        assert (hooked.called, result.arguments) == ([{"path": "/etc/passwd"}], {"path": "/etc/passwd"})
+        asked = [question for question in hooked.frontend.asked if isinstance(question, ApproveTool)]
+        assert [question.arguments for question in asked] == [{"path": "/etc/passwd"}] * 2
+        assert "changed its arguments" in asked[0].why
+
+
+async def test_a_call_by_hand_that_the_users_own_hook_changed_runs_if_it_is_valid(tmp_path: Path) -> None:
+    valid = make_hook(tmp_path, "print(json.dumps({'arguments': {'path': 'b'}}))")
+    async with open_hooked_host(tmp_path, valid) as hooked:
+        assert (await hooked.host.tools.call("peer", "write", {"path": "a"})).arguments == {"path": "b"}
+        assert hooked.frontend.asked == []
+    wrong = make_hook(tmp_path, "print(json.dumps({'arguments': {'path': 'b', 'more': 1}}))")
+    async with open_hooked_host(tmp_path, wrong) as hooked:
+        with pytest.raises(ConsentDenied, match="do not match the tool's inputSchema"):
+            await hooked.host.tools.call("peer", "write", {"path": "a"})
+        assert hooked.called == []

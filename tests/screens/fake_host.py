@@ -342,13 +342,18 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """A fake for tool calls by the user; `withheld` is the reason why a hook withholds results."""
+    """A fake for tool calls by the user.
+
+    `withheld` is the reason why a hook withholds results, and `changed` the arguments to which a hook changes others.
+    """
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
         self.withheld = ""
+        self.changed: dict[str, Any] | None = None
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+        arguments = arguments if self.changed is None else self.changed
         self._host.called.append((server, tool, arguments))
         call = f"hand-{len(self._host.called)}"
         self._host.put(events.ToolStarted(call, server, tool, arguments, "user"))
@@ -362,7 +367,7 @@ class FakeManualCalls:
             raise
         finally:
             self._host.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
-        return ManualCallResult(CallToolResult(), text, 0.1)
+        return ManualCallResult(CallToolResult(), text, 0.1, arguments=arguments)
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:
         if self.withheld:

@@ -120,3 +120,17 @@ async def test_enter_pressed_twice_at_once_sends_once(run: Run, text: str) -> No
         await driver.pilot.pause()
         assert len(driver.host.sent) + len(driver.host.called) == 1
         assert "A turn is running" not in driver.transcript()
+
+
+async def test_the_card_and_the_attachment_have_the_arguments_that_a_hook_changed(run: Run) -> None:
+    async with run() as driver:
+        driver.host.tools.changed = {"pattern": "changed"}
+        await start_manual_call(driver)
+        await driver.until(lambda: "search_files gave" in driver.transcript(), "the result")
+        (card,) = tool_cards(driver)
+        assert (card.state, card.arguments) == ("ok", {"pattern": "changed"})
+        await driver.type("/attach")
+        await driver.pilot.press("escape", "enter")
+        attachments = driver.app.chat.attachments
+        await driver.until(lambda: attachments.parts, "the attachment")
+        assert 'with the arguments {"pattern":"changed"}' in attachments.parts[0].text

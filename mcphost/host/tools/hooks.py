@@ -76,12 +76,14 @@ class HookVerdict(Struct, frozen=True):
 class HookNotes:
     """Effects of the hooks on one tool call: notes for the model, and changes to the arguments and the result.
 
-    `changed_by` is the last hook that changed the arguments, "" if none did. `result` is the text that replaces the
-    result for the model, or None if no hook changed the result.
+    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set if one of
+    the project's hooks changed them. `result` is the text that replaces the result for the model, or None if no hook
+    changed the result.
     """
 
     notes: list[str] = field(default_factory=list[str])
     changed_by: str = ""
+    is_changed_by_project: bool = False
     result: str | None = None
 
     @property
@@ -234,6 +236,7 @@ class ToolHooks:
             ):
                 rule_input = replace(rule_input, arguments=verdict.arguments)
                 notes.changed_by = hook.name
+                notes.is_changed_by_project |= any(hook is one for one in self._project)
                 self._notify(rule_input, f"The hook {hook.name} changed the arguments")
             self._take_notes(hook, rule_input, verdict, notes)
         return rule_input.arguments

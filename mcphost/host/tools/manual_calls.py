@@ -4,8 +4,10 @@ from shlex import quote
 from typing import Any
 
 from mcphost.errors import ConsentDenied
-from mcphost.host.consent.grants import identify_tool
-from mcphost.host.consent.policy import ConsentPolicy
+from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.grants import ToolHistory, identify_tool
+from mcphost.host.consent.policy import ConsentPolicy, tool_question
+from mcphost.host.questions.questions import ApproveTool, Deny
 from mcphost.host.server_views import ManualCallResult, ReleasedResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
@@ -13,6 +15,7 @@ from mcphost.host.tools.approval_checks import CallForbidden
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
+from mcphost.serialization import replace
 
 
 class ManualCalls:
@@ -88,13 +91,39 @@ class ManualCalls:
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
 
-        The hooks that follow a call are run when the user gives the result to the model; see `release`.
+        Changed arguments must match the tool's schema. If one of the project's hooks changed them, the call also needs
+        the user's approval, because the user typed other arguments. The hooks that follow a call are run when the user
+        gives the result to the model; see `release`.
         """
         await self._hooks.refresh()
+        notes = HookNotes()
         try:
-            return await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), HookNotes())
+            checked = await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
         except HookDenied as error:
             raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
+        if arguments_digest(checked) == arguments_digest(arguments):
+            return arguments
+        if errors := await self._validator.validate(offered, checked):
+            raise ConsentDenied(
+                f"The hook {notes.changed_by} changed the arguments. {errors.sentence}", "Correct the hook."
+            )
+        if notes.is_changed_by_project:
+            await self._ask_about_change(offered, checked, notes)
+        return checked
+
+    async def _ask_about_change(self, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes) -> None:
+        """Ask whether to make a call with arguments that the user did not type. Raises ConsentDenied."""
+        make_question = tool_question(offered, arguments, call="", why=notes.why("you called it"))
+
+        def make_fixed_question(history: ToolHistory) -> ApproveTool:
+            return replace(make_question(history), editable=False)
+
+        verdict = await self._consent.authorize(identify_tool(offered), arguments, make_fixed_question, call="")
+        if isinstance(verdict, Deny):
+            raise ConsentDenied(
+                "A hook of the project changed the arguments, and the call with these was not allowed.",
+                verdict.reason or "Change the arguments, or the hook.",
+            )
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
         """Validate arguments against a tool's input schema, without calling the tool, and return the errors.

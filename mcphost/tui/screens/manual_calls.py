@@ -240,7 +240,7 @@ class ManualCallRunner:
             raise
         else:
             record = _make_record(card, "error" if result.is_error else "ok", result.shown_text or result.text, result)
-            call = ManualCall(card.server, card.tool, card.arguments or {})
+            call = ManualCall(card.server, card.tool, record.arguments)
             self._result = taken = _Result(call, result, record.at, add(record))
             if not result.result.is_error and self._is_open(taken):
                 self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)

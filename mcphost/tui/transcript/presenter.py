@@ -476,13 +476,15 @@ class TranscriptPresenter:
         self.transcript.update_block(card)
 
     def _match_manual_call(self, event: events.ToolStarted) -> None:
-        what = (event.server, event.tool, event.arguments)
-        for card in self.unsent_manual_cards:
-            if (card.server, card.tool, card.arguments) == what:
-                self.unsent_manual_cards.remove(card)
-                break
-        else:  # its card already shows that the call failed before it was sent
+        fitting = [one for one in self.unsent_manual_cards if (one.server, one.tool) == (event.server, event.tool)]
+        card = next((one for one in fitting if one.arguments == event.arguments), fitting[0] if fitting else None)
+        if card is None:  # its card already shows that the call failed before it was sent
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
+        else:
+            self.unsent_manual_cards.remove(card)
+        if card.arguments != event.arguments:  # a hook changed them
+            card.start(event.arguments, event.by)
+            self.transcript.update_block(card)
         self.manual_cards[event.call] = card
 
     def _handle_tool_progress(self, event: events.ToolProgress) -> None:
