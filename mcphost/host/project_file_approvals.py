@@ -8,11 +8,13 @@ from typing import Literal
 
 from mcphost.config.approval_digest import diff_lines
 from mcphost.config.project_texts import ProjectText, Purpose, split_lines
+from mcphost.config.schema import HookConfig
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import NoticeLevel
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
 from mcphost.sanitize import sanitize
+from mcphost.serialization import replace
 from mcphost.store.grants import GrantStore, TrustedServer
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
@@ -99,19 +101,27 @@ class ProjectApprovals:
         changed = [sanitize(text.path, keep_newlines=False) for text, source in texts if source == "not asked"]
         return [f"{path} was changed during this run and is not used." for path in changed]
 
-    async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
+    async def ask(
+        self,
+        purpose: Purpose,
+        texts: Sequence[ProjectText],
+        *,
+        again: bool = False,
+        hooks: Sequence[HookConfig] = (),
+    ) -> None:
         """Ask the user, in one question, about the files that have been neither approved nor declined.
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
         the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this
-        session. The question is withdrawn if another process stores an approval of exactly these files in the
-        meantime. Raises StoreError or ConsentDenied.
+        session. *hooks* are those in the file, if it is a hooks file. The question is withdrawn if another process
+        stores an approval of exactly these files in the meantime. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]
         if not undecided or self._approval != "ask" or TrustProject.KIND not in self._frontend.kinds:
             return
-        shown = tuple([await self._describe(text) for text in undecided])
+        settings = tuple(hook.settings for hook in hooks)
+        shown = tuple([replace(await self._describe(text), hooks=settings) for text in undecided])
         question = TrustProject(server="", why=_WHY[purpose], purpose=purpose, texts=shown)
         verdict = await ask_until_decided(self._frontend, question, partial(self._are_stored, undecided))
         if verdict is None:

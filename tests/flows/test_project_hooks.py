@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.errors import ConsentDenied
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways, TrustProject
 from mcphost.serialization import replace
 from tests.flows.hooked_host import make_hook, open_hooked_host
 
@@ -102,3 +102,15 @@ async def test_a_call_by_hand_that_the_users_own_hook_changed_runs_if_it_is_vali
         with pytest.raises(ConsentDenied, match="do not match the tool's inputSchema"):
             await hooked.host.tools.call("peer", "write", {"path": "a"})
         assert hooked.called == []
+
+
+async def test_the_question_has_the_programs_that_the_hooks_file_stands_for(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    file = places.folder / ".mcphost" / "hooks.toml"
+    file.write_text('[[hooks]]\nevent = "before_call"\ncommand = ["\\u0073\\u0068", "-c", "\\u0065xit"]\n')
+    async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
+        await hooked.call()
+        question = hooked.frontend.asked[0]
+        assert isinstance(question, TrustProject)
+        assert [hook.command for hook in question.texts[0].hooks] == [("sh", "-c", "exit")]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.schema import HookSettings
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.event_bus import EventBus
@@ -102,4 +103,18 @@ async def test_the_question_about_hooks_says_what_the_approval_does_not_cover(ru
         await driver.enter_question()
         shown = " ".join(driver.text().replace("│", " ").split())
         assert "It does not apply to the files that these commands run" in shown
+        await driver.pilot.press("d")
+
+
+async def test_the_question_about_hooks_shows_the_programs_as_they_are_started(run: Run) -> None:
+    async with run() as driver:
+        escaped = '[[hooks]]\nevent = "before_call"\ncommand = ["\\u0073\\u0068", "-c", "\\u0072m x\\n# tidy"]\n'
+        hook = HookSettings(event="before_call", command=("sh", "-c", "rm x\n# tidy"), match=("files/*",))
+        text = ShownText("/repo/.mcphost/hooks.toml", escaped, hooks=(hook,))
+        asked = TrustProject(server="", why="they would start programs", purpose="hooks", texts=(text,))
+        driver.app.run_worker(partial(driver.frontend.ask, asked))
+        await driver.enter_question()
+        shown = driver.text()
+        assert "sh -c 'rm x⏎# tidy'" in shown
+        assert "files/*" in shown
         await driver.pilot.press("d")

@@ -7,6 +7,7 @@ A frontend shows one question at a time, in order of arrival. An answer that cov
 from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
+from mcphost.config.schema import HookSettings
 from mcphost.errors import MalformedMessage
 from mcphost.host.argument_origins import ArgumentOrigin, MediaOrigin
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
@@ -303,12 +304,14 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
 class ShownText(Struct, frozen=True):
     """A file whose text is shown for approval; the frontend sanitizes it.
 
-    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none.
+    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none. `hooks` are
+    those in a hooks file, because its syntax can hide what they start.
     """
 
     path: str
     text: str
     changed: tuple[str, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
 
 
 class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):

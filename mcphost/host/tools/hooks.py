@@ -170,7 +170,7 @@ class ToolHooks:
         if text is not None:
             try:
                 hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
-                await self._approvals.ask("hooks", [text])
+                await self._approvals.ask("hooks", [text], hooks=hooks)
                 source = await self._approvals.find_source(text)
                 problems += self._approvals.describe_changed([(text, source)])
                 if source in USED:

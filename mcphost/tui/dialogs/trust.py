@@ -1,6 +1,7 @@
 """Dialogs that ask whether to trust a server or a project's files, and show exactly what would be used."""
 
 import shlex
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -31,6 +32,12 @@ def _quote_value(text: str) -> str:
     """Sanitize the text as a single line; add quotation marks if it is empty or starts or ends with whitespace."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
+
+
+def _format_command(command: Sequence[str]) -> str:
+    """Quote the words of a command; a long one has one word per line, so that the arguments can be told apart."""
+    words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in command]
+    return ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
@@ -76,9 +83,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         out += [Content("")] if asked.warnings or asked.trusts_claims else []
         if asked.command:
             out.append(Content(_("It starts this program on your machine, with your user privileges:")))
-            words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
-            # A long command is shown with one word per line, so that the arguments can be told apart.
-            pairs.append((_("command"), ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
+            pairs.append((_("command"), _format_command(asked.command)))
             if asked.cwd:
                 pairs.append((_("folder"), clean(asked.cwd)))
             if asked.env_file:
@@ -178,7 +183,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         out: list[Content | Widget] = []
         for one in self.details.texts:
             out += [Content("")] if out else []
-            out += _render_text(one)
+            out += _render_hooks(one) + _render_text(one)
         out.append(
             Content.styled(_("\nApproval applies to exactly this text; if it changes, you are asked again."), "$faint")
         )
@@ -216,6 +221,18 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
     def action_always(self) -> None:
         """Use the files until they change."""
         self.approve("always", TrustAlways())
+
+
+def _render_hooks(one: ShownText) -> list[Content | Widget]:
+    """Return the programs that a hooks file starts: escapes and long strings can make its text misleading."""
+    if not one.hooks:
+        return []
+    pairs: list[tuple[str, str]] = []
+    for hook in one.hooks:
+        pairs.append((hook.event, _format_command(hook.command)))
+        pairs += [("match", _quote_value(rule)) for rule in hook.match]
+    heading = Content(_("It starts these programs on your machine, with your user privileges:"))
+    return [heading, KeyValueList(pairs), Content("")]
 
 
 def _shown_lines(one: ShownText) -> list[str]:
