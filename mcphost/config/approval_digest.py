@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -377,12 +376,14 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """Return a line diff: removed lines start with "- ", added lines with "+ ", unchanged lines with two spaces.
 
     If there are more than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines
-    of *after* as added.
+    of *after* as added. If a comparison would take too long, so are all lines from the first to the last difference.
     """
+    from mcphost.bounded_diff import compare_lines  # needed only when something has changed
+
     if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
     lines: list[str] = []
-    for kind, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, start, end, new_start, new_end in compare_lines(list(before), list(after)).opcodes:
         if kind == "equal":
             lines += [f"  {line}" for line in before[start:end]]
         else:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -467,6 +468,15 @@ def test_a_diff_shows_removed_and_added_lines() -> None:
 def test_the_difference_of_huge_commands_is_reported() -> None:
     lines = diff_lines(["a"] * 50_000, ["b"] * 50_000)
     assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
+
+
+def test_repeated_lines_do_not_make_a_difference_expensive() -> None:
+    before, after = ["a"] * 250, ["a", "e"] * 125
+    began = time.process_time()
+    lines = diff_lines(before, after)
+    assert time.process_time() - began < 0.15
+    assert [line[2:] for line in lines if line[0] in " -"] == before
+    assert [line[2:] for line in lines if line[0] in " +"] == after
 
 
 def test_claims_are_trusted_only_if_the_users_own_file_allows_it(tmp_path: Path) -> None:
