@@ -33,11 +33,30 @@ _SENSITIVE_WORDS = (
 _SENSITIVE_NAMES = rf"{_SENSITIVE_WORDS}[\w.-]{{0,60}}+"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
 # Well-known prefixes: OpenAI, Anthropic, GitHub, GitLab, Slack, Google, AWS, Hugging Face, Stripe, npm, Tavily,
-# Supabase, Groq, xAI, Perplexity, Figma, Notion, Linear.
+# Supabase, Groq, xAI, Perplexity, Figma, Notion, Linear, PyPI, SendGrid, HashiCorp Vault, DigitalOcean, Shopify,
+# Docker, Atlassian, age, Telegram.
 _API_KEY = re.compile(
-    r"\b(?:sk-[\w-]{16,}|gh[opusr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
-    r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|npm_\w{30,}|tvly-[\w-]{16,}"
-    r"|sbp_\w{20,}|gsk_\w{20,}|xai-\w{30,}|pplx-\w{20,}|figd_[\w-]{20,}|ntn_\w{20,}|lin_api_\w{20,})"
+    r"\b(?:sk-[\w-]{16,}|gh[opusr]_\w{20,}|github_pat_\w{20,}|gl(?:pat|rt|dt|cbt|ptt|ft|agent)-[\w-]{16,}"
+    r"|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
+    r"|(?:AIza|ya29\.)[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|npm_\w{30,}"
+    r"|tvly-[\w-]{16,}|sbp_\w{20,}|gsk_\w{20,}|xai-\w{30,}|pplx-\w{20,}|figd_[\w-]{20,}|ntn_\w{20,}|lin_api_\w{20,}"
+    # names of packages begin with "pypi-", too
+    r"|pypi-(?:AgE[\w-]{16,}|[\w-]{50,})|SG\.[\w-]{16,}+\.[\w-]{16,}|hvs\.[\w-]{20,}|dop_v1_\w{20,}"
+    r"|shp(?:at|ca|pa|ss)_\w{20,}|dckr_[op]at_[\w-]{20,}|ATATT3[\w=-]{20,}|AGE-SECRET-KEY-1\w{20,}"
+    r"|\d{8,10}:AA[\w-]{30,})"
+)
+# A flag such as --token or --db-password, up to its value. The value of --token-file is not a secret.
+_SECRET_FLAG = (
+    rf"(?<![\w-])--?[\w-]{{0,40}}?{_SENSITIVE_WORDS}s?"
+    r"(?![\w-]{0,30}(?:file|path|dir|url|uri|env|name|id|type|store|command|ttl|timeout|limit|count|size|length)\b)"
+    r"[\w-]{0,30}+(?:\\{0,4}[\"'])?(?:\s{0,8},\s{0,8}|\s{1,8})"
+)
+# What often follows the name of a flag, but is no secret: another flag, a reference, a placeholder, a number, a word.
+_PLAIN_VALUE = (
+    r"(?!\[|\$|<|\{|-|\d{1,7}\b|(?-i:[A-Z]+(?:_[A-Z0-9]+)*)\b(?![\w./+=-])|(?:bearer|basic|dpop) "
+    r"|(?:cannot|should|required|requires|missing|option|options|argument|arguments|values|parameter|parameters|instead"
+    r"|expected|expects|before|specifies|contains|because|either|without|environment|variable|invalid|conflicts"
+    r"|deprecated|ignored|unknown)(?![\w-]))"
 )
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -67,6 +86,23 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{PLACEHOLDER}",
     ),
+    (re.compile(r"(?i)(hooks\.slack\.com/services/)[\w/]{10,}"), rf"\1{PLACEHOLDER}"),
+    # schemes of Authorization headers that are not among those above
+    (
+        re.compile(
+            r"(?i)(authorization(?:\\{0,4}[\"'])?\s{0,8}[=:]\s{0,8}(?:\\{0,4}[\"'])?"
+            r"(?:token|key|api-?key|bot|negotiate|ntlm|sso-key|private-?token)[ \t]{1,8})[^\s\"',;]{8,}"
+        ),
+        rf"\1{PLACEHOLDER}",
+    ),
+    # Cookie: name=value; name=value
+    (
+        re.compile(
+            r"(?i)(\b(?:set-)?cookie(?:\\{0,4}[\"'])?\s{0,8}[=:]\s{0,8}(?:\\{0,4}[\"'])?)"
+            r"[^\s=;\"'\\]{1,100}=[^\"'\\\r\n]{4,}"
+        ),
+        rf"\1{PLACEHOLDER}",
+    ),
     # "api_key": "…", API_KEY=…, Authorization: …
     (re.compile(rf"(?i)({_SENSITIVE_NAMES}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{PLACEHOLDER}"),
     (
@@ -86,6 +122,15 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{PLACEHOLDER}",
     ),
     (_API_KEY, PLACEHOLDER),
+    # --token …, --api-key "…", '--password', '…'
+    (
+        re.compile(
+            rf"(?i)({_SECRET_FLAG}(?P<quote>\\{{0,4}}[\"'])){_PLAIN_VALUE}"
+            r"(?:(?!(?P=quote))(?:\\.|[^\r\n])){6,}+"
+        ),
+        rf"\1{PLACEHOLDER}",
+    ),
+    (re.compile(rf"(?i)({_SECRET_FLAG}){_PLAIN_VALUE}[^\s\"',;\\]{{6,}}"), rf"\1{PLACEHOLDER}"),
 )
 # A JSON Web Token. A long word that is not a token is consumed, but kept: trying again at each "eyJ" inside it would
 # take quadratic time.

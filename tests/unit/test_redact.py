@@ -48,6 +48,81 @@ def test_shapes_of_secrets_are_removed(text: str, left: str) -> None:
     assert redact(text) == left
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        f"pypi-AgEIcHlwaS5vcmc{LONG}",
+        f"pypi-{LONG}{LONG}",
+        f"SG.{LONG[:22]}.{LONG}-abcdef_",
+        f"hvs.{LONG}",
+        f"dop_v1_{LONG}",
+        f"shpat_{LONG}",
+        f"ya29.{LONG}",
+        f"dckr_pat_{LONG}",
+        f"ATATT3{LONG}",
+        f"xapp-1-{LONG}",
+        f"glrt-{LONG}",
+        f"AGE-SECRET-KEY-1{LONG.upper()}",
+        "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0",
+    ],
+)
+def test_a_token_with_a_known_prefix_is_removed_from_text(token: str) -> None:
+    assert redact(f"could not sign in with {token}: 403") == "could not sign in with [secret]: 403"
+    assert redact(f"pip says: '{token}'") == "pip says: '[secret]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"npx server --token {LONG} --verbose", "npx server --token [secret] --verbose"),
+        ("usage: run --api-key hunter22 x", "usage: run --api-key [secret] x"),
+        ("run --api_key\thunter22", "run --api_key\t[secret]"),
+        ("run -password hunter22;", "run -password [secret];"),
+        ("run --db-password hunterhunter", "run --db-password [secret]"),
+        ("run --password 'correct horse battery' x", "run --password '[secret]' x"),
+        ('run --token "abc def ghi"', 'run --token "[secret]"'),
+        (f"['run', '--token', '{LONG}', '-x']", "['run', '--token', '[secret]', '-x']"),
+        (f'["--api-key","{LONG}"]', '["--api-key","[secret]"]'),
+        (f'{{"args": "[\\"--token\\", \\"{LONG}\\"]"}}', '{"args": "[\\"--token\\", \\"[secret]\\"]"}'),
+        (f"run --client-secret {LONG} --password {LONG}", "run --client-secret [secret] --password [secret]"),
+        (f"Authorization: Token {LONG}", "Authorization: Token [secret]"),
+        (f'{{"authorization": "Token {LONG}"}}', '{"authorization": "[secret]"}'),
+        (f"Cookie: session={LONG}; theme=dark", "Cookie: [secret]"),
+        (f"set-cookie: sid={LONG}; Path=/\nx: y", "set-cookie: [secret]\nx: y"),
+        (f"{{'Cookie': 'sid={LONG}', 'a': 1}}", "{'Cookie': '[secret]', 'a': 1}"),
+        (f"POST https://hooks.slack.com/services/T00/B00/{LONG}", "POST https://hooks.slack.com/services/[secret]"),
+    ],
+)
+def test_the_value_of_a_flag_or_header_is_removed_from_free_text(text: str, left: str) -> None:
+    assert redact(text) == left
+
+
+@pytest.mark.parametrize("scheme", ["ApiKey", "Negotiate", "Bot", "SSO-Key"])
+def test_no_scheme_of_an_authorization_header_leaves_its_value(scheme: str) -> None:
+    assert LONG not in redact(f"Authorization: {scheme} {LONG}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the option --token is required",
+        "--password requires a value",
+        "usage: run [--token TOKEN] [--api-key <key>] [--password {a,b}]",
+        "--token-file /run/secrets/token --verbose",
+        "--max-tokens 4096 --api-key-env MY_KEY",
+        "--token $TOKEN --password ${input:password}",
+        "--password --verbose",
+        "pypi-attestations and pypi-server are packages",
+        "SG.short.short",
+        "cookie: missing",
+        "Authorization: Token is gone",
+        "a cookie = a biscuit",
+    ],
+)
+def test_text_about_flags_and_headers_stays(text: str) -> None:
+    assert redact(text) == text
+
+
 @pytest.mark.parametrize("text", ["input_tokens=1234", "the token is gone", "https://h/p?q=1", "a:b", "Basic idea"])
 def test_ordinary_text_stays(text: str) -> None:
     assert redact(text) == text
@@ -132,8 +207,13 @@ print(growth)
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a-", "token", "eyJ", "eyJ-", "eyJaaaaaaaa.eyJaaaaaaaa-", "a://", "token=:", '":']
-)
+    "piece",
+    [
+        "a", "a-", "token", "eyJ", "eyJ-", "eyJaaaaaaaa.eyJaaaaaaaa-", "a://", "token=:", '":', "--token", "--token ",
+        "--token '", "-token-", " -", "--a-token,", "SG.a", "SG.aaaaaaaaaaaaaaaa-", "pypi-", "cookie:a", "cookie:a=",
+        "authorization:token ", "1:AA", "123456789:AA", "hooks.slack.com/services/",
+    ],
+)  # fmt: skip
 def test_forty_times_the_text_takes_at_most_a_hundred_times_as_long(piece: str) -> None:
     limit = (60, 60)
     child = subprocess.run(
