@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 from mcphost.sanitize import replace_surrogates
 
@@ -20,6 +20,7 @@ _MAX_DEPTH = 6
 _SHORTEST = 16
 _MAX_HTML_DIGITS = 7
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(["\\/bfnrt\']))')
+_ASCII_RUN = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")
 _HTML_NUMBER = re.compile("&#0*([0-9]+);?")
 _JSON_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _COMPACT_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22,}={0,2}")
@@ -90,8 +91,31 @@ def unescape(text: str) -> str:
     if "&" in text and ";" in text:
         text = html.unescape(_HTML_NUMBER.sub(_shorten_html_number, text))
     if "%" in text:
-        text = unquote(text)
+        text = _unquote(text)
     return replace_surrogates(text)
+
+
+def _unquote(text: str) -> str:
+    """Return *text* with URL escapes decoded like `urllib.parse.unquote`.
+
+    The text is processed in pieces, because all other threads are blocked while parts of a piece are joined.
+    """
+    parts: list[str] = []
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    start = 0
+    while start < len(text):
+        end = start + _PIECE
+        if end < len(text) and (escape := text.rfind("%", end - 2, end)) >= 0:
+            end = escape  # no escape is divided
+        for run in _ASCII_RUN.finditer(text, start, end):
+            if run[0].isascii():
+                parts.append(decoder.decode(unquote_to_bytes(run[0])))
+            else:
+                # Escapes before and after other characters are decoded separately.
+                parts += decoder.decode(b"", final=True), run[0]
+        start = end
+    parts.append(decoder.decode(b"", final=True))
+    return "".join(parts)
 
 
 def _unescape_json(match: re.Match[str]) -> str:

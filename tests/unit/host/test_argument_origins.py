@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
@@ -21,7 +22,7 @@ from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex, WindowIndex
-from mcphost.host.origins.encodings import DecodeBudget, decoded_texts
+from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, unescape
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.origins.text_folding import fold, keep_letters
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
@@ -435,9 +436,16 @@ def test_letters_that_stand_for_many_are_compared_up_to_a_limit(monkeypatch: pyt
     assert search({"x": "\ufdfa" * 30}).unchecked == {OTHER_SERVERS}
 
 
-@pytest.mark.anyio
-async def test_a_search_in_a_long_text_of_any_script_never_stops_the_event_loop() -> None:
-    index, done = mail_index(), anyio.Event()
+@pytest.mark.parametrize("offset", range(12))
+def test_url_escapes_of_a_long_text_are_decoded_wherever_they_are(offset: int) -> None:
+    text = "a" * (16 * 1024 - offset) + "%C3%A9%zz%%F0%9F%98%80\u65e5%E6%97%A5%ff%ED%A0%80 %4"
+    assert unescape(text) == unquote(text)
+    assert unescape(text[-30:] * 3_000) == unquote(text[-30:] * 3_000)
+
+
+async def longest_stall(work: Callable[..., Any], *args: Any) -> float:
+    """Run *work* in a thread, and return the longest time between two turns of the event loop, in seconds of CPU."""
+    done = anyio.Event()
     longest = 0.0
 
     async def tick() -> None:
@@ -449,6 +457,17 @@ async def test_a_search_in_a_long_text_of_any_script_never_stops_the_event_loop(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(tick)
-        await anyio.to_thread.run_sync(find_origins, index, "web", {"body": "\uac01\ub098" * 450_000})
+        await anyio.to_thread.run_sync(work, *args)
         done.set()
-    assert longest < 0.1
+    return longest
+
+
+@pytest.mark.anyio
+async def test_a_search_in_a_long_text_of_any_script_never_stops_the_event_loop() -> None:
+    assert await longest_stall(find_origins, mail_index(), "web", {"body": "\uac01\ub098" * 450_000}) < 0.1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("piece", ["%", "\xe9%41", "%ff", "%C3%A9"])
+async def test_decoding_a_megabyte_of_url_escapes_never_stops_the_event_loop(piece: str) -> None:
+    assert await longest_stall(unescape, piece * (1_000_000 // len(piece))) < 0.05
