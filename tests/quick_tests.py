@@ -64,7 +64,7 @@ LONG_TESTS = frozenset(
         "unit/llm": "provider_models response_limits",
         "unit/protocol": "base frontmatter",
         "unit/registry": "bundle client",
-        "unit/store": "message_search spending stored_conversations",
+        "unit/store": "message_search salvage spending stored_conversations",
         "unit/transport": "legacy_sse line_splitter multiplexer tls",
         "unit/tui": "call_view code_highlighting key_table markdown rendering_limits screen_text",
     }.items()

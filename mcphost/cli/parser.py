@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "login": ("accounts", N_("sign in to a server")),
     "logout": ("accounts", N_("sign out of a server")),
     "accounts": ("accounts", N_("list all sign-ins, or select the account of a server")),
-    "sessions": ("sessions", N_("list, search, show, export, rename or delete saved conversations")),
+    "sessions": ("sessions", N_("list, search, show, export, rename, delete or salvage saved conversations")),
     "costs": ("costs", N_("show what model requests cost, by day, model, server and tool")),
     "grants": ("grants", N_("list, search or revoke permissions")),
     "audit": ("audit", N_("list, verify or export the record of what was asked, decided and done")),

@@ -1,8 +1,9 @@
-"""Command `sessions`: lists, searches, shows, exports, renames and deletes saved conversations."""
+"""Command `sessions`: lists, searches, shows, exports, renames, deletes and salvages saved conversations."""
 
 import argparse
 import re
 import sys
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from mcphost.llm.messages import ToolReturnPart
     from mcphost.store.conversations import ConversationInfo
     from mcphost.store.message_search import FoundConversation, MarkedText
+    from mcphost.store.salvage import SalvageReport
 
-ACTIONS = ("list", "search", "show", "export", "rename", "delete")
+ACTIONS = ("list", "search", "show", "export", "rename", "delete", "salvage")
 INDEXING_SECONDS = 20.0
 """Maximum number of seconds that `search` spends indexing older conversations before it searches."""
 _LISTED = 100
@@ -43,7 +45,12 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
     """Add the arguments of the `sessions` command to *parser*."""
     parser.prepare = _protect_excluded_words
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
-    parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: the text to find")
+    parser.add_argument(
+        "id",
+        nargs="?",
+        metavar="ID|TEXT|FILE",
+        help="the beginning of an id; search: the text to find; salvage: the damaged database file",
+    )
     parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the new title")
     parser.add_argument(
         "--format", choices=("markdown", "json", "html"), help="export: the format, if not the one of FILE's ending"
@@ -84,6 +91,8 @@ def run(command: str, args: argparse.Namespace) -> int:
                 return await _list(host.history, options, as_json=args.json)
             if args.action == "search":
                 return await _search(host.history, options, _make_query(args), as_json=args.json)
+            if args.action == "salvage":
+                return await _salvage(host.history, Path(args.id), options, as_json=args.json)
             info = await host.history.find(args.id)
             match args.action:
                 case "export":
@@ -107,10 +116,14 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("--since and --until belong to: mcphost sessions search TEXT.")
     if action == "search" and not (args.id or args.since or args.until):
         raise UsageError("What to search for?", "mcphost sessions search TEXT")
+    if action == "salvage" and not args.id:
+        raise UsageError("Which file?", "mcphost sessions salvage FILE; it is named like mcphost.db.damaged-DATE.")
     if action not in ("list", "search") and not args.id:
         raise UsageError("Which conversation?", f"mcphost sessions {quote(action)} ID; ids: mcphost sessions list")
     if action == "rename" and not args.rest:
         raise UsageError("Which title?", "mcphost sessions rename ID TITLE")
+    if args.rest and action == "salvage":
+        raise UsageError("sessions salvage takes one file.", "Run it once for each file.")
     if args.rest and action not in ("search", "rename"):
         raise UsageError(f"sessions {action} takes one id.", "Run it once for each conversation.")
     if (args.format or args.output) and action != "export":
@@ -254,6 +267,61 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
             _("Deleted {id}. The audit log keeps its records, which have digests of the texts only.").format(id=info.id)
         )
     return 0
+
+
+async def _salvage(history: "StoredConversations", file: Path, options: "Options", *, as_json: bool) -> int:
+    """Copy what can be read of a damaged database into the store; return 1 if nothing of a conversation was found."""
+    from mcphost.serialization import to_builtins
+
+    _check_salvaged_file(file)
+    report = await history.salvage(file, mark=_("salvaged"))
+    is_empty = not report.conversations and not report.present
+    if as_json:
+        print_json({"file": str(file), **to_builtins(report)})
+        return int(is_empty)
+    copies = [one for one in report.listed if one.is_new]
+    cells = [(one.id, str(one.messages), str(one.lost), one.title) for one in copies]
+    print_table(cells, (_("ID"), _("Messages"), _("Lost"), _("Title")))
+    if not options.quiet:
+        _print_salvaged(report, len(copies))
+    return int(is_empty)
+
+
+def _check_salvaged_file(file: Path) -> None:
+    """Raise UsageError if *file* is the database in use."""
+    from mcphost import paths
+
+    used = paths.database_file()
+    if file.exists() and used.exists() and file.samefile(used):
+        raise UsageError(
+            f"{file} is the database in use.",
+            "Quit mcphost, give the file another name, and salvage it under that name.",
+        )
+
+
+def _print_salvaged(report: "SalvageReport", listed: int) -> None:
+    if report.conversations > listed:
+        print_note(_("{count:,} more are in: mcphost sessions").format(count=report.conversations - listed))
+    back, messages = translate_count(report.conversations, "conversation"), translate_count(report.messages, "message")
+    print_note(_("Added as copies: {conversations} with {messages}.").format(conversations=back, messages=messages))
+    if report.present:
+        present = translate_count(report.present, "conversation")
+        print_note(_("Already in the store: {conversations}.").format(conversations=present))
+    gone = translate_count(report.lost_conversations, "conversation")
+    lost = translate_count(report.lost_messages, "message")
+    print_note(
+        _("Lost: at least {messages}; of {conversations}, nothing can be read.").format(
+            messages=lost, conversations=gone
+        )
+        if report.lost_messages
+        else _("As far as the file shows, nothing was lost.")
+    )
+    print_note(
+        _(
+            "Only conversations were copied. Permissions and costs are not; the audit log is a file of its own, and no "
+            "rows are ever merged into it."
+        )
+    )
 
 
 async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_json: bool) -> int:

@@ -25,6 +25,7 @@ from mcphost.paths import make_private_directory
 from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 
 T = TypeVar("T")
+CONVERSATION_STORE = "conversation store"
 _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
 _PROGRESS_STEPS = 1_000
@@ -72,7 +73,7 @@ class Database:
         *,
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
-        name: str = "conversation store",
+        name: str = CONVERSATION_STORE,
         companion: Path | None = None,
     ) -> None:
         """Use the file at *path*, or memory if it is None; *name* denotes the database in error messages.
@@ -263,6 +264,8 @@ class Database:
             return self._fall_back_to_memory(error)
 
     def _replace_damaged_file(self, path: Path, error: Exception) -> sqlite3.Connection:
+        from shlex import quote  # seldom needed, and this module is loaded at each start
+
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         for suffix in ("", "-wal", "-shm"):
             part = path.with_name(path.name + suffix)
@@ -271,7 +274,9 @@ class Database:
         label = f"{self._name} {path.name}"
         self._pending_warning = (
             f"The {label} was damaged ({error}) and a new one was started.",
-            f"The damaged file was moved to {aside}.",
+            f"Run mcphost sessions salvage {quote(str(aside))} to bring its conversations back."
+            if self._name == CONVERSATION_STORE
+            else f"The damaged file was moved to {aside}.",
         )
         path.touch(mode=0o600)
         return self._connect(str(path))

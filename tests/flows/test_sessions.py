@@ -1,4 +1,4 @@
-"""Tests for `mcphost sessions`: searching, exporting, renaming and deleting saved conversations."""
+"""Tests for `mcphost sessions`: searching, exporting, renaming, deleting and salvaging saved conversations."""
 
 import json
 import re
@@ -181,3 +181,46 @@ def test_conversations_of_an_earlier_version_are_indexed_before_the_search(progr
             db.execute(f"DROP TABLE {table}")
         db.execute("DELETE FROM migrations WHERE name = '013_search'")
     assert ident in program.text("sessions", "search", "lighthouse")
+
+
+def test_the_notice_about_a_damaged_store_names_the_command_that_brings_the_conversations_back(
+    program: Program,
+) -> None:
+    ident = save_conversation(program, "Plan the harbour festival")
+    store = program.home / "data" / "mcphost.db"
+    audited = program.text("audit", "verify")
+    content = store.read_bytes()
+    store.write_bytes(b"damaged!" * 12 + content[96:])
+    noticed = program.run("sessions").stderr.decode()
+    command = re.search(r"mcphost (sessions salvage \S+\.damaged-\S+)", noticed)
+    assert command is not None, noticed
+    assert "There are no saved conversations yet." in noticed
+    salvaged = program.run(*command[1].split())
+    assert salvaged.returncode == 0, salvaged.stderr
+    assert f"{ident}" in salvaged.stdout.decode()
+    told = salvaged.stderr.decode()
+    for sentence in (
+        "Added as copies: 1 conversation with 2 messages.",
+        "As far as the file shows, nothing was lost.",
+        "no rows are ever merged into it",
+    ):
+        assert sentence in told
+    assert "Plan the harbour festival" in program.text("sessions", "show", ident)
+    assert ident in program.text("sessions", "search", "harbour")
+    assert "Already in the store: 1 conversation." in program.run(*command[1].split()).stderr.decode()
+    report = json.loads(program.text(*command[1].split(), "--json"))
+    assert (report["conversations"], report["present"], report["lost_messages"]) == (0, 1, 0)
+    assert program.text("audit", "verify") == audited
+
+
+def test_salvage_refuses_the_database_in_use_and_says_when_a_file_has_nothing(program: Program) -> None:
+    save_conversation(program, "hello")
+    assert "is the database in use" in program.error(
+        "sessions", "salvage", str(program.home / "data/mcphost.db"), code=2
+    )
+    assert "cannot be read" in program.error("sessions", "salvage", str(program.home), code=2)
+    assert "Which file?" in program.error("sessions", "salvage", code=2)
+    (program.work / "noise").write_bytes(b"noise" * 9_999)
+    done = program.run("sessions", "salvage", "noise")
+    assert done.returncode == 1
+    assert "0 conversations" in done.stderr.decode()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,6 +22,7 @@ from mcphost.store.manual_calls import StoredManualCall
 
 if TYPE_CHECKING:
     from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
+    from mcphost.store.salvage import SalvageReport
 
 INDEX_PAUSE = 0.02
 """Seconds to pause between indexing steps, so that messages can be saved without delay."""
@@ -159,6 +161,12 @@ class StoredConversations:
         if self._cancel_calls is not None:
             self._cancel_calls(conversation_id)
         await self._results.delete(await self._deletion.delete(conversation_id))
+
+    async def salvage(self, file: Path, *, mark: str) -> "SalvageReport":
+        """Add the readable conversations of a damaged database file; see `salvage_conversations`."""
+        from mcphost.store.salvage import salvage_conversations
+
+        return await salvage_conversations(self._database, file, mark=mark)
 
     async def purge_index(self) -> None:
         """Rewrite the search index to drop the words of deleted conversations. This may take several seconds.
