@@ -148,10 +148,20 @@ def use_store(program: Program) -> Outcome:
     return Outcome((code, *(one.returncode for one in done)), "\n".join(texts), len(listed))
 
 
-def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Damage *count* copies of a store, and count the outcomes.
+def salvage(program: Program, aside: Path, what: str) -> int:
+    """Salvage the conversations of a damaged store, and return their number."""
+    done = program.run("sessions", "salvage", str(aside), "--json")
+    assert done.returncode in (0, 1), f"salvage failed in {what}\n{done.stderr.decode()}"
+    found: int = json.loads(done.stdout)["conversations"]
+    assert (done.returncode == 0) == (found > 0), f"salvage ended with {done.returncode} in {what}"
+    return found
 
-    Raises AssertionError at the first crash, unreported loss, or damaged file that was moved without naming it.
+
+def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
+    """Damage *count* copies of a store, and count the outcomes: each is "told" or "unharmed".
+
+    Also counted are the conversation stores that were put aside, and the conversations salvaged from them. Raises
+    AssertionError at the first crash, unreported loss, or damaged file that was moved without naming it.
     """
     original = folder / "original"
     original.mkdir()
@@ -162,13 +172,17 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
         home = folder / f"copy-{number}"
         shutil.copytree(original, home, ignore=shutil.ignore_patterns("work"))
         damage(home / target, chance)
-        outcome = use_store(Program(home))
+        program = Program(home)
+        outcome = use_store(program)
         what = f"round {number}: {damage.__name__} of {target}: {outcome.codes}\n{outcome.told[-3_000:]}"
         assert "crashed" not in outcome.told, f"a crash in {what}"
         assert "Traceback" not in outcome.told, f"a traceback in {what}"
         for aside in (home / target).parent.glob("*.damaged-*"):
             if not aside.name.endswith(("-wal", "-shm")):
                 assert aside.name in outcome.told, f"a damaged file was moved without a word in {what}"
+                if aside.name.startswith("mcphost.db"):
+                    totals["put aside"] += 1
+                    totals["conversations salvaged"] += salvage(program, aside, what)
         is_told = any(word in outcome.told.lower() for word in _TOLD)
         assert outcome.listed == _CONVERSATIONS or is_told, f"a silent loss in {what}"
         totals["told" if is_told else "unharmed"] += 1

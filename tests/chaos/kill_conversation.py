@@ -24,7 +24,7 @@ import anyio
 from mcphost.llm.messages import Message
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from tests.flows.program import MCPHOST, Program
+from tests.flows.program import Program, start_mcphost
 
 MAX_KILL_DELAY = 4.0
 """Seconds after the first acknowledged message within which the kill comes."""
@@ -42,9 +42,9 @@ class KilledConversation:
 
     def run(self, wait: float) -> None:
         """Send messages, and kill the process *wait* seconds after the first message was acknowledged."""
-        process = subprocess.Popen(
-            [*MCPHOST, "pipe", "--model", "demo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env=self._program.env, cwd=self._program.work,
+        process = start_mcphost(
+            ("pipe", "--model", "demo"), env=self._program.env, cwd=self._program.work, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         reading = threading.Thread(target=self._read, args=(process,))
         try:
