@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, Static
 
 from mcphost.client.session import StoredAccount
 from mcphost.errors import McpHostError, UsageError
@@ -197,7 +197,7 @@ class AccountsScreen(ListScreen):
         is_first, self._is_loaded = not self._is_loaded, True
         if is_first and self.visible_rows:
             # Before the accounts were loaded, only servers without an account were listed.
-            self.query_one("#entries", OptionList).highlighted = 0
+            self.list_widget.cursor = 0
 
     def render_row(self, row: ListRow) -> Content:
         """Render a row with server names truncated to 20 characters, so that the account name stays visible."""

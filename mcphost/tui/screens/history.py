@@ -9,8 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.timer import Timer
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.message_text import describe_author
@@ -204,9 +203,9 @@ class HistoryScreen(TypeAheadListScreen):
             self.open_row(self.visible_rows[0])
 
     def _show_rows(self, rows: Sequence[ListRow]) -> None:
-        entries = self.query_one("#entries", OptionList)
+        entries = self.list_widget
         chosen = self.current_row() if self._has_moved() or entries.has_focus else None
-        keep = entries.highlighted or 0
+        keep = entries.cursor or 0
         self.visible_rows = list(rows[:LISTED])
         shown = translate_count(len(rows), "conversation") if rows else ""
         head = Content.assemble(
@@ -217,17 +216,16 @@ class HistoryScreen(TypeAheadListScreen):
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries, "empty")
         self.update_key_bar()
-        entries.clear_options()
+        entries.show_entries(list(map(self.render_row, self.visible_rows)))
         if not self.visible_rows:
             if self.entries:
-                entries.add_option(Option(Content.styled(_(" Nothing was found."), "$muted"), disabled=True))
+                entries.show_message(Content.styled(_(" Nothing was found."), "$muted"))
             empty = self._describe_runs() or _(self.EMPTY_TEXT)
             self.show_about(Content("") if self.entries else Content.styled(empty, "$muted"))
             self.query_one(LongText).show("")
             return
-        entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
         default = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
-        entries.highlighted = self.find_again(chosen, default)
+        entries.cursor = self.find_again(chosen, default)
 
     def _describe_runs(self) -> str:
         """Return a note about the conversations of `mcphost run`, which are hidden by default.

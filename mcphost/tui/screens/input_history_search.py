@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.content import Content
 from textual.timer import Timer
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.pluralize import translate_count
@@ -98,14 +97,13 @@ class InputHistoryScreen(ListScreen):
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries and not is_search, "empty")
         self.update_key_bar()
-        entries = self.query_one("#entries", OptionList)
-        entries.clear_options()
+        entries = self.list_widget
+        entries.show_entries(list(map(self.render_row, self.visible_rows)))
         if self.visible_rows:
-            entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
-            entries.highlighted = 0
+            entries.cursor = 0
             return
         if is_search:
-            entries.add_option(Option(Content.styled(_(" Nothing was found."), "$muted"), disabled=True))
+            entries.show_message(Content.styled(_(" Nothing was found."), "$muted"))
         self.show_about(Content("") if is_search else Content.styled(_(self.EMPTY_TEXT), "$muted"))
         self.query_one(LongText).show("")
 

@@ -1,6 +1,7 @@
 """Base class for list screens, which have a search line, a list, a details pane and a key bar."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
@@ -11,7 +12,6 @@ from textual.css.query import QueryType
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
 from mcphost.host.server_views import find_drawable
@@ -20,7 +20,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.entry_list import EntryList
+from mcphost.tui.widgets.entry_list import Entries, EntryGroup, EntryList, EntryOption
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import LongText, Section
@@ -33,13 +33,18 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """Entry in a list screen: the listed object, a title, a detail line and a colored symbol."""
+    """Entry in a list screen: the listed object, a title, a detail line and a colored symbol.
+
+    `group` is the name of the group to which the entry belongs, such as its server; the entries of a group are listed
+    one after another, below a heading if there are several groups.
+    """
 
     value: Any
     title: str
     detail: str
     mark: str = ""
     mark_style: str = "$accent"
+    group: str = ""
 
 
 class SearchLine(OrderedInput):
@@ -84,6 +89,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ListScreen Input { margin: 1 2 0 2; background: $panel; border: none; height: 1; padding: 0 1; }
     ListScreen #halves { height: 1fr; margin: 1 2 0 2; }
     ListScreen EntryList { width: 2fr; max-width: 60; height: 1fr; }
+    ListScreen #top-heading { height: 1; background: $surface; text-wrap: nowrap; text-overflow: ellipsis; }
     ListScreen #hidden-entries { height: 1; padding: 0 3; }
     ListScreen #entries {
         width: 1fr; height: 1fr; border: none; background: $surface; padding: 0;
@@ -117,6 +123,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.entries: list[ListRow] = []
         self.visible_rows: list[ListRow] = []
         self._found_count = 0
+        self._group_sizes: Mapping[str, int] = {}
+        self._search_texts: tuple[list[ListRow], list[str]] = ([], [])
         self._about_content: Content | list[tuple[str, str]] = Content("")
 
     # -- for subclasses
@@ -253,11 +261,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """
         if not self._is_whole():
             return
-        before, entries = self.current_row(), self.query_one("#entries", OptionList)
+        before = self.current_row()
         self.entries = list(self.load())
+        self._group_sizes = Counter(row.group for row in self.entries)
         self.filter(self.query_one("#search", Input).value)
-        if entries.highlighted is not None:
-            entries.highlighted = self.find_again(before, entries.highlighted)
+        if self.list_widget.cursor is not None:
+            self.list_widget.cursor = self.find_again(before, self.list_widget.cursor)
 
     def identify(self, row: ListRow) -> object:
         """Return a value by which an entry is recognized after a reload; by default, its title."""
@@ -266,14 +275,18 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def find_again(self, before: ListRow | None, default: int) -> int:
         """Return the index of the visible entry that `identify` considers the same as *before*.
 
-        If there are several, those with the same detail line are preferred, then the one closest to *default*. If there
-        is none, return *default*.
+        If there are several, those of the same group with the same detail line are preferred, then the one closest to
+        *default*. If there is none, return *default*.
         """
         if before is None:
             return default
         known = self.identify(before)
         same = [number for number, row in enumerate(self.visible_rows) if self.identify(row) == known]
-        exact = [number for number in same if self.visible_rows[number].detail == before.detail]
+        exact = [
+            number
+            for number, row in ((number, self.visible_rows[number]) for number in same)
+            if (row.group, row.detail) == (before.group, before.detail)
+        ]
         return min(exact or same, key=lambda number: abs(number - default), default=default)
 
     def handle_server_change(self) -> None:
@@ -284,27 +297,50 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """Update the screen after a change to the resource *uri* of *server*. Does nothing by default."""
 
     def filter(self, text: str) -> None:
-        """Show the first 500 entries that contain every word of *text*, ignoring case."""
+        """Show the first 500 entries whose title, detail line or group contains every word of *text*, ignoring case."""
         words = text.lower().split()
-        found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
-        self.visible_rows = found[:_MAX_SHOWN]
-        self._found_count = len(found)
+        if self._search_texts[0] is not self.entries:
+            texts = [f"{row.title} {row.detail} {row.group}".lower() for row in self.entries]
+            self._search_texts = self.entries, texts
+        texts = self._search_texts[1]
+        matches = [row for row, text in zip(self.entries, texts, strict=True) if all(word in text for word in words)]
+        groups = _limit_groups(matches)
+        self.visible_rows = [row for rows, _found in groups for row in rows]
+        self._found_count = len(matches)
         self.update_head()
-        entries = self.query_one("#entries", OptionList)
-        keep = entries.highlighted or 0
+        entries = self.list_widget
+        keep = entries.cursor or 0
         self.set_class(not self.entries, "empty")
         self.update_key_bar()
-        entries.clear_options()
         if not self.visible_rows:
             if self.entries:
-                entries.add_option(Option(Content.styled(_(" No matches."), "$muted"), disabled=True))
+                entries.show_message(Content.styled(_(" No matches."), "$muted"))
                 self.show_about(Content(""))
             else:
+                entries.show_entries(())
                 self.show_about(Content.styled(self.empty_text(), "$muted"))
             self.query_one(LongText).show("")
             return
-        entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
-        entries.highlighted = min(keep, len(self.visible_rows) - 1)
+        headings = [EntryGroup(self._render_heading(rows, found), len(rows)) for rows, found in groups]
+        entries.show_entries(list(map(self.render_row, self.visible_rows)), headings if self.is_grouped else ())
+        entries.cursor = min(keep, len(self.visible_rows) - 1)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether the entries belong to several groups, each of which has a heading."""
+        return len(self._group_sizes) > 1
+
+    def _render_heading(self, rows: Sequence[ListRow], found_count: int) -> Content:
+        """Return the heading of a group of which *rows* are listed: its name, and how many entries it has."""
+        group = rows[0].group
+        size = self._group_sizes[group]
+        if len(rows) < found_count:
+            count = _("first {count:,} of {all_count:,}").format(count=len(rows), all_count=found_count)
+        elif found_count < size:
+            count = _("{count:,} of {all_count:,}").format(count=found_count, all_count=size)
+        else:
+            count = f"{size:,}"
+        return Content.assemble((f" {clean_line(group, 40)}", "bold $accent"), (f"  {count}", "$faint"))
 
     def update_head(self) -> None:
         """Show the title, how many of the entries match the search, and the warning."""
@@ -325,9 +361,15 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         )
 
     def render_row(self, row: ListRow) -> Content:
-        """Render an entry as one or two lines: its symbol and title, then its detail line if it has one."""
+        """Render an entry as one or two lines: its symbol and title, then its detail line if it has one.
+
+        The detail line begins with the group, unless the group has a heading. A screen reader announces only the entry,
+        and therefore always gets the group.
+        """
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
-        return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
+        group = "" if self.is_grouped and not is_reader(self) else row.group
+        detail = " · ".join(filter(None, (group, row.detail)))
+        return Content.assemble(first, ("\n   " + clean_line(detail, 160), "$muted")) if detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
         """Show the embedded icon that best suits the theme, or none if no icon can be displayed."""
@@ -358,8 +400,20 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def current_row(self) -> ListRow | None:
         """Return the entry under the cursor, or None if no entry is shown."""
-        number = self.query_one("#entries", OptionList).highlighted
-        return self.visible_rows[number] if number is not None and 0 <= number < len(self.visible_rows) else None
+        index = self.list_widget.cursor
+        return self.visible_rows[index] if index is not None and index < len(self.visible_rows) else None
+
+    @property
+    def list_widget(self) -> Entries:
+        """The widget that contains the entries and the headings."""
+        return self.query_one("#entries", Entries)
+
+    def _row_of(self, event: OptionList.OptionMessage) -> ListRow | None:
+        """Return the entry that an event is about, or None if it is no longer listed."""
+        option = event.option
+        if isinstance(option, EntryOption) and option.index < len(self.visible_rows):
+            return self.visible_rows[option.index]
+        return None
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter the list while the user types in the search line."""
@@ -372,22 +426,21 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.query_one("#entries").focus()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the details of the highlighted entry."""
-        event.stop()
-        if 0 <= event.option_index < len(self.visible_rows):
-            self.show_details(self.visible_rows[event.option_index])
+        """Show the details of the highlighted entry; the event goes on to the app, which helps screen readers."""
+        if row := self._row_of(event):
+            self.show_details(row)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Open the selected entry."""
         event.stop()
-        if 0 <= event.option_index < len(self.visible_rows):
-            self.open_row(self.visible_rows[event.option_index])
+        if row := self._row_of(event):
+            self.open_row(row)
 
     def select_last(self) -> None:
         """Move the cursor to the last entry."""
-        entries = self.query_one("#entries", OptionList)
-        if entries.option_count:
-            entries.highlighted = entries.option_count - 1
+        entries = self.list_widget
+        if entries.entry_count:
+            entries.cursor = entries.entry_count - 1
             # Until the next layout, the list can scroll only as far as its previous height allows.
             entries.call_after_refresh(entries.scroll_to_highlight)
 
@@ -399,12 +452,28 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def action_move_cursor(self, direction: str) -> None:
         """Move the list's cursor "up" or "down" while the search line has the focus."""
-        entries = self.query_one("#entries", OptionList)
+        entries = self.list_widget
         (entries.action_cursor_down if direction == "down" else entries.action_cursor_up)()
 
     def action_leave(self) -> None:
         """Close the screen without a result."""
         self.dismiss(None)
+
+
+def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
+    """Divide entries into their groups, and return for each group the entries to list and its number of entries.
+
+    At most 500 entries are listed. Each group gets an equal share of them; what a small group does not need is left for
+    the others.
+    """
+    groups: dict[str, list[ListRow]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    left, shares = _MAX_SHOWN, dict[str, int]()
+    for number, (group, members) in enumerate(sorted(groups.items(), key=lambda item: len(item[1]))):
+        shares[group] = min(len(members), left // (len(groups) - number))
+        left -= shares[group]
+    return [(members[: shares[group]], len(members)) for group, members in groups.items() if shares[group]]
 
 
 def describe_error(error: McpHostError) -> str:

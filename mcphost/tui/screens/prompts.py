@@ -195,7 +195,12 @@ class PromptsScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each prompt of each server."""
         return [
-            ListRow((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
+            ListRow(
+                (view.name, item),
+                item.title or item.name,
+                "  ".join(filter(None, (item.name if item.title else "", item.description))),
+                group=view.name,
+            )
             for view in self.host.servers.views()
             for item in view.catalog.prompts
         ]

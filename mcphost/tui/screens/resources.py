@@ -156,17 +156,19 @@ class ResourcesScreen(ListScreen):
                 ListRow(
                     (view.name, item),
                     item.title or item.name or item.uri,
-                    f"{view.name} · {item.uri}",
+                    item.uri,
                     "" if item.uri not in watched else "◉" if item.uri in active else "◌",
+                    group=view.name,
                 )
                 for item in view.catalog.resources
             )
             out.extend(
                 ListRow(
                     (view.name, item),
-                    f"{item.title or item.name or item.uri_template}",
-                    _("{name} · {uri_template} (a template)").format(name=view.name, uri_template=item.uri_template),
+                    item.title or item.name or item.uri_template,
+                    _("{uri_template} (a template)").format(uri_template=item.uri_template),
                     "◇",
+                    group=view.name,
                 )
                 for item in view.catalog.templates
             )

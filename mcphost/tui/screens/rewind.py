@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from textual.binding import Binding, BindingType
-from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.audit.audit_labels import decision_label, outcome_label, source_label
@@ -110,7 +109,7 @@ class RewindScreen(ListScreen):
 
     def _select(self, position: int) -> None:
         found = (at for at, row in enumerate(self.visible_rows) if getattr(row.value, "position", -1) == position)
-        self.query_one("#entries", OptionList).highlighted = next(found, 0)
+        self.list_widget.cursor = next(found, 0)
 
     def handle_server_change(self) -> None:
         """Do nothing, because neither messages nor branches depend on the servers."""

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.timer import Timer
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_folders import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
@@ -140,7 +140,7 @@ class RootsScreen(ListScreen):
         )
         if at is not None:
             self._selected_path = ""
-            self.query_one("#entries", OptionList).highlighted = at
+            self.list_widget.cursor = at
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each folder."""

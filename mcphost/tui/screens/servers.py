@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList
 
 from mcphost.config.loader import find_unread_file
 from mcphost.config.target_secrets import masked_argv, masked_url
@@ -143,13 +142,12 @@ class ServersScreen(TypeAheadListScreen):
 
     def _update_starting_times(self) -> None:
         """Update the elapsed time of each starting server without reloading the details pane."""
-        entries = self.query_one("#entries", OptionList)
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
             row = now.get(before.value, before)
             if row != before and row.mark == STATES["connecting"][0]:
                 self.visible_rows[at] = row
-                entries.replace_option_prompt_at_index(at, self.render_row(row))
+                self.list_widget.replace_entry(at, self.render_row(row))
 
     def empty_text(self) -> str:
         """Return how to add a server, or why a configuration file could not be read."""
@@ -430,9 +428,8 @@ class ServersScreen(TypeAheadListScreen):
         """Move the cursor to the first server whose name *is_wanted* accepts, if there is one."""
         wanted = (at for at, row in enumerate(self.visible_rows) if is_wanted(row.value))
         if (at := next(wanted, None)) is not None:
-            entries = self.query_one("#entries", OptionList)
-            entries.highlighted = at
-            entries.call_after_refresh(entries.scroll_to_highlight)
+            self.list_widget.cursor = at
+            self.list_widget.call_after_refresh(self.list_widget.scroll_to_highlight)
 
     def action_toggle_disabled(self) -> None:
         """Disable the selected server, or enable it if it is disabled.

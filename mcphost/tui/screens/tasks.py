@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.servers.orphaned_tasks import OrphanedTask
@@ -189,13 +188,12 @@ class TasksScreen(ListScreen):
             return  # only the times differ
         self.entries = rows
         fresh = {_item_key(row.value): row for row in rows}
-        entries = self.query_one("#entries", OptionList)
         for number, row in enumerate(self.visible_rows):
             new = fresh[_item_key(row.value)]
             if new[1:] != row[1:]:
                 self.visible_rows[number] = new
-                entries.replace_option_prompt_at_index(number, self.render_row(new))
-                if number == entries.highlighted and not self._cancel_candidate:
+                self.list_widget.replace_entry(number, self.render_row(new))
+                if number == self.list_widget.cursor and not self._cancel_candidate:
                     self._show_item(new.value)
 
     # -- details

@@ -1,34 +1,167 @@
-"""The entries of a list screen, with a line below them that counts the entries above and below the visible part."""
+"""The entries of a list screen, in groups if there are several, and a line that counts the entries out of view."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
 
 from mcphost.translation import _
 
 
-class _Entries(OptionList):
-    """Option list that tells its parent when other entries may be visible than before."""
+class EntryGroup(NamedTuple):
+    """A heading of one line, and the number of entries below it."""
+
+    heading: Content
+    size: int
+
+
+class EntryOption(Option):
+    """Row of an entry; `index` is the entry's position among all entries, which does not count headings."""
+
+    def __init__(self, content: Content, index: int) -> None:
+        super().__init__(content)
+        self.index = index
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines of the entry, none of which is wrapped."""
+        return str(self.prompt).count("\n") + 1
+
+
+class HeadingOption(Option):
+    """Row that the cursor skips: the heading of a group, or a message in place of the entries."""
+
+    def __init__(self, content: Content) -> None:
+        super().__init__(content, disabled=True)
+
+
+class Entries(OptionList):
+    """Option list whose rows are entries and headings; only entries have an index.
+
+    The heading of the first group is not a row, because EntryList shows the heading of the topmost group above the
+    list. The list tells its parent when other entries may be visible than before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="entries", markup=False, compact=True)
+        self._rows: list[EntryOption] = []
+        self._positions: list[int] = []  # of each entry among all rows
+        self._tops: list[int] = []  # the first line of each entry
+        self._ends: list[int] = []  # the line after each entry
+        self._heading_lines: list[int] = []
+        self._headings: list[Content] = []
+
+    def show_entries(self, contents: Sequence[Content], groups: Sequence[EntryGroup] = ()) -> None:
+        """Replace all rows, and put each group's heading above its entries; the cursor is then on no entry.
+
+        *groups* divides the entries into consecutive groups; without groups, there are no headings.
+        """
+        headings: dict[int, Content] = {}
+        begin = 0
+        for group in groups:
+            headings[begin] = group.heading
+            begin += group.size
+        self._rows = [EntryOption(content, index) for index, content in enumerate(contents)]
+        self._headings = list(headings.values())
+        self._positions = []
+        options: list[Option] = []
+        for row in self._rows:
+            if row.index and row.index in headings:
+                options.append(HeadingOption(headings[row.index]))
+            self._positions.append(len(options))
+            options.append(row)
+        self._measure()
+        self.clear_options().add_options(options)
+
+    def show_message(self, content: Content) -> None:
+        """Replace all rows with a message, for example that nothing was found."""
+        self.show_entries(())
+        self.add_option(HeadingOption(content))
+
+    def replace_entry(self, index: int, content: Content) -> None:
+        """Replace the text of an entry."""
+        row = self._rows[index]
+        before = row.line_count
+        self.replace_option_prompt_at_index(self._positions[index], content)
+        if row.line_count != before:
+            self._measure()
+
+    def _measure(self) -> None:
+        """Find the lines of all entries and headings, so that scrolling only has to look them up."""
+        self._tops, self._ends, self._heading_lines = [], [], [-1] if self._headings else []
+        line = row_count = 0
+        for row, position in zip(self._rows, self._positions, strict=True):
+            if position != row_count:
+                self._heading_lines.append(line)
+                line += 1
+            self._tops.append(line)
+            line += row.line_count
+            self._ends.append(line)
+            row_count = position + 1
+
+    @property
+    def cursor(self) -> int | None:
+        """Index of the entry under the cursor, or None if the cursor is on no entry; setting it moves the cursor."""
+        row = self.highlighted_option
+        return row.index if isinstance(row, EntryOption) else None
+
+    @cursor.setter
+    def cursor(self, index: int) -> None:
+        self.highlighted = self._positions[index]
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries."""
+        return len(self._rows)
+
+    @property
+    def cursor_line(self) -> int:
+        """First line of the entry under the cursor, counted from the top of the list."""
+        return 0 if self.cursor is None else self._tops[self.cursor]
+
+    @property
+    def has_pairs_of_lines(self) -> bool:
+        """Whether each entry has two lines, or more."""
+        return all(end > top + 1 for top, end in zip(self._tops, self._ends, strict=True))
+
+    def count_hidden(self) -> tuple[int, int]:
+        """Return the numbers of entries that are scrolled out of view, partly or completely, above and below."""
+        top = round(self.scroll_y)
+        above = bisect_left(self._tops, top)
+        shown = max(above, bisect_right(self._ends, top + self.size.height))
+        return above, self.entry_count - shown
+
+    def top_heading(self) -> Content | None:
+        """Return the heading of the line above the topmost visible line, or None if there are no headings."""
+        number = bisect_left(self._heading_lines, max(0, round(self.scroll_y))) - 1
+        return self._headings[number] if self._headings else None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Report that other entries may be visible."""
         super().watch_scroll_y(old_value, new_value)
-        self.call_after_refresh(self._count_hidden)
+        self.call_after_refresh(self._report_visible)
 
     def watch_virtual_size(self) -> None:
-        self.call_after_refresh(self._count_hidden)
+        """Report that other entries may be visible."""
+        self.call_after_refresh(self._report_visible)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._count_hidden)
+        """Report that other entries may be visible."""
+        self.call_after_refresh(self._report_visible)
 
-    def _count_hidden(self) -> None:
+    def _report_visible(self) -> None:
         if self.is_attached and isinstance(self.parent, EntryList):
             self.parent.show_hidden()
 
 
 class EntryList(Vertical):
-    """List of entries, and a line that says how many are above and below the visible ones."""
+    """List of entries, with the heading of the topmost group above it and a count of the hidden entries below it."""
 
     class Shown(Message):
         """Message posted with the range of entries that are completely visible, without the entry *end*."""
@@ -43,29 +176,20 @@ class EntryList(Vertical):
     _is_fitted = False
 
     def compose(self) -> ComposeResult:
-        """Create the list and the line below it."""
-        yield _Entries(id="entries", markup=False, compact=True)
+        """Create the heading above the list, the list and the line below it."""
+        heading = Static("", id="top-heading", markup=False)
+        heading.display = False
+        yield heading
+        yield Entries()
         yield Static("", id="hidden-entries", markup=False)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the list and the line are mounted; False if the screen is closed while it opens."""
-        return len(self.query("#entries, #hidden-entries")) == 2
-
-    def count_hidden(self) -> tuple[int, int]:
-        """Return the numbers of entries that are scrolled out of view, partly or completely, above and below."""
-        entries = self.query_one("#entries", OptionList)
-        top, height = round(entries.scroll_y), entries.size.height
-        above = below = row = 0
-        for option in entries.options:
-            end = row + str(option.prompt).count("\n") + 1
-            above += row < top
-            below += row >= top and end > top + height
-            row = end
-        return above, below
+        """Whether all parts are mounted; False if the screen is closed while it opens."""
+        return len(self.query("#top-heading, #entries, #hidden-entries")) == 3
 
     def fit(self, rows: int | None) -> None:
-        """Limit the list to *rows* rows; None removes the limit."""
+        """Limit the list and the heading above it to *rows* rows; None removes the limit."""
         self._limit, self._is_fitted = rows, True
         if self.is_whole:
             self._apply_limit()
@@ -73,31 +197,43 @@ class EntryList(Vertical):
 
     def _apply_limit(self) -> bool:
         """Return whether the height of the list is going to change."""
-        entries, rows = self.query_one("#entries", OptionList), self._limit
-        if rows is not None and all("\n" in str(option.prompt) for option in entries.options):
-            rows = max(2, rows // 2 * 2)  # no entry is cut after its first row
+        entries, rows = self.query_one("#entries", Entries), self._limit
+        if rows is not None:
+            if self.query_one("#top-heading").display:
+                rows = max(2, rows - 1)
+            elif entries.has_pairs_of_lines:
+                rows = max(2, rows // 2 * 2)  # no entry is cut after its first row
         if rows == self._max_height:
             return False
         self._max_height = entries.styles.max_height = rows
         entries.call_after_refresh(entries.scroll_to_highlight)
         return True
 
+    def show_heading(self) -> None:
+        """Show the heading of the topmost group above the list, or nothing if there are no groups."""
+        if not self.is_whole:
+            return
+        heading, line = self.query_one("#entries", Entries).top_heading(), self.query_one("#top-heading", Static)
+        line.display = heading is not None
+        line.update(heading or "")
+
     def show_hidden(self) -> None:
         """Show how many entries are above and below the visible ones, or nothing if all are visible."""
         if not self.is_whole:
             return
-        entries = self.query_one("#entries", OptionList)
+        self.show_heading()
+        entries = self.query_one("#entries", Entries)
         if (
             not self._is_fitted
             or self._apply_limit()
             or entries.size.height > (self._max_height or entries.size.height)
         ):
             return  # the list gets another height first
-        above, below = self.count_hidden() if entries.size.height else (0, 0)
+        above, below = entries.count_hidden() if entries.size.height else (0, 0)
         parts = [
             _("↑ {count} more").format(count=above) if above else "",
             _("↓ {count} more").format(count=below) if below else "",
         ]
         self.query_one("#hidden-entries", Static).update(Content.styled("   ".join(filter(None, parts)), "$accent"))
         if entries.size.height:
-            self.post_message(self.Shown(above, entries.option_count - below))
+            self.post_message(self.Shown(above, entries.entry_count - below))
