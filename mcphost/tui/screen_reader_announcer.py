@@ -14,6 +14,7 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.entry_list import Entries
 
 if TYPE_CHECKING:
     from mcphost.host import events
@@ -188,7 +189,8 @@ class Announcer:
             is_text = isinstance(widget, Input | TextArea)
             at = widget.cursor_screen_offset if is_text else widget.region.offset
             if isinstance(widget, OptionList) and widget.highlighted is not None:
-                at += Offset(0, max(0, widget.highlighted - round(widget.scroll_offset.y)))
+                line = widget.cursor_line if isinstance(widget, Entries) else widget.highlighted
+                at += Offset(0, max(0, line - round(widget.scroll_offset.y)))
             self._app.cursor_position = at
 
     def announce_screen(self, screen: Screen[Any]) -> None:
@@ -202,6 +204,8 @@ class Announcer:
         others = [str(one.render()) for one in screen.query(Static)] if screen.is_modal else []
         if title := next(iter((*heads, *titles, *others)), ""):
             self.announce(_("{strip}. Escape goes back.").format(strip=title.strip()))
+        if screen.focused is not None:
+            screen.call_after_refresh(self.follow_focus, screen.focused)  # the announcement moves everything down
 
     def show_on(self, screen: Screen[Any]) -> None:
         """Show the newest announcement in the first row of a screen."""

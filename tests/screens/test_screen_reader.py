@@ -303,3 +303,17 @@ async def test_pictures_are_named_and_not_drawn(run: Run, monkeypatch: pytest.Mo
         await driver.until(lambda: "Images are listed by name, not shown." in driver.text(), "the notice")
         assert "[image: image/png]" in driver.text()
         assert drawn(driver) == []
+
+
+async def test_the_terminals_cursor_follows_the_selected_entry_of_a_page(run: Run) -> None:
+    async with run(reader=True, size=(80, 40)) as driver:
+        await driver.pilot.press("f4")
+        wanted = (("files", "README.md"), ("files", "data.json"), ("files", "any file"), ("github", "README.md"))
+        for server, title in wanted:
+
+            def is_beside(title: str = title, server: str = server) -> bool:
+                lines, (x, y) = driver.text().splitlines(), driver.app.cursor_position
+                return lines[y][x:].strip(" ◇").startswith(title) and f"{server} ·" in lines[y + 1]
+
+            await driver.until(is_beside, f"the cursor beside {title} of {server}")
+            await driver.pilot.press("down")
