@@ -17,14 +17,13 @@ from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.cli.parser import Options
 from mcphost.cli.printing import print_note
 from mcphost.cli.server_session_opener import LazySessionOpener
-from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
+from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, ConfigSources, load_config
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
-from mcphost.host.config_changes import ConfigSources
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend

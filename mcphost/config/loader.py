@@ -3,9 +3,9 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
@@ -34,6 +34,13 @@ SETTINGS_FILE = "config.toml"
 PROJECT_FILE = ".mcp.json"
 LOCAL_FILE = "local.json"
 """The user's own servers for individual folders: `{"folders": {"/path": {"mcpServers": {…}}}}`."""
+
+
+class ConfigSources(NamedTuple):
+    """The configuration files, and a function that loads them, optionally with another profile."""
+
+    load: Callable[[str | None], Awaitable[HostConfig]]
+    files: tuple[Path, ...]
 
 
 class ProjectFile(Struct, frozen=True):

@@ -8,11 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.client.session import SessionOpener
+from mcphost.config.loader import ConfigSources
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.config_changes import ConfigChangeDetector, ConfigSources
+from mcphost.host.config_changes import ConfigChangeDetector
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
@@ -433,14 +434,9 @@ class _LateParts:
         from mcphost.host.consent.policy import ConsentPolicy
 
         return ConsentPolicy(
-            self._late_grants.active_grants,
-            self._core.frontend,
-            self._late_grants.matcher,
-            self._core.config_rules,
-            self._core.audit,
-            self.auto_approval.approve,
-            self.origins.find,
-        )
+            self._late_grants.active_grants, self._core.frontend, self._late_grants.matcher,
+            self._core.config_rules, self._core.audit, self.auto_approval.approve, self.origins.find,
+        )  # fmt: skip
 
     @cached_property
     def origins(self) -> "ConversationOrigins":

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import anyio.to_thread
 
+from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
@@ -46,13 +47,6 @@ _SETTINGS_AT_START = (
 """Settings that are read only when the program starts."""
 
 _SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
-
-
-class ConfigSources(NamedTuple):
-    """The configuration files, and a function that loads them, optionally with another profile."""
-
-    load: Callable[[str | None], Awaitable[HostConfig]]
-    files: tuple[Path, ...]
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):

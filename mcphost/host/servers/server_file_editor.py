@@ -51,7 +51,7 @@ from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
 
 if TYPE_CHECKING:
-    from mcphost.host.config_changes import ConfigSources
+    from mcphost.config.loader import ConfigSources
 
 
 class SecretDeletionError(ConfigError):

@@ -9,12 +9,11 @@ import pytest
 
 from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.client.connect import ClientSessionOpener
-from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
+from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, ConfigSources, load_config
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
-from mcphost.host.config_changes import ConfigSources
 from mcphost.host.host import Host
 from mcphost.host.setup import Setup
 from mcphost.llm import local_servers
