@@ -137,8 +137,9 @@ class RewindScreen(ListScreen):
 
     def _describe(self, point: _Point) -> str:
         count = len(self._changing) - bisect_left(self._changing, point.position)
-        kept = _(" · {calls} not undone").format(calls=translate_count(count, "call")) if count else ""
-        return f"{format_time(point.message.at)}{kept}"
+        # The calls come first, because a narrow list cuts the end of the line, and the details repeat the time.
+        kept = _("{calls} not undone · ").format(calls=translate_count(count, "call")) if count else ""
+        return f"{kept}{format_time(point.message.at)}"
 
     def show_details(self, row: ListRow) -> None:
         """Show a message and the tool calls that were made after it, or describe a branch.
