@@ -102,7 +102,8 @@ def _print_refused_requests(host: "Host", server: str) -> None:
 async def _call(host: "Host", args: argparse.Namespace) -> int:
     import anyio
 
-    from mcphost.headless.json_output import call_exit_code, call_json
+    from mcphost.headless.exit_codes import call_exit_code
+    from mcphost.headless.json_output import call_json
     from mcphost.host.servers.servers import unknown_tool_error
 
     parse_pairs(args.pairs)  # fail before connecting

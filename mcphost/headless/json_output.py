@@ -181,16 +181,6 @@ def call_json(call: ManualCallResult) -> dict[str, Any]:
     return {**document, "text": call.text, "seconds": round(call.seconds, 3)}
 
 
-def call_exit_code(call: ManualCallResult) -> int:
-    """Return the exit code for a tool call.
-
-    It is 8 if the tool reported an error, 4 if the result does not match the tool's output schema, else 0.
-    """
-    if call.result.is_error:
-        return 8
-    return 4 if call.validation.outcome == "misfit" else 0
-
-
 def contents_json(result: ReadResourceResult) -> dict[str, Any]:
     """Return the contents of a resource as JSON."""
     return {"contents": [to_json(one) for one in result.contents]}

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from mcphost.config.rules import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
+from mcphost.headless.exit_codes import call_exit_code, turn_exit_code
 from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, OversizedLine
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
@@ -118,7 +119,7 @@ class PipeCommands:
         result = await self._host.tools.call(
             get_text(message, "server"), get_text(message, "tool"), get_object(message, "arguments")
         )
-        return json_output.call_json(result), json_output.call_exit_code(result)
+        return json_output.call_json(result), call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Offer `tool` of `server` to the model, or withdraw it if `on` is false, in this run and all later ones."""
@@ -232,8 +233,8 @@ class PipeCommands:
         attachments = await read_files(self._host, cast("list[str]", files), b"")
         result = await self._host.conversation.send(text, attachments)
         if result.error:
-            raise TurnFailed(result.error, result.hint, result.exit_code)
-        return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
+            raise TurnFailed(result.error, result.hint, turn_exit_code(result))
+        return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, turn_exit_code(result)
 
     async def _compact(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Summarize earlier messages after asking the user; if `undo` is true, stop using the summary instead."""

@@ -9,7 +9,8 @@ import anyio
 
 from mcphost.client.capabilities import NO_USER_HINT
 from mcphost.config.schema import find_unread_settings
-from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError
+from mcphost.errors import ConfigError, ConsentDenied, LockFileError, McpHostError, ModelError
+from mcphost.headless.exit_codes import turn_exit_code
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
 from mcphost.headless.run_rules import (
     can_run_any_tool,
@@ -222,7 +223,7 @@ async def run_turn(
         host.model_selection.answer_schema = schema.schema
     printer = _EventPrinter(output, answer_printer, status or _NoStatus(), quiet=quiet)
     feed = host.events.subscribe()
-    result, value = TurnResult("failed", ""), None
+    result, value, exit_code = TurnResult("failed", ""), None, 0
     async with anyio.create_task_group() as tasks:
 
         async def listen() -> None:
@@ -244,13 +245,14 @@ async def run_turn(
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
             result, value = await _enforce_schema(host, schema, result, printer.print_message)
-        if is_missing_tool and not result.exit_code:
-            result = replace(result, exit_code=ConsentDenied.exit_code)
+        exit_code = turn_exit_code(result)
+        if is_missing_tool and not exit_code:
+            exit_code = ConsentDenied.exit_code
         for event in feed.drain():
             printer.handle(event)
         tasks.cancel_scope.cancel()
-    printer.print_result(host, result, value)
-    return result.exit_code
+    printer.print_result(host, result, exit_code, value)
+    return exit_code
 
 
 async def _enforce_schema(
@@ -283,7 +285,7 @@ async def _enforce_schema(
         if check.is_checked
         else f"The answer could not be compared with the schema of --schema. {check.problem}"
     )
-    return replace(result, outcome="failed", error=error, hint="", exit_code=7), None
+    return replace(result, outcome="failed", failure=ModelError(error)), None
 
 
 async def wait_for_servers(
@@ -473,20 +475,20 @@ class _EventPrinter:
         if not self._status.show(_("Starting {names}…").format(names=join_list(names)), keep_time=True):
             self.print_message(_("waiting for {names} to start").format(names=quote_names(names)))
 
-    def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:
+    def print_result(self, host: Host, result: TurnResult, exit_code: int, value: Any = None) -> None:
         """Print the result of the turn in the selected format; *value* is the parsed answer if there is a schema."""
         self._status.end()
         model = host.model_selection.model
         if result.outcome == "rounds" and not result.error:
-            result = replace(result, error=_ROUNDS_USED_UP, hint=_ROUNDS_HINT)
+            result = replace(result, failure=ModelError(_ROUNDS_USED_UP, _ROUNDS_HINT))
         if self._output == "events":
             _print_json_line(RunFinished(
-                exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
+                exit_code=exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
                 error=result.error, hint=result.hint, value=value,
             ))  # fmt: skip
         elif self._output == "json":
             _print_json(RunReport(
-                outcome=result.outcome, text=result.text, exit_code=result.exit_code, declined=result.declined,
+                outcome=result.outcome, text=result.text, exit_code=exit_code, declined=result.declined,
                 error=result.error, hint=result.hint, model=model.name if model else "",
                 conversation=host.conversation.id, calls=tuple(self._calls), usage=self._usage,
                 value=value,

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import MalformedMessage
+from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.server_requests.root_folders import KnownRoots
 from mcphost.llm.messages import ImagePart
@@ -157,18 +157,22 @@ class ReleasedResult(NamedTuple):
 
 
 class TurnResult(Struct, frozen=True):
-    """Result of a turn: the model's last text, the number of declined tool calls, and an error, if any.
-
-    `exit_code` is for commands that run one turn: 5 if a tool call was declined, 7 if the model did not finish, for
-    example because it reached the limit on rounds of tool calls.
-    """
+    """Result of a turn: the model's last text, the number of declined tool calls, and the error if the turn failed."""
 
     outcome: str
     text: str
     declined: int = 0
-    error: str = ""
-    hint: str = ""
-    exit_code: int = 0
+    failure: McpHostError | None = None
+
+    @property
+    def error(self) -> str:
+        """The message of the error, "" if there is none."""
+        return self.failure.message if self.failure is not None else ""
+
+    @property
+    def hint(self) -> str:
+        """The hint of the error, "" if there is none."""
+        return self.failure.hint if self.failure is not None else ""
 
 
 DATA_LIMIT = 256 * 1024

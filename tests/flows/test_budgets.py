@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.config.schema import BudgetConfig, ModelConfig
 from mcphost.errors import ModelError
+from mcphost.headless.exit_codes import turn_exit_code
 from mcphost.host.budget.budget_limits import DEFAULT_OUTPUT_TOKENS
 from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
 from mcphost.host.questions.compaction import ReviewCompaction, UseSummary
@@ -80,7 +81,7 @@ async def test_stopping_sends_nothing_keeps_the_message_and_names_the_setting(op
         finished = [event for event in feed.drain() if isinstance(event, TurnFinished)]
         assert [message.text for message in host.conversation.messages] == ["hi"]
         assert (await host.spending.load_totals(host.conversation.id)).day.requests == 0
-    assert (result.outcome, result.exit_code, model.requests) == ("budget", 7, [])
+    assert (result.outcome, turn_exit_code(result), model.requests) == ("budget", 7, [])
     assert "ask_above = $0.05" in result.error
     in_chat = "Send again to raise it for this conversation, or raise ask_above under [budget] in config.toml."
     assert result.hint == in_chat

@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.config.schema import Limits
 from mcphost.errors import ConsentDenied, ModelError, UsageError
+from mcphost.headless.exit_codes import turn_exit_code
 from mcphost.host.conversation.controller import CONTINUE_PROMPT
 from mcphost.host.events import (
     MessageFinished,
@@ -54,7 +55,7 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
         feed = host.events.subscribe()
         result = await host.conversation.send("what is 2 + 40?")
         events = feed.drain()
-    assert (result.outcome, result.text, result.exit_code) == ("done", "It is 42.", 0)
+    assert (result.outcome, result.text, turn_exit_code(result)) == ("done", "It is 42.", 0)
     question = frontend.asked[0]
     assert isinstance(question, ApproveTool)
     assert (question.server, question.tool, question.arguments) == ("demo", "add", {"a": 2, "b": 40})
@@ -80,7 +81,7 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
         await host.servers.ensure_ready("demo")
         result = await host.conversation.send("note it")
     assert result.declined == 1
-    assert result.exit_code == 5
+    assert turn_exit_code(result) == 5
     told = tool_returns(model, 1)[0]
     assert told.is_error
     assert "declined" in told.text
@@ -284,7 +285,7 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
         await host.servers.ensure_ready("demo")
         result = await host.conversation.send("go")
     assert result.outcome == "failed"
-    assert result.exit_code == 7
+    assert turn_exit_code(result) == 7
     assert frontend.asked == []
     assert "not a JSON object" in tool_returns(model, 1)[0].text
     assert "no tool named" in tool_returns(model, 2)[0].text
@@ -296,7 +297,7 @@ async def test_a_failing_model_ends_the_turn_with_a_hint_and_keeps_the_message(o
         feed = host.events.subscribe()
         result = await host.conversation.send("hi")
         events = feed.drain()
-        assert (result.exit_code, result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
+        assert (turn_exit_code(result), result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
         assert [message.text for message in host.conversation.messages] == ["hi", "begin"]
     assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
 
@@ -312,13 +313,13 @@ async def test_a_truncated_answer_is_not_presented_as_complete(open_host: OpenHo
     async with open_host(model, servers=()) as host:
         feed = host.events.subscribe()
         result = await host.conversation.send("hi")
-        assert (result.text, result.outcome, result.exit_code) == ("half an", "failed", 7)
+        assert (result.text, result.outcome, turn_exit_code(result)) == ("half an", "failed", 7)
         (finished,) = [event for event in feed.drain() if isinstance(event, TurnFinished)]
         assert (finished.outcome, finished.error) == ("failed", result.error)
         assert [(message.text, message.cut, message.tool_uses) for message in host.conversation.messages] == [
             ("hi", False, ()), ("half an", True, ()),
         ]  # fmt: skip
-        assert (await host.conversation.continue_turn()).exit_code == 0
+        assert turn_exit_code(await host.conversation.continue_turn()) == 0
         assert [message.text for message in host.conversation.messages] == ["hi", "half an", CONTINUE_PROMPT, "whole"]
         assert [message.is_typed for message in host.conversation.messages] == [True, False, False, False]
         with pytest.raises(UsageError, match="no answer that was cut off"):
@@ -331,7 +332,7 @@ async def test_an_answer_cut_before_any_content_is_requested_again_without_repea
     model = ScriptedModel([StreamFinished("unknown")], text_round("whole"))
     async with open_host(model, servers=()) as host:
         result = await host.conversation.send("hi")
-        assert (result.exit_code, result.error) == (7, "The model's answer was cut off before any text arrived.")
+        assert (turn_exit_code(result), result.error) == (7, "The model's answer was cut off before any text arrived.")
         assert [message.text for message in host.conversation.messages] == ["hi"]
         assert (await host.conversation.continue_turn()).text == "whole"
         assert [message.text for message in host.conversation.messages] == ["hi", "whole"]
@@ -341,7 +342,7 @@ async def test_an_answer_cut_before_any_content_is_requested_again_without_repea
 async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open_host: OpenHost) -> None:
     async with open_host(None, servers=()) as host:
         result = await host.conversation.send("hi")
-        assert result.exit_code == 3
+        assert turn_exit_code(result) == 3
         assert "--model" in result.hint
         assert host.conversation.messages[0].text == "hi"
 

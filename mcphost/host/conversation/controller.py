@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import anyio
 import anyio.lowlevel
 
-from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.conversation.rewind import ConversationBranches
@@ -455,7 +455,7 @@ class ConversationController:
         can_reuse: bool,
         is_automatic: bool = False,
     ) -> TurnResult:
-        """Prepare and run a turn; a failure is described in the result, with the exit code for `mcphost run`."""
+        """Prepare and run a turn; a failure is described in the result."""
         from mcphost.host.budget.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn
         from mcphost.host.message_text import clean_parts
@@ -475,7 +475,7 @@ class ConversationController:
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
-            return self._fail(number, ModelError("No model is chosen.", hint), 3)
+            return self._fail(number, ConfigError("No model is chosen.", hint))
         turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering)
         outcome: TurnOutcome = "stopped"
         try:
@@ -486,28 +486,26 @@ class ConversationController:
                 await self._startup.wait()
                 outcome = await turn.run()
         except BudgetReached as error:
-            return self._fail(number, error, error.exit_code, turn, outcome="budget")
+            return self._fail(number, error, turn, outcome="budget")
         except McpHostError as error:
-            return self._fail(number, error, error.exit_code, turn)
+            return self._fail(number, error, turn)
         except Exception as error:  # noqa: BLE001
             # Catch everything at the boundary of a turn: a bug must not end the conversation.
             host_error = to_mcphost_error(error, _log, f"turn {number}")
-            return self._fail(number, host_error, host_error.exit_code, turn)
+            return self._fail(number, host_error, turn)
         self._events.publish(TurnFinished(number, outcome, turn.usage))
         if parts.title_writer is not None and outcome == "done" and conversation.is_newly_titled:
             self._lifetime.start_soon(parts.title_writer.write, conversation, name="title of a conversation")
-        code = 5 if turn.declined else 7 if outcome == "rounds" else 0
-        return TurnResult(outcome, turn.text, turn.declined, exit_code=code)
+        return TurnResult(outcome, turn.text, turn.declined)
 
     def _fail(
         self,
         number: int,
         error: McpHostError,
-        exit_code: int,
         turn: "Turn | None" = None,
         *,
         outcome: Literal["failed", "budget"] = "failed",
     ) -> TurnResult:
         text, declined, usage = (turn.text, turn.declined, turn.usage) if turn else ("", 0, Usage())
         self._events.publish(TurnFinished(number, outcome, usage, error.message, error.hint))
-        return TurnResult(outcome, text, declined, error.message, error.hint, exit_code)
+        return TurnResult(outcome, text, declined, error)
