@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.prompts import Prompt
+    from mcphost.tui.chat.manual_calls import ManualCall
     from mcphost.tui.config_change_notices import ConfigChangeNotices
     from mcphost.tui.image_cache import ImageCache
     from mcphost.tui.kitty_graphics import KittyGraphics
     from mcphost.tui.screens.history import HistoryChoice
-    from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.sixel_graphics import SixelGraphics
@@ -107,7 +107,7 @@ class NavigationApp(InputGuardApp):
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
-        from mcphost.tui.screens.manual_calls import ManualCall
+        from mcphost.tui.chat.manual_calls import ManualCall
         from mcphost.tui.screens.servers import ServersScreen
 
         def finish(result: "ManualCall | ResourcePart | None") -> None:

@@ -210,7 +210,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 def test_the_host_is_loaded_without_optional_modules() -> None:
     """Each module uses memory for the whole run and delays startup, while the user may already be typing."""
     names = ("mcphost.cli.build_host", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
-             "mcphost.tui.screens.chat_status", "mcphost.client.connect", "mcphost.transport.stdio",
+             "mcphost.tui.chat.status", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model", "mcphost.host.consent.auto_approve",
              "mcphost.host.conversation.stored_conversations")  # fmt: skip
     program = (

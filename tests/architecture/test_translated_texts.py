@@ -50,7 +50,7 @@ NOT_TRANSLATED = {
     "screens/attachments.py": {"clipboard image"},  # the name that the model gets
     "screens/audit.py": {"held back", "not opened", "sha256 "},  # decisions in the audit log, the name of a hash
     "screens/instructions.py": {"not asked"},  # a state
-    "screens/manual_calls.py": {  # the model reads it
+    "chat/manual_calls.py": {  # the model reads it
         "The user called the tool ", " of ", " with the arguments ", " Its result:\n\n",
     },
     "screens/registry.py": {  # the model reads it

@@ -34,7 +34,7 @@ from mcphost.host.questions.questions import (
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import StreamFinished, ToolQuarantined, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.tui.screens.chat_status import ChatStatus
+from mcphost.tui.chat.status import ChatStatus
 from mcphost.tui.transcript.presenter import build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend

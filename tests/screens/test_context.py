@@ -8,7 +8,7 @@ from mcphost.host.conversation.context_report import ContextReport
 from mcphost.llm.messages import Message, TextPart, Usage
 from mcphost.serialization import replace
 from mcphost.store.spending import TokenShare
-from mcphost.tui.screens.chat_status import ChatStatus
+from mcphost.tui.chat.status import ChatStatus
 from mcphost.tui.screens.context import ContextScreen
 from mcphost.tui.widgets.status_bars import KeyBar, TopBar, TopBarStatus, build_meter
 from tests.screens.ask_question import PendingQuestion, tool_question

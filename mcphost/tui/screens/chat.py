@@ -10,14 +10,14 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.chat.file_completion import FileCompletion
+from mcphost.tui.chat.manual_calls import ManualCallRunner
+from mcphost.tui.chat.missing_model import describe_missing_model, find_reason
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.screen_reader import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
-from mcphost.tui.screens.file_completion import FileCompletion
-from mcphost.tui.screens.manual_calls import ManualCallRunner
-from mcphost.tui.screens.missing_model import describe_missing_model, find_reason
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widget_messages import (
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
-    from mcphost.tui.screens.chat_status import ChatStatus
+    from mcphost.tui.chat.server_notices import ServerNotices
+    from mcphost.tui.chat.status import ChatStatus
     from mcphost.tui.screens.custom_commands import CustomCommandRunner
     from mcphost.tui.screens.models import ModelChoice
-    from mcphost.tui.screens.server_notices import ServerNotices
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
     from mcphost.tui.slash_commands import CommandValueSource, SlashCommandRunner
@@ -146,9 +146,9 @@ class ChatScreen(Screen[None]):
 
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
-        from mcphost.tui.screens.chat_status import ChatStatus
+        from mcphost.tui.chat.server_notices import ServerNotices
+        from mcphost.tui.chat.status import ChatStatus
         from mcphost.tui.screens.custom_commands import CustomCommandRunner
-        from mcphost.tui.screens.server_notices import ServerNotices
         from mcphost.tui.screens.unsent_texts import DraftSaver
         from mcphost.tui.slash_commands import SlashCommandRunner
         from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -211,8 +211,8 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
+        from mcphost.tui.chat.timed_blocks import build_timed_blocks
         from mcphost.tui.image_cache import images_unsupported_reason
-        from mcphost.tui.screens.timed_blocks import build_timed_blocks
 
         messages = self.host.conversation.messages
         self.status.reset()
@@ -305,7 +305,7 @@ class ChatScreen(Screen[None]):
             self.refresh_status()
 
     def _show_status(self) -> None:
-        from mcphost.tui.screens.chat_status import build_server_row, has_expiring_sign_in
+        from mcphost.tui.chat.status import build_server_row, has_expiring_sign_in
 
         self._is_status_stale = False
         self.query_one(AutoApprovalBar).state = self.host.auto_approval.status

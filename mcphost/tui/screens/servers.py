@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.server_editor import ServerEditor
     from mcphost.llm.messages import ResourcePart
-    from mcphost.tui.screens.manual_calls import ManualCall
+    from mcphost.tui.chat.manual_calls import ManualCall
 
 
 # This is the format of other MCP hosts too. The command in the example must exist.

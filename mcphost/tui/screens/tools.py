@@ -10,9 +10,9 @@ from mcphost.errors import McpHostError
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.protocol.tools import Tool
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.chat.manual_calls import ManualCall
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
-from mcphost.tui.screens.manual_calls import ManualCall
 from mcphost.tui.screens.resources import format_text
 from mcphost.tui.widgets.long_text import LongText
 

@@ -16,7 +16,7 @@ from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.llm.token_estimate import estimate_tool_tokens
-from mcphost.tui.screens.chat_status import ChatStatus
+from mcphost.tui.chat.status import ChatStatus
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round
 from tests.unit.host.scripted_host import (

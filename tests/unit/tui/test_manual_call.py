@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.tui.screens.manual_calls import parse_manual_call
+from mcphost.tui.chat.manual_calls import parse_manual_call
 
 
 def test_values_are_json_where_they_can_be_and_text_otherwise() -> None:
