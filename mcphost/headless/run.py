@@ -245,9 +245,7 @@ async def run_turn(
         result = await host.conversation.send(prompt, attachments)
         if schema is not None:
             result, value = await _enforce_schema(host, schema, result, printer.print_message)
-        exit_code = turn_exit_code(result)
-        if is_missing_tool and not exit_code:
-            exit_code = ConsentDenied.exit_code
+        exit_code = turn_exit_code(result) or (ConsentDenied.exit_code if is_missing_tool else 0)
         for event in feed.drain():
             printer.handle(event)
         tasks.cancel_scope.cancel()
