@@ -18,7 +18,7 @@ from mcphost.errors import McpHostError
 from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
-from mcphost.tui.notice_display import NoticeApp
+from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
@@ -96,7 +96,7 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
     yield Binding("ctrl+c", "interrupt", show=False, priority=True)
 
 
-class McpHostApp(NoticeApp):
+class McpHostApp(QuestionApp):
     """Textual app that displays one Host, which is attached after the first frame has been drawn.
 
     Until the host is attached, the user can already type a message. An action that needs the host is deferred until

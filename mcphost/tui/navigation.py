@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
+from mcphost.tui.notice_display import NoticeApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.transcript.transcript import Transcript
@@ -44,8 +45,11 @@ if TYPE_CHECKING:
     from mcphost.tui.sixel_graphics import SixelGraphics
 
 
-class NavigationApp(InputGuardApp):
-    """App with the actions that open screens over the chat; a screen's module is imported on first use."""
+class NavigationApp(InputGuardApp, NoticeApp):
+    """App with the actions that open screens over the chat; a screen's module is imported on first use.
+
+    It is a base class because Textual looks up `action_*` and `on_*` methods on the app.
+    """
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -407,6 +411,15 @@ class NavigationApp(InputGuardApp):
                 self.chat.query_one(Composer).recall_text(text)
 
         self.open_page(InputHistoryScreen(self.host), fill)
+
+    def action_copy_last(self) -> None:
+        """Copy the model's last answer to the clipboard as Markdown."""
+        from mcphost.tui.transcript.last_answer import find_last_answer
+
+        text = find_last_answer(self.chat.presenter.transcript)
+        if text:
+            self.copy_to_clipboard(text)
+        self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)
 
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.

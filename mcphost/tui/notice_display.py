@@ -3,20 +3,18 @@
 A notice does not cover an open question, and it is removed when it is obsolete.
 """
 
-from collections.abc import Callable
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.notifications import SeverityLevel
 
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import translate_sentence
 from mcphost.tui.input_guard import Guarded
-from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_notice
 
 if TYPE_CHECKING:
-    from mcphost.tui.dialogs.dialog import AnyDialog
     from mcphost.tui.screen_reader_announcer import Announcer
 
 MAX_HELD_NOTICES = 10
@@ -26,8 +24,12 @@ _UNREAD_SECONDS = 1.0
 _NoticeKey = tuple[str, str, SeverityLevel]
 
 
-class NoticeApp(QuestionApp):
-    """App that shows brief notices, holds them back during a question, and removes obsolete ones."""
+class NoticeApp(App[None]):
+    """App whose notices never cover a question: they are held back until it closes, and obsolete ones are removed.
+
+    It needs nothing of the other parts of the app, and is a base class because `notify` and `pop_screen` are methods of
+    Textual's App.
+    """
 
     _announcer: "Announcer | None" = None
 
@@ -92,8 +94,8 @@ class NoticeApp(QuestionApp):
             oldest = next(iter(self._held_notices))
             del self._held_notices[next((one for one in self._held_notices if one[2] == "information"), oldest)]
 
-    def _clear_question(self) -> None:
-        """Remove the visible notices, which would cover a question's key hints.
+    def hold_notices(self) -> None:
+        """Remove the visible notices, which would cover the key hints of a question that opens now.
 
         Warnings, errors and notices that have just appeared are held back, and shown again after the question.
         """
@@ -109,7 +111,7 @@ class NoticeApp(QuestionApp):
         if not self._screen_stack:
             return
         if self._is_question_on_top:
-            self._clear_question()
+            self.hold_notices()
             return
         held, self._held_notices = self._held_notices, {}
         for key, (timeout, markup) in held.items():
@@ -128,16 +130,3 @@ class NoticeApp(QuestionApp):
         self._held_notices = {one: how for one, how in self._held_notices.items() if one[0] not in texts}
         for notice in [one for one in self._notifications if one.message in texts]:
             self._unnotify(notice)
-
-    def _push_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], *, is_entered: bool) -> None:
-        self._clear_question()
-        super()._push_dialog(dialog, on_answer, is_entered=is_entered)
-
-    def action_copy_last(self) -> None:
-        """Copy the model's last answer to the clipboard as Markdown."""
-        from mcphost.tui.transcript.last_answer import find_last_answer
-
-        text = find_last_answer(self.chat.presenter.transcript)
-        if text:
-            self.copy_to_clipboard(text)
-        self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)

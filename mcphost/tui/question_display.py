@@ -95,7 +95,10 @@ class QuestionCard(Widget):
 
 
 class QuestionApp(NavigationApp):
-    """App that displays the host's questions over its screens; it implements QuestionDisplay for TuiFrontend."""
+    """App that displays the host's questions over its screens; it implements QuestionDisplay for TuiFrontend.
+
+    It is a base class because a question is a screen or a widget of the screen below it, and its keys are actions.
+    """
 
     _frontend: "TuiFrontend | None" = None
     _is_started: bool = False
@@ -148,6 +151,7 @@ class QuestionApp(NavigationApp):
         self._run_when_started(show)
 
     def _push_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], *, is_entered: bool) -> None:
+        self.hold_notices()
         if is_entered:
             dialog.enter()
         self.push_screen(dialog, on_answer)
