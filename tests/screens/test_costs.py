@@ -44,7 +44,7 @@ async def test_the_costs_page_shows_the_turn_the_conversation_today_and_each_day
         assert rows["Last 30 days"] == "$1.22 + unknown · 6 requests"
         assert len(screen.entries) == 4 + 4
         text = driver.text()
-        assert "$0.50 (per_turn)" in text
+        assert "$0.50 (per turn)" in text
         assert re.search(r"tools of github *\n.* 54%  \$0.0780     62,400", text)
         assert re.search(r"share of the cost {13}cost {5}tokens", text)
         assert "from the cache" in text

@@ -4,8 +4,16 @@ from typing import ClassVar, Literal
 
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import Struct
+from mcphost.translation import N_
 
 BudgetName = Literal["ask_above", "per_turn", "per_conversation", "per_day"]
+BUDGET_LABELS: dict[BudgetName, str] = {
+    "ask_above": N_("per request"),
+    "per_turn": N_("per turn"),
+    "per_conversation": N_("per conversation"),
+    "per_day": N_("per day"),
+}
+"""What each limit applies to, for the user; not translated yet."""
 
 
 class BudgetUse(Struct, frozen=True):

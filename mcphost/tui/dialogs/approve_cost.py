@@ -10,6 +10,7 @@ from textual.widgets import Button
 
 from mcphost.host.budget.spending import describe_part
 from mcphost.host.questions.cost import (
+    BUDGET_LABELS,
     ApproveCost,
     BudgetUse,
     CompactConversation,
@@ -214,7 +215,7 @@ def _describe_use(use: BudgetUse, cost: float | None) -> Content:
 
     *cost* is the highest possible cost of the request in US dollars, or None if it is unknown.
     """
-    limit, spent = f"{format_dollars(use.limit)} ({use.name})", format_dollars(use.spent)
+    limit, spent = f"{format_dollars(use.limit)} ({_(BUDGET_LABELS[use.name])})", format_dollars(use.spent)
     if use.name == "ask_above":
         text = _("at most {limit}").format(limit=limit)
     else:

@@ -11,6 +11,7 @@ from textual._cells import cell_len
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError
 from mcphost.host.budget.spending import CostPeriod, PartCost, describe_part, summarize, summarize_days
+from mcphost.host.questions.cost import BUDGET_LABELS, BudgetName
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
 from mcphost.translation import N_, _
@@ -71,10 +72,9 @@ class CostsScreen(ListScreen):
         A part is, for example, a server's tool definitions or the results of one tool.
         """
         period: CostPeriod = row.value
-        limit = _limit(self.host.settings.budget, period.title)
         pairs = [
             (_("cost"), _format_cost(period.total)),
-            (_("budget"), f"{format_dollars(limit[1])} ({limit[0]})" if limit else ""),
+            (_("budget"), _describe_limit(self.host.settings.budget, period.title)),
             (_("requests"), f"{period.total.requests:,}"),
             (_("tokens"), f"{period.total.tokens:,}"),
             (_("from the cache"), f"{period.cached_tokens:,}" if period.cached_tokens else ""),
@@ -104,10 +104,12 @@ def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]
     return (*periods, *days) if recent or own else ()
 
 
-def _limit(budget: BudgetConfig, title: str) -> tuple[str, float] | None:
-    name = {THIS_TURN: "per_turn", THIS_CONVERSATION: "per_conversation", TODAY: "per_day"}.get(title, "")
+def _describe_limit(budget: BudgetConfig, title: str) -> str:
+    """Return the budget of the period with this title, such as "$0.50 (per turn)"; "" if it has none."""
+    names: dict[str, BudgetName] = {THIS_TURN: "per_turn", THIS_CONVERSATION: "per_conversation", TODAY: "per_day"}
+    name = names.get(title)
     limit: float = getattr(budget, name) if name else 0.0
-    return (name, limit) if limit else None
+    return f"{format_dollars(limit)} ({_(BUDGET_LABELS[name])})" if name and limit else ""
 
 
 def _format_cost(total: SpendingSum) -> str:
