@@ -187,7 +187,7 @@ async def test_a_card_names_the_files_of_other_hosts_in_this_folder(run: Run) ->
 
 
 async def test_a_command_is_read_only_if_the_card_has_shown_all_of_it(run: Run) -> None:
-    setup = FakeSetup(SetupOffers(MODELS, (candidate("long", "y" * 390),)))
+    setup = FakeSetup(SetupOffers(MODELS, (candidate("long", "y" * 900),)))
     async with run(size=(80, 24), **first_run(setup)) as driver:
         await card(driver)
         await driver.pilot.press("tab", "tab", "space")
@@ -195,6 +195,22 @@ async def test_a_command_is_read_only_if_the_card_has_shown_all_of_it(run: Run) 
         await driver.pilot.press("enter")
         await driver.until(lambda: setup.applied, "the choice")
         assert setup.applied == [("anthropic/one", ["long"], set())]
+
+
+@pytest.mark.parametrize("others", [0, 11])
+async def test_a_narrow_card_shows_the_whole_command_of_a_server_whose_secrets_are_moved(run: Run, others: int) -> None:
+    options = [f"--option-{number:02}=value" for number in range(12)]
+    secret = replace(candidate("github", *options), secrets=("env.API_KEY", "env.OTHER_API_KEY"))
+    servers = (secret, *(candidate(f"server-{number}", "x") for number in range(others)))
+    setup = FakeSetup(SetupOffers(MODELS, servers))
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", "tab")
+        await driver.until(lambda: all(option in driver.text() for option in options), "the whole command")
+        assert "esc skip" in driver.text()
+        await driver.pilot.press("space", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert "github" in setup.applied[0][2]
 
 
 async def test_a_command_that_is_wider_than_the_box_is_not_taken_as_read(run: Run) -> None:
@@ -406,7 +422,8 @@ async def test_one_model_and_one_server_are_chosen_by_arrows_and_space(run: Run)
         await driver.until(lambda: "■ long" in driver.text(), "the tick")
         await driver.pilot.press("enter")
         await driver.until(lambda: setup.applied, "the choice")
-        assert setup.applied == [("ollama_chat/two", ["long"], {"time"})]  # the end of the other one was not visible
+        # The end of "long" was in the details.
+        assert setup.applied == [("ollama_chat/two", ["long"], {"time", "long"})]
 
 
 async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: Run) -> None:

@@ -44,7 +44,8 @@ _NOTHING = N_(
 )
 _KEY_GIVEN = N_("You entered an API key as a message. Enter checks and stores it; Esc discards it.")
 _NO_MODEL = N_("No model for now")
-_MAX_TARGET_LENGTH = 400
+_MAX_TARGET_LENGTH = 2_000
+_MAX_NOTES_LENGTH = 100
 _MAX_FILES = 2
 """Maximum number of files in the current folder that are named."""
 
@@ -56,6 +57,11 @@ _ROOMY_HEIGHT = 28
 _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens. No text wraps."""
+_DETAILS_ROWS = 4
+_SMALL_DETAILS_ROWS = 2
+"""Number of these rows that are for the details of a server. They get more if the list of servers leaves some."""
+_MIN_SERVER_ROWS = 3
+"""Number of rows that the list of servers keeps beside long details, if it had as many."""
 _KEY_ROWS = 2
 """Number of rows of the API key input, which takes them from the lists if both are shown."""
 
@@ -103,8 +109,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     SetupScreen OptionList:focus { background-tint: transparent; }
     SetupScreen OptionList:blur > .option-list--option-highlighted { background: $surface; color: $text; }
     SetupScreen #providers { max-height: 5; }
-    SetupScreen #target { color: $muted; margin: 0 0 0 1; max-height: 4; }
-    SetupScreen.small #target { max-height: 2; }
+    SetupScreen #target { color: $muted; margin: 0 0 0 1; }
     SetupScreen.small .heading { margin: 0; }
     SetupScreen Input { height: 1; border: none; padding: 0 1; background: $surface; }
     """
@@ -212,8 +217,14 @@ class SetupScreen(FormScreen[SetupChoice]):
         models = max(2, min(rows, free // 3 if self._servers else free, 8))
         for lines in self.query("#models").results(OptionList):
             lines.styles.max_height = models
+        free -= models + self._count_wrapped_rows()
         for lines in self.query("#servers").results(OptionList):
-            lines.styles.max_height = max(2, free - models - self._count_wrapped_rows())
+            details = _SMALL_DETAILS_ROWS if is_small else _DETAILS_ROWS
+            needed = max(self._details(candidate)[0].get_height({}, self._text_width() - 1)
+                         for candidate in self._servers)  # fmt: skip
+            more = max(0, min(needed - details, free - min(len(self._servers), _MIN_SERVER_ROWS)))
+            self.query_one(TargetDetails).styles.max_height = details + more
+            lines.styles.max_height = max(2, free - more)
             self._redraw(lines, lines.highlighted)
 
     def _count_wrapped_rows(self) -> int:
@@ -374,12 +385,15 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def _show_target(self, index: int) -> None:
         """Show the notes and the target of a server; it counts as read once the whole target has been drawn."""
-        candidate = self._servers[index]
+        content, is_whole = self._details(self._servers[index])
+        self.query_one(TargetDetails).show(content, index if is_whole else None)
+
+    def _details(self, candidate: "ImportCandidate") -> tuple[Content, bool]:
+        """Return the notes and the target of a server, and whether they contain the whole target."""
         target = _describe_target(candidate)
-        notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_TARGET_LENGTH // 4)
+        notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_NOTES_LENGTH)
         shown = clean_line(target, _MAX_TARGET_LENGTH)
-        content = Content(f"{notes} · {shown}" if notes else shown)
-        self.query_one(TargetDetails).show(content, index if shown == target else None)
+        return Content(f"{notes} · {shown}" if notes else shown), shown == target
 
     def action_tick_all(self) -> None:
         """Tick all servers that their host has not disabled, or untick all servers if these are ticked."""
