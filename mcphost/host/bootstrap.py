@@ -460,7 +460,7 @@ class _LateParts:
 
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
-        limits = ResultLimits(core.config.context, core.model_selection)
+        limits = ResultLimits(core.settings, core.model_selection)
         result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, limits)
         return BuiltinTools(
             skills, self.consent, result_tool, core.conversation, core.events, self.reviewer, core.audit,
@@ -541,7 +541,7 @@ class _LateParts:
 
         core = self._core
         return Compactor(
-            core.config.compaction, core.conversation, core.model_selection, core.frontend, core.events,
+            core.settings, core.conversation, core.model_selection, core.frontend, core.events,
             core.spending.get(), self.request_parts.builder.preview,
         )  # fmt: skip
 
@@ -560,7 +560,7 @@ class _LateParts:
 
         core = self._core
         return RequestParts(
-            core.config, core.settings,
+            core.settings,
             conversation=core.conversation, model_selection=core.model_selection, events=core.events,
             servers=self._servers, startup=self._startup, tool_registry=self._tool_registry,
             tool_toggles=core.tool_toggles, builtin_tools=self.builtin_tools, instructions=self.instructions,

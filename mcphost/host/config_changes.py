@@ -33,11 +33,9 @@ _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "consent",
     "sampling",
-    "compaction",
     "titles",
     "audit",
     "results",
-    "context",
     "screen",
     "keys",
     "roots",
@@ -78,7 +76,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     project_instructions: bool | None = None
     theme: str | None = None
     settings: tuple[SettingChange, ...] = ()
-    """Changed limits, budget, registry and notifications."""
+    """Changed settings of the LIVE_SECTIONS."""
 
     at_start: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -380,9 +378,6 @@ def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
 
 
 def _settings_that_differ(old: HostConfig, new: HostConfig) -> tuple[str, ...]:
-    # This setting is applied immediately.
-    context = replace(old.context, project_instructions=new.context.project_instructions)
-    old = replace(old, context=context)
     differing = (name for name in _SETTINGS_AT_START if getattr(new, name) != getattr(old, name))
     return tuple(dict.fromkeys(_SETTING_NAMES.get(name, name) for name in differing))
 

@@ -1,15 +1,17 @@
-"""Settings that can change while the program runs: limits, budget, registry and notifications."""
+"""Settings that can change while the program runs, such as limits, the budget and notifications."""
 
-from typing import Any
+from typing import Any, cast
 
 from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-LIVE_SECTIONS = ("limits", "budget", "registry", "notifications")
+LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context")
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
 _LIMITING_SECTIONS = ("limits", "budget")
+_SEPARATE = "context.project_instructions"
+"""A setting that is compared and applied on its own; see ConfigChanges."""
 
 
 class RuntimeSettings:
@@ -24,6 +26,8 @@ class RuntimeSettings:
         self.budget = config.budget
         self.registry = config.registry
         self.notifications = config.notifications
+        self.compaction = config.compaction
+        self.context = config.context
 
 
 class SettingChange(Struct, frozen=True):
@@ -35,8 +39,10 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def allows_more(self) -> bool:
-        """Whether a limit is raised or removed."""
+        """Whether a limit is raised or removed, or a question about sending the conversation is left out."""
         section = self.name.partition(".")[0]
+        if self.name == "compaction.mode":
+            return self.after == "auto"
         if section not in _LIMITING_SECTIONS or isinstance(self.after, bool):
             return False
         if section == "budget":  # 0 means no limit
@@ -50,7 +56,8 @@ def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, .
         SettingChange(f"{section}.{name}", before, after)
         for section in LIVE_SECTIONS
         for name in getattr(new, section).__struct_fields__
-        if (before := getattr(getattr(old, section), name)) != (after := getattr(getattr(new, section), name))
+        if f"{section}.{name}" != _SEPARATE
+        and (before := getattr(getattr(old, section), name)) != (after := getattr(getattr(new, section), name))
     )
 
 
@@ -63,4 +70,6 @@ def format_setting(value: Any) -> str:
     """Return a setting's value as written in config.toml, but without quotes; text is sanitized and truncated."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        value = f"[{', '.join(map(str, cast('tuple[object, ...]', value)))}]"
     return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:200], keep_newlines=False)

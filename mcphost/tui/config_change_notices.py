@@ -70,7 +70,8 @@ class ConfigChangeNotices:
             hint = _("Review and apply it with /reload.")
             if change.added:
                 hint = _("New servers wait until you apply the other changes. Review and apply all with /reload.")
-            self._add_replaceable("info", _("The configuration files changed: {lines}.").format(lines=lines), hint)
+            text = _("The configuration files changed: {lines}.").format(lines=lines)
+            self._add_replaceable("info", " ".join(filter(None, (text, _describe_rest(change)))), hint)
         elif not change.is_empty:
             self._apply(change)
 
@@ -189,4 +190,4 @@ class ConfigChangeNotices:
 
 def _describe_rest(changes: "ConfigChanges") -> str:
     names = join_list(changes.at_start)
-    return _("Applied at the next start: {names}.").format(names=names) if names else ""
+    return _("Restart mcphost to use what changed in: {names}.").format(names=names) if names else ""

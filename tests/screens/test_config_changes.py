@@ -131,6 +131,16 @@ async def test_a_raised_limit_counts_only_after_the_page_has_shown_it(files: Fil
         assert (driver.host.settings.budget.per_day, driver.host.settings.notifications.mode) == (5, "off")
 
 
+async def test_what_counts_only_after_a_restart_is_named_beside_what_waits_for_a_review(files: Files) -> None:
+    async with files.open() as driver:
+        files.write_settings("[budget]\nper_day = 5\n[screen]\npictures = 'sixel'\n[audit]\ncontent = true\n")
+        await driver.until(lambda: "budget.per_day = 5" in driver.text(), "the notice")
+        assert "Restart mcphost to use what changed in: audit, screen." in " ".join(driver.text().split())
+        files.write_settings("[audit]\ncontent = true\n")
+        await driver.until(lambda: "what changed in: audit." in " ".join(driver.text().split()), "the notice")
+        assert not driver.host.config.audit.content
+
+
 async def test_a_newer_notice_replaces_the_older_one_and_none_remains_once_the_files_are_as_before(
     files: Files,
 ) -> None:

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from mcphost.config.profiles import switch_model
-from mcphost.config.schema import CompactionConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
@@ -26,6 +25,7 @@ from mcphost.host.questions.compaction import (
     summary_error,
 )
 from mcphost.host.questions.frontend import Frontend
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, Usage
 from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.llm.token_estimate import (
@@ -82,7 +82,7 @@ class Compactor:
 
     def __init__(
         self,
-        config: CompactionConfig,
+        settings: RuntimeSettings,
         active: ActiveConversation,
         model_selection: ModelSelection,
         frontend: Frontend,
@@ -91,7 +91,7 @@ class Compactor:
         preview_request: Callable[[Conversation], ModelRequest],
     ) -> None:
         self._preview_request = preview_request
-        self._config = config
+        self._settings = settings
         self._active = active
         self._model_selection = model_selection
         self._frontend = frontend
@@ -103,7 +103,7 @@ class Compactor:
     @property
     def can_compact(self) -> bool:
         """Whether the open conversation has messages that `compact` would summarize."""
-        return find_cut(self._active.current, self._config.keep_messages) > 0
+        return find_cut(self._active.current, self._settings.compaction.keep_messages) > 0
 
     async def compact(self, instructions: str = "") -> CompactionResult:
         """Summarize all but the last messages, and use the summary if the user accepts it.
@@ -112,9 +112,9 @@ class Compactor:
         ModelError if the model fails, and StoreError. An error or cancellation leaves everything unchanged.
         """
         conversation = self._active.current
-        count = find_cut(conversation, self._config.keep_messages)
+        count = find_cut(conversation, self._settings.compaction.keep_messages)
         if not count:
-            kept = f"The last {self._config.keep_messages} messages are always sent whole."
+            kept = f"The last {self._settings.compaction.keep_messages} messages are always sent whole."
             raise UsageError("There is nothing to summarize yet.", f"{kept} See keep_messages under [compaction].")
         return await self._summarize(conversation, count, instructions, "you asked for it", is_reviewed=True)
 
@@ -157,15 +157,15 @@ class Compactor:
             return CompactionResult()
         window = model.facts.context_window
         conversation = self._active.current
-        if self._report_large_message(conversation, window) or self._config.mode == "never":
+        if self._report_large_message(conversation, window) or self._settings.compaction.mode == "never":
             return CompactionResult()
         tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
-        if overflow is None and (not window or tokens < window * self._config.threshold / 100):
+        if overflow is None and (not window or tokens < window * self._settings.compaction.threshold / 100):
             return CompactionResult()
         count = self._find_useful_cut(conversation, window)
         if not count:
             return CompactionResult()
-        is_asking = self._config.mode == "ask"
+        is_asking = self._settings.compaction.mode == "ask"
         if is_asking and not await self._offer(count, tokens, window, overflow):
             return CompactionResult()
         why = "the conversation barely fits the model's window"
@@ -203,7 +203,7 @@ class Compactor:
 
         If *window* is 0, its size is unknown, and any summary may help.
         """
-        for keep in (self._config.keep_messages, 1):
+        for keep in (self._settings.compaction.keep_messages, 1):
             if count := find_cut(conversation, keep):
                 kept = sum(map(estimate_message_tokens, conversation.messages[count:]))
                 if not window or kept <= window:
@@ -293,7 +293,7 @@ class Compactor:
 
     def _model(self) -> ChatModel:
         """Return the model that writes summaries. Raises ModelError if no model is selected."""
-        selection, name = self._model_selection, self._config.model
+        selection, name = self._model_selection, self._settings.compaction.model
         if name:
             return selection.get_model(switch_model(selection.config, name))
         if selection.model is None:

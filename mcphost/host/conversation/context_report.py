@@ -5,7 +5,6 @@ from functools import partial
 
 import anyio.to_thread
 
-from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.budget.token_shares import measure_shares
 from mcphost.host.conversation.instructions import Instructions
@@ -144,7 +143,6 @@ class RequestParts:
 
     def __init__(  # noqa: PLR0913 - what the stages need
         self,
-        config: HostConfig,
         settings: RuntimeSettings,
         *,
         conversation: ActiveConversation,
@@ -158,7 +156,6 @@ class RequestParts:
         instructions: Instructions,
     ) -> None:
         tools = ToolSelection(
-            config.context,
             settings,
             tool_registry=tool_registry,
             tool_toggles=tool_toggles,
@@ -168,7 +165,7 @@ class RequestParts:
             events=events,
         )
         shortening = ResultShortening(
-            config.context,
+            settings,
             active=conversation,
             model_selection=model_selection,
             result_tool=builtin_tools.result_tool,

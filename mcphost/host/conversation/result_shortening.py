@@ -8,12 +8,12 @@ change each time. See docs/decisions/0028-shorten-old-results-in-batches.md.
 import time
 from collections.abc import Callable, Sequence
 
-from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.content_rendering import truncate_text
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result
 from mcphost.llm.model import ModelRequest
@@ -40,14 +40,14 @@ class ResultShortening:
 
     def __init__(
         self,
-        config: ContextConfig,
+        settings: RuntimeSettings,
         *,
         active: ActiveConversation,
         model_selection: ModelSelection,
         result_tool: ResultTool,
         events: EventBus,
     ) -> None:
-        self._threshold = config.shorten_above
+        self._settings = settings
         self._model_selection = model_selection
         self._limits = result_tool.limits
         self._result_tool = result_tool
@@ -110,9 +110,9 @@ class ResultShortening:
         """
         window = self._model_selection.window
         tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
-        if not is_refused and tokens <= window * self._threshold:
+        if not is_refused and tokens <= window * self._settings.context.shorten_above:
             return False
-        target = 0 if is_refused else tokens - window * self._threshold * _TARGET
+        target = 0 if is_refused else tokens - window * self._settings.context.shorten_above * _TARGET
         count, results, saved = self._plan(conversation, target)
         if saved < (1 if is_refused else window * _MIN_SAVING):
             return False

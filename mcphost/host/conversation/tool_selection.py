@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolsSelected
@@ -36,7 +35,6 @@ class ToolSelection:
 
     def __init__(
         self,
-        config: ContextConfig,
         settings: RuntimeSettings,
         *,
         tool_registry: ToolRegistry,
@@ -47,7 +45,6 @@ class ToolSelection:
         events: EventBus,
     ) -> None:
         self._settings = settings
-        self._config = config
         self._tool_registry = tool_registry
         self._tool_toggles = tool_toggles
         self._builtin_tools = builtin_tools
@@ -147,7 +144,7 @@ class ToolSelection:
         """Return what pins a tool in all conversations: "user" or "setting", or "" if it is not pinned."""
         if self._tool_toggles.is_pinned(server, tool):
             return "user"
-        is_listed = any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._config.pinned_tools)
+        is_listed = any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._settings.context.pinned_tools)
         return "setting" if is_listed else ""
 
     async def pin(self, server: str, tool: str, *, pinned: bool) -> None:
@@ -183,10 +180,10 @@ class ToolSelection:
         return sent
 
     def _is_too_much(self, offers: Sequence[ToolOffer]) -> bool:
-        if len(offers) > self._config.max_tools:
+        if len(offers) > self._settings.context.max_tools:
             return True
         tokens = sum(estimate_tool_tokens(offer.spec) for offer in offers)
-        return tokens > self._config.tool_share * self._model_selection.window
+        return tokens > self._settings.context.tool_share * self._model_selection.window
 
     def _scan_messages(self) -> None:
         """Remember the tools that the model called or found by search in messages added since the last scan."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcphost.config.schema import ContextConfig
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -22,6 +21,7 @@ from mcphost.host.reserved_names import (
     RESERVED_TOOL_NAMES,
     SEARCH_TOOLS,
 )
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer
@@ -57,14 +57,14 @@ MIN_RESULT_BYTES = 2_000
 class ResultLimits:
     """Limits on the size of results sent to the selected model, in bytes of UTF-8."""
 
-    def __init__(self, config: ContextConfig, model_selection: ModelSelection) -> None:
-        self._config = config
+    def __init__(self, settings: RuntimeSettings, model_selection: ModelSelection) -> None:
+        self._settings = settings
         self._model_selection = model_selection
 
     @property
     def result_bytes(self) -> int:
         """The limit for one result in bytes: a share of the model's context window, at most 256 KB."""
-        share = int(self._model_selection.window * self._config.result_share * BYTES_PER_TOKEN)
+        share = int(self._model_selection.window * self._settings.context.result_share * BYTES_PER_TOKEN)
         return min(max(share, MIN_RESULT_BYTES), MODEL_TEXT_LIMIT)
 
     @property

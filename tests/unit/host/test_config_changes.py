@@ -261,6 +261,31 @@ async def test_an_invalid_settings_file_keeps_model_rules_and_prompt(tmp_path: P
         assert host.model_selection.system_prompt == "own"
 
 
+async def test_changed_sections_about_the_context_count_without_a_restart(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(
+            tmp_path,
+            "[compaction]\nmode = 'auto'\nthreshold = 70\n"
+            "[context]\nmax_tools = 5\npinned_tools = ['a/b', 'c/*']\nproject_instructions = false\n",
+        )
+        changes = await config_change_detector(host).check()
+        assert changes.describe() == (
+            "no longer use the project's instructions",
+            "compaction.mode = auto, compaction.threshold = 70, context.max_tools = 5, "
+            "context.pinned_tools = [a/b, c/*]",
+        )
+        assert (changes.needs_confirmation, changes.at_start) == (True, ())
+        assert [one.name for one in changes.settings if one.allows_more] == ["compaction.mode"]
+        assert host.settings.compaction.mode == "ask"
+        config_change_detector(host).apply(changes)
+        assert (host.settings.compaction.mode, host.settings.context.max_tools) == ("auto", 5)
+        assert (await config_change_detector(host).check()).is_empty
+        write_settings(tmp_path, "[compaction]\nmodel = ''\nmode = 'auto'\nthreshold = 70\n")
+        changes = await config_change_detector(host).check()
+        assert "context.pinned_tools = []" in changes.describe()[1]
+        assert not any(one.allows_more for one in changes.settings)
+
+
 async def test_a_misspelt_key_does_not_hide_a_changed_limit(tmp_path: Path) -> None:
     write_settings(tmp_path, "[budget]\nask_above = 0\n")
     async with open_setup(tmp_path) as (host, _):
