@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.server_inputs import entry_texts
@@ -12,6 +12,7 @@ from mcphost.serialization import Struct
 
 MAX_ENTRY_VALUES = 500
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
+_DEFAULT = "[^}${]{0,1000}"
 
 
 class UnusableEntry(Exception):
@@ -22,19 +23,24 @@ class VariableSyntax(NamedTuple):
     """Syntax of references to environment variables in the configuration files of another MCP host."""
 
     pattern: re.Pattern[str]
-    """Matches a reference; group 1 is the variable, group 2, if any, the default."""
+    """Matches a reference; its group `name` is the variable, and `default`, if there is such a group, the default."""
+
+    has_places: bool = False
+    """Whether the host also fills in names of folders as mcphost does, such as `${userHome}`."""
 
 
-SHELL = VariableSyntax(re.compile(rf"\$\{{({_NAME})(?::-([^}}${{]{{0,1000}}))?\}}"))
+SHELL = VariableSyntax(re.compile(rf"\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}"))
 """`${NAME}` and `${NAME:-default}`: Claude Code, oterm."""
 
-BARE_SHELL = VariableSyntax(re.compile(rf"\$(?:\{{)?({_NAME})(?::-([^}}${{]{{0,1000}}))?(?:(?<=\w)\}}|(?!\w))"))
+BARE_SHELL = VariableSyntax(
+    re.compile(rf"\$(?P<brace>\{{)?(?P<name>{_NAME})(?(brace)(?::-(?P<default>{_DEFAULT}))?\}}|(?!\w))")
+)
 """`$NAME`, `${NAME}` and `${NAME:-default}`: Gemini CLI."""
 
-PREFIXED = VariableSyntax(re.compile(rf"\$\{{env:({_NAME})\}}"))
+PREFIXED = VariableSyntax(re.compile(rf"\$\{{env:(?P<name>{_NAME})\}}"), has_places=True)
 """`${env:NAME}`: VS Code, Cursor, Windsurf."""
 
-BRACED = VariableSyntax(re.compile(rf"\{{env:({_NAME})\}}"))
+BRACED = VariableSyntax(re.compile(rf"\{{env:(?P<name>{_NAME})\}}"))
 """`{env:NAME}`: opencode."""
 
 NONE = VariableSyntax(re.compile(r"(?!)"))
@@ -191,10 +197,35 @@ def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return _shown(found)
 
 
-def newly_expanded_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the `${NAME}` references in an entry that mcphost expands although the original host does not."""
-    references = [reference for text in entry_texts(entry) for reference in find_references(text)]
-    return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])
+def newly_expanded_references(
+    entry: Mapping[str, Any], converted: Mapping[str, Any], syntax: VariableSyntax
+) -> tuple[str, ...]:
+    """Return the references in an entry that mcphost expands although the original host does not.
+
+    *entry* is the original entry with its *syntax*, and *converted* the entry in the format of `mcp.json`.
+    References to secrets in the keyring come first. Inputs are left out, because the user is asked for them.
+    """
+    used = {reference.text for text in entry_texts(converted) for reference in find_references(text)}
+    kinds = {"variable", "keyring", "dollar"} if syntax.has_places else {"variable", "keyring", "dollar", "place"}
+    found = [
+        reference
+        for text in _list_texts(entry)
+        for reference in find_references(text)
+        if reference.kind in kinds and reference.text in used and not syntax.pattern.search(reference.text)
+    ]
+    return _shown([one.text for one in sorted(found, key=lambda one: one.kind != "keyring")])
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of a configuration file; keys of objects are left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for member in cast("Mapping[Any, Any]", value).values():
+            yield from _list_texts(member)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _list_texts(item)
 
 
 def _shown(references: list[str]) -> tuple[str, ...]:
@@ -230,8 +261,8 @@ def _convert_references(text: str, syntax: VariableSyntax) -> str:
     """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`."""
 
     def convert(match: re.Match[str]) -> str:
-        default = match[2] if match.re.groups > 1 else None
-        return f"${{env:{match[1]}}}" if default is None else f"${{env:{match[1]}:-{default}}}"
+        default = match.groupdict().get("default")
+        return f"${{env:{match['name']}}}" if default is None else f"${{env:{match['name']}:-{default}}}"
 
     return syntax.pattern.sub(convert, text)
 

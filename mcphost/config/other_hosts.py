@@ -553,7 +553,7 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
     notes += [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]
     notes += [
         f"mcphost fills in {reference}; {host.title} passes it on as it is."
-        for reference in newly_expanded_references(converted)
+        for reference in newly_expanded_references(members, converted, host.syntax)
     ]
     if members.get("envFile") and "envFile" not in converted:
         notes.append("Its envFile was left out: the path is relative, or the server is not a program.")

@@ -318,6 +318,41 @@ def test_what_cannot_be_carried_over_is_named(places: Places) -> None:
     )
 
 
+def test_references_that_only_mcphost_fills_in_are_named_the_keyrings_first(places: Places) -> None:
+    many = [f"${{A{number}}}" for number in range(30)]
+    env = {"S": "${keyring:github-token}", "V": "${env:AWS_SECRET_ACCESS_KEY}", "H": "${userHome}/x"}
+    entry = {"command": "x", "args": many, "env": env}
+    desktop = one(places, {"mcpServers": {"a": entry}}, ".config/Claude/claude_desktop_config.json")
+    assert desktop.notes[0] == "mcphost fills in ${keyring:github-token}; Claude Desktop passes it on as it is."
+    few = {**entry, "args": []}
+    desktop = one(places, {"mcpServers": {"a": few}}, ".config/Claude/claude_desktop_config.json")
+    assert [note.split(";")[0] for note in desktop.notes] == [
+        "mcphost fills in ${keyring:github-token}",
+        "mcphost fills in ${env:AWS_SECRET_ACCESS_KEY}",
+        "mcphost fills in ${userHome}",
+    ]
+    write(Path(places.home), ".config/Claude/claude_desktop_config.json", {})
+    cursor = one(places, {"mcpServers": {"a": few}})
+    assert [note.split(";")[0] for note in cursor.notes] == ["mcphost fills in ${keyring:github-token}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "converted"),
+    [
+        ("$A/x", "${env:A}/x"),
+        ("${A:-/tmp/}", "${env:A:-/tmp/}"),
+        ("${A:-}", "${env:A:-}"),
+        ("{$A}", "{${env:A}}"),
+        ("$A:-x", "${env:A}:-x"),
+        ("${A", "${A"),
+        ("${keyring:a}", "${keyring:a}"),
+    ],
+)
+def test_references_of_gemini_cli_keep_what_is_around_them(places: Places, text: str, converted: str) -> None:
+    content = {"mcpServers": {"a": {"command": "x", "args": [text]}}}
+    assert one(places, content, ".gemini/settings.json").entry["args"] == [converted]
+
+
 def test_references_inputs_and_the_environment_file_of_vs_code_are_carried_over_as_written(places: Places) -> None:
     token = {"id": "token", "type": "promptString", "password": True}
     entry = {
