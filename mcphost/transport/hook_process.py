@@ -121,15 +121,21 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
 
 
 async def _end(process: Process) -> None:
-    """End the process group if the process is still running, and close the pipes.
+    """End the process group, and close the pipes.
 
-    The group is sent SIGTERM and, if the process has not exited after STOP_TIMEOUT seconds, SIGKILL.
+    If the process is still running, the group is sent SIGTERM first. After STOP_TIMEOUT seconds, or when the process
+    has exited, everything that is left of the group is sent SIGKILL.
     """
     if process.returncode is None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
-            with anyio.move_on_after(STOP_TIMEOUT):
-                await process.wait()
-                break
+        _signal_group(process, signal.SIGTERM)
+        with anyio.move_on_after(STOP_TIMEOUT):
+            await process.wait()
+    _signal_group(process, signal.SIGKILL)
+    with anyio.move_on_after(STOP_TIMEOUT):
+        await process.wait()
     await process.aclose()
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

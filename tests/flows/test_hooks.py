@@ -341,6 +341,26 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+LEAVE = (
+    "import signal, subprocess\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"  # inherited by the child
+    "child = subprocess.Popen(['sleep', '60'], stdin=-3, stdout=-3, stderr=-3)\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+    "open({pid!r}, 'w').write(str(child.pid))\n"
+)
+
+
+@pytest.mark.parametrize("ending", ["", "time.sleep(60)"], ids=["it ends", "it is ended"])
+async def test_what_a_hook_started_ends_with_it(
+    open_hooked: Open, write_hook: Any, tmp_path: Path, ending: str
+) -> None:
+    hook = write_hook(LEAVE.format(pid=str(tmp_path / "pid")) + ending, timeout=2, on_failure="continue")
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        assert await hooked.call() == "done"
+        child = int((tmp_path / "pid").read_text())
+        await wait_until(lambda: not _is_running(child))
+
+
 async def test_the_environment_of_a_hook_has_no_keys(
     open_hooked: Open, write_hook: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
