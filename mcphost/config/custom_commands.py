@@ -20,6 +20,7 @@ from mcphost.config.project_texts import (
     split_lines,
 )
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
@@ -29,6 +30,9 @@ MAX_COMMANDS = 200
 
 MAX_FRONT_MATTER = 64_000
 """Maximum characters of the front matter of all commands in a folder; parsing that much takes 50 ms."""
+
+MAX_REPORTS = 10
+"""Maximum number of files in a folder that are reported one by one."""
 
 MAX_ARGUMENTS = 20
 MAX_FILLED_CHARACTERS = 200_000
@@ -83,37 +87,52 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
         (places.config_dir / COMMANDS_FOLDER, None),
         (root / PROJECT_FOLDER / COMMANDS_FOLDER, root),
     ):
-        remaining = MAX_FRONT_MATTER
-        for name, path in _command_files(folder, on_problem):
-            text = read_project_text(path, bound, on_problem)
-            if text is None:
-                continue
-            if name in commands:
-                on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} has that name.")
-                continue
-            remaining -= _front_matter_length(text.text)
-            if remaining < 0:
-                on_problem(
-                    f"{_shown(path)} and later ones are not used: the front matter of all commands together is over "
-                    f"{MAX_FRONT_MATTER // 1_000} kB."
-                )
-                break
-            try:
-                commands[name] = parse_command(name, text)
-            except MalformedMessage as error:
-                on_problem(f"{_shown(path)} is not used: {sanitize(error.message, keep_newlines=False)}")
+        problems: list[str] = []
+        _read_folder(folder, bound, commands, problems.append)
+        for problem in problems[:MAX_REPORTS]:
+            on_problem(problem)
+        if len(problems) > MAX_REPORTS:
+            rest = pluralize(len(problems) - MAX_REPORTS, "more file")
+            on_problem(f"{_shown(folder)}: for similar reasons, mcphost does not use {rest}.")
     return tuple(commands.values())
 
 
-def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
-    """Yield the command name and path of each `*.md` file in a folder and its subfolders, sorted by name."""
+def _read_folder(
+    folder: Path, bound: Path | None, commands: dict[str, CustomCommand], on_problem: Callable[[str], None]
+) -> None:
+    """Add the commands in a folder to *commands*; *bound* is the project that must contain them, if any."""
+    remaining = MAX_FRONT_MATTER
+    for name, path in _command_files(folder, bound, on_problem):
+        text = read_project_text(path, bound, on_problem)
+        if text is None:
+            continue
+        if name in commands:
+            on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} has that name.")
+            continue
+        remaining -= _front_matter_length(text.text)
+        if remaining < 0:
+            on_problem(
+                f"{_shown(path)} and later ones are not used: the front matter of all commands together is over "
+                f"{MAX_FRONT_MATTER // 1_000} kB."
+            )
+            return
+        try:
+            commands[name] = parse_command(name, text)
+        except MalformedMessage as error:
+            on_problem(f"{_shown(path)} is not used: {sanitize(error.message, keep_newlines=False)}")
+
+
+def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
+    """Yield the command name and path of each `*.md` file in a folder and its subfolders, sorted by name.
+
+    If *bound* is given, a folder that is a link to a place outside of *bound* is reported and not listed.
+    """
     found: list[tuple[str, Path]] = []
-    try:
-        for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())[:MAX_COMMANDS]):
-            prefix = "" if place == folder else f"{place.name}:"
-            found += [(prefix + one.stem, one) for one in place.iterdir() if one.suffix == ".md"]
-    except OSError:  # most users have no such folder
-        return
+    inside = _list_folder(folder, bound, on_problem)
+    found += [(one.stem, one) for one in inside if one.suffix == ".md"]
+    for place in sorted(one for one in inside if one.is_dir())[:MAX_COMMANDS]:
+        names = _list_folder(place, bound, on_problem)
+        found += [(f"{place.name}:{one.stem}", one) for one in names if one.suffix == ".md"]
     if len(found) > MAX_COMMANDS:
         on_problem(f"{_shown(folder)} has {len(found):,} commands; the first {MAX_COMMANDS} are used.")
     for name, path in sorted(found)[:MAX_COMMANDS]:
@@ -121,6 +140,18 @@ def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[
             yield name, path
         else:
             on_problem(f"{_shown(path)} is not used: its name may have letters, digits, - and _ only.")
+
+
+def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> list[Path]:
+    """Return what is in a folder; nothing if it is missing, or a link to a place outside of *bound*."""
+    try:
+        if bound is not None and not Path(os.path.realpath(folder)).is_relative_to(bound):
+            if os.path.lexists(folder):
+                on_problem(f"{_shown(folder)} is not used: it is a link that leads out of the project.")
+            return []
+        return list(folder.iterdir())
+    except OSError:  # most users have no such folder
+        return []
 
 
 def _front_matter_length(text: str) -> int:

@@ -149,3 +149,30 @@ def test_the_front_matter_of_all_commands_together_is_bounded(tmp_path: Path) ->
     assert "c002.md and later ones are not used" in problems[0]
     long_templates = {f"repo/.mcphost/commands/c{n:03}.md": REVIEW + "x" * 30_000 for n in range(10)}
     assert len(load(tmp_path / "other", long_templates)[0]) == 10
+
+
+def test_a_folder_of_commands_that_leads_out_of_the_project_is_not_listed(tmp_path: Path) -> None:
+    repo, elsewhere = tmp_path / "repo", tmp_path / "elsewhere"
+    for folder in (repo / ".git", repo / ".mcphost" / "commands", elsewhere):
+        folder.mkdir(parents=True)
+    (elsewhere / "private.md").write_text("x")
+    (repo / ".mcphost" / "commands" / "notes").symlink_to(elsewhere)
+    problems: list[str] = []
+    places = ProjectPlaces(config_dir=tmp_path / "config", folder=repo)
+    assert read_commands(places, problems.append) == ()
+    (repo / ".mcphost" / "commands").rename(repo / "old")
+    (repo / ".mcphost" / "commands").symlink_to(elsewhere)
+    assert read_commands(places, problems.append) == ()
+    assert len(problems) == 2
+    assert all("leads out of the project" in text and "private" not in text for text in problems)
+
+
+def test_the_reports_about_a_folder_of_commands_are_bounded(tmp_path: Path) -> None:
+    folder = tmp_path / "repo" / ".mcphost" / "commands"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        (folder / f"a{number}.md").write_text("---\nbroken: 1\n---\n")
+    problems: list[str] = []
+    read_commands(ProjectPlaces(config_dir=tmp_path / "config", folder=tmp_path / "repo"), problems.append)
+    assert len(problems) == 11
+    assert problems[-1].endswith("does not use 50 more files.")
