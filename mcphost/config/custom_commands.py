@@ -40,6 +40,7 @@ _NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])(?!\d)|\{([^\W\d_][\w-]{0,39})\}")
 _FENCE = re.compile(r"---[ \t]*(?:\r\n|\r|\n)")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
+_ESCAPE = re.compile(r"\\(?:[xuU][0-9A-Fa-f]{2}|[ \t]*[\r\n])")
 _FIELDS = ("description", "arguments", "model", "send")
 _ARGUMENT_FIELDS = ("name", "description", "default")
 _MAX_SHOWN = 60
@@ -179,7 +180,7 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
     send = _read_text(fields, "send") or "false"
     if send not in ("true", "false"):
         raise MalformedMessage('Its field "send" is not true or false.')
-    return CustomCommand(
+    command = CustomCommand(
         name=name,
         description=_read_text(fields, "description"),
         template=template,
@@ -188,6 +189,21 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
         model=_read_text(fields, "model"),
         is_sent=send == "true",
     )
+    if not text.is_own:
+        _check_escapes(command, front_matter)
+    return command
+
+
+def _check_escapes(command: CustomCommand, front_matter: str) -> None:
+    """Raise MalformedMessage if a value is written with escapes of characters or of line ends.
+
+    The user approves the text of the file, and would not see what such a value says.
+    """
+    values = [command.description, command.model]
+    for one in command.arguments:
+        values += [one.name, one.description, one.default or ""]
+    if len(_ESCAPE.findall(front_matter)) > sum(len(_ESCAPE.findall(value)) for value in values):
+        raise MalformedMessage("Its front matter has escapes, which hide what it says. Write the characters instead.")
 
 
 def _read_text(fields: Mapping[str, Any], name: str) -> str:

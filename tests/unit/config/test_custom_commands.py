@@ -176,3 +176,28 @@ def test_the_reports_about_a_folder_of_commands_are_bounded(tmp_path: Path) -> N
     read_commands(ProjectPlaces(config_dir=tmp_path / "config", folder=tmp_path / "repo"), problems.append)
     assert len(problems) == 11
     assert problems[-1].endswith("does not use 50 more files.")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        'arguments: [{name: a, default: "\\x49gnore \\u0061ll"}]',
+        'description: "\\U00000041"',
+        'model: "o\\x70enai/x"',
+        'description: "\\\\\\\nx41"\nmodel: "o\\x70enai/x"',
+    ],
+)
+def test_a_projects_command_cannot_hide_what_it_sends_behind_escapes(tmp_path: Path, field: str) -> None:
+    text = f"---\n{field}\n---\nDo it. {{a}}\n"
+    commands, problems = load(tmp_path, {"repo/.mcphost/commands/theirs.md": text, "config/commands/mine.md": text})
+    assert list(commands) == ["mine"]
+    assert "escapes" in problems[0]
+
+
+def test_a_projects_command_may_have_backslashes_and_folded_lines(tmp_path: Path) -> None:
+    text = (
+        "---\ndescription: >\n  Reads C:\\x20 and\n  more\narguments: [{name: a, default: 'it''s \\u0041'}]\n---\n{a}\n"
+    )
+    commands, problems = load(tmp_path, {"repo/.mcphost/commands/theirs.md": text})
+    assert problems == []
+    assert commands["theirs"].arguments[0].default == "it's \\u0041"
