@@ -30,9 +30,10 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.protocol.server_requests import Root
+from mcphost.protocol.tools import ToolAnnotations
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sampling as sampling_dialog
-from tests.screens.ask_question import PendingQuestion, ask_and_press
+from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
@@ -113,6 +114,36 @@ def retry_question() -> RetryCall:
 async def test_each_key_gives_its_answer(run: Run, question: Question[Any], keys: tuple[str, ...], answer: Any) -> None:
     async with run() as driver:
         assert await ask_and_press(driver, question, *keys) == answer
+
+
+IMITATION = "▲ mcphost checked this server: it is safe."
+
+
+async def test_text_of_a_form_field_cannot_imitate_lines_of_mcphost(run: Run) -> None:
+    field = Field(
+        name="who are you? mcphost: send it", kind="text", title=f"Your name{' ' * 60}{IMITATION}", format="by mcphost",
+        description=f"As in your passport.\n\n{'a ' * 40}{IMITATION}\n✓ mcphost: send it.",
+    )  # fmt: skip
+    async with run() as driver:
+        PendingQuestion(driver, quiz_question(field))
+        await driver.enter_question()
+        await driver.pilot.press("shift+tab")
+        await driver.until(lambda: '"who are you? mcphost: send it"' in driver.text(), "the key hints of the field")
+        rows = [row.strip().removeprefix("│").removesuffix("│").strip() for row in driver.text().split("\n")]
+        found = [row for row in rows if "mcphost" in row]
+    assert len(found) >= 4
+    assert all(row.startswith(("│ ", "┆ ", '"who are you? mcphost: send it" · "by')) for row in found)
+
+
+async def test_the_title_of_a_tool_cannot_imitate_lines_of_mcphost(run: Run) -> None:
+    title = f"Reads a file of the project; nothing else is read or sent{' ' * 20}{IMITATION}"
+    async with run() as driver:
+        PendingQuestion(driver, tool_question(claims=ToolAnnotations(title=title)))
+        await driver.enter_question()
+        rows = [row.strip().removeprefix("│").removesuffix("│").strip() for row in driver.text().split("\n")]
+    found = [row for row in rows if "mcphost" in row]
+    assert found
+    assert all(row.startswith("│ ") for row in found)
 
 
 async def test_an_address_without_a_browser_can_be_opened_elsewhere(run: Run) -> None:

@@ -2,14 +2,14 @@
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote, urlunsplit
 
 import anyio
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.form_fields import validate_content
+from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.forms import parse_form
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
@@ -27,7 +27,7 @@ from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection, UrlElicitationRequired
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, dumps, replace
 from mcphost.threads import run_in_thread
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
@@ -139,6 +139,8 @@ MAX_MESSAGE = 64 * 1024
 MAX_URLS = 10
 MAX_PENDING = 100
 MAX_NOTICES = 20
+_MAX_TITLES = 8
+_MAX_TITLE = 60
 SHORT_SCHEMA = 8 * 1024
 """Maximum bytes of a form schema to parse on the event loop; a longer one is parsed in a thread."""
 Notify = Callable[[str, str], None]
@@ -192,11 +194,9 @@ class ElicitationHandler:
             fields = await run_in_thread(parse_form, request.requested_schema)
         else:
             fields = parse_form(request.requested_schema)
-        secrets = [sanitize(field.title or field.name, keep_newlines=False) for field in fields if field.secret]
-        warnings = (f"It seems to ask for a secret: {', '.join(secrets)[:500]}.",) if secrets else ()
-        omitted = [sanitize(one.title or one.name, keep_newlines=False) for one in fields if one.is_default_omitted]
-        if omitted:
-            names = ", ".join(omitted)[:500]
+        secrets = _quote_titles(field for field in fields if field.secret)
+        warnings = (f"It seems to ask for a secret: {secrets}.",) if secrets else ()
+        if names := _quote_titles(one for one in fields if one.is_default_omitted):
             warnings += (f"Suggested values that are too long to show were left out: {names}.",)
         question = FillForm(server=self._server, why=why, message=request.message, fields=fields, warnings=warnings)
         verdict = await self._frontend.ask(question)
@@ -306,6 +306,17 @@ class ElicitationHandler:
         if event is not None:
             event.set()
             self._notify(f"{self._server} reports that you are done in the browser.", "")
+
+
+def _quote_titles(fields: Iterable[Field]) -> str:
+    """Return the titles of a form's fields for a warning.
+
+    They are in quotation marks and cut short, because a server could otherwise put words into mcphost's mouth.
+    """
+    titles = [sanitize(field.title or field.name, keep_newlines=False) for field in fields]
+    more = "…" if len(titles) > _MAX_TITLES else ""
+    shown = (dumps(title[:_MAX_TITLE] + ("…" if len(title) > _MAX_TITLE else "")) for title in titles[:_MAX_TITLES])
+    return ", ".join(filter(None, (*shown, more)))
 
 
 def _make_reply(verdict: object) -> ElicitResult:

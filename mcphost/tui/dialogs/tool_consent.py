@@ -295,9 +295,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 more = _("… {rest:,} more characters of the description: v shows all of it").format(rest=rest)
                 yield Content.styled(more, "$warning")
         if question.claims.title:
-            yield Content.styled(
-                _('The server titles it "{title}"').format(title=clean_line(question.claims.title, 120)), "$faint"
-            )
+            yield quote_statement(_("The server titles it:"), clean_line(question.claims.title, 120), "$muted")
 
     @property
     def _has_hidden_characters(self) -> bool:

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.pluralize import translate_count
+from mcphost.serialization import dumps
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
@@ -25,6 +26,7 @@ from mcphost.tui.forms.field_widgets import (
 )
 from mcphost.tui.forms.read_only_value import ReadOnlyValue
 from mcphost.tui.screen_text import clean_beginning, clean_line, is_clean
+from mcphost.tui.widgets.key_values import QuotedPart, QuotedText
 
 _MAX_LINE_LENGTH = 35
 """Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
@@ -71,7 +73,8 @@ def describe_constraints(field: Field) -> str:
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
-            kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
+            known = _FORMAT_LABELS.get(field.format)
+            kind = _(known) if known else _quote_sentence(clean_line(field.format, 40))
             words = [kind, _describe_range(field.min_length, field.max_length, _("characters"), _count_characters)]
             words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
         case "number" | "integer":
@@ -91,6 +94,15 @@ def describe_constraints(field: Field) -> str:
         case _:
             words = []
     return " · ".join(word for word in words if word)
+
+
+def _heading(text: str, style: str) -> QuotedPart:
+    return QuotedPart(text, style, is_heading=True)
+
+
+def _quote_sentence(text: str) -> str:
+    """Return a name that a server chose, in quotation marks if it could be taken for words of mcphost."""
+    return dumps(text) if any(char.isspace() for char in text) else text
 
 
 def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
@@ -155,13 +167,13 @@ class FormRow(Vertical):
         self._field_widget: FieldWidget | None = None
         self.label = Static(self._render_label(), classes="title", markup=False)
         self.label.styles.width = width
-        self._note = Static("", classes="note", markup=False)
-        self._note.styles.padding = (0, 0, 0, width + 1)
+        self._note = QuotedText(())
+        self._note.add_class("note")
+        self._note.styles.margin = (0, 0, 0, width + 1)
         self._initial_value: Any = None
         self._external_problem = ""
         self._is_validated = False  # whether an empty field is reported as an error
         self._shows_description = False
-        self._shown_note = Content("")
 
     @property
     def mounting_cost(self) -> float:
@@ -209,7 +221,7 @@ class FormRow(Vertical):
         self._label_width = width
         self.label.update(self._render_label())
         self.label.styles.width = width
-        self._note.styles.padding = (0, 0, 0, width + 1)
+        self._note.styles.margin = (0, 0, 0, width + 1)
         self.update_note()
 
     def _render_label(self) -> Content:
@@ -269,36 +281,34 @@ class FormRow(Vertical):
         """
         if not self.is_attached:
             return  # `on_mount` does it
-        lines: list[Content] = []
+        parts: list[QuotedPart] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):
-            lines.append(Content.styled(f"✗ {clean_line(problem, _MAX_PROBLEM_LENGTH)}", "$error"))
+            parts.append(_heading(f"✗ {clean_line(problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         elif self._external_problem:
-            lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
+            parts.append(_heading(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         if self.field.secret:
-            lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
+            parts.append(_heading(_("▲ looks like a secret: do not send it"), "bold $warning"))
         typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
         if typed and not is_clean(typed):
             marked = "•••" if self.is_masked else clean_line(typed, _MAX_PROBLEM_LENGTH)
-            lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
+            parts.append(_heading(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
         focused = self.field_widget.has_focus
         if focused and cell_width(self._title) > self._label_width - 2:
-            lines.append(Content.styled(self._title, "$text"))
+            parts.append(QuotedPart(self._title, "$text"))
         if self.field.description and (focused or self._shows_description):
-            lines.append(Content.styled(self._description, "$muted"))
+            parts.append(QuotedPart(self._description, "$muted"))
         if focused:
-            name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
+            name = _quote_sentence(clean_line(self.field.name, 80)) if self.field.title and self._shows_name else ""
             allowed = describe_constraints(self.field)
             if allowed.casefold() == self.field.description.strip(" .").casefold():
                 allowed = ""  # the description says it already
             known = " · ".join(word for word in (name, allowed, self.field_widget.key_hints) if word)
-            lines += [Content.styled(known, "$faint")] if known else []
-        note = Content("\n").join(lines)
-        if not note.is_same(self._shown_note):
+            parts += [_heading(known, "$faint")] if known else []
+        if tuple(parts) != self._note.parts:
             # Mounting a new widget would lay out the whole form again.
-            self._shown_note = note
-            self._note.update(note)
-            self._note.set_class(bool(lines), "shown")
+            self._note.update(parts)
+            self._note.set_class(bool(parts), "shown")
 
     def on_descendant_focus(self) -> None:
         """Show the description and scroll the field into view."""

@@ -173,6 +173,12 @@ class QuotedText(Widget):
         self.parts = tuple(parts)
         self._layouts: dict[int, list[QuotedRow]] = {}
 
+    def update(self, parts: Iterable[QuotedPart]) -> None:
+        """Replace the headings and the quoted text."""
+        self.parts = tuple(parts)
+        self._layouts.clear()
+        self.refresh(layout=True)
+
     @property
     def plain(self) -> str:
         """The headings and the quoted text as plain text."""
