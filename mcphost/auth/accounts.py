@@ -8,19 +8,21 @@ import errno
 import hashlib
 import math
 import os
+import re
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio.to_thread
 
 from mcphost.config.file_edits import lock_file, replace_file
 from mcphost.config.json_files import read_regular_file
-from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.errors import ConfigError, MalformedMessage, McpHostError
 from mcphost.paths import make_private_directory
-from mcphost.serialization import Struct, decode, encode, field
+from mcphost.serialization import Struct, decode, encode, field, replace
 
 CLOCK_SLACK = 300.0
 """Maximum difference between correctly set clocks, in seconds."""
@@ -86,6 +88,27 @@ DEFAULT_ACCOUNT_NAME = "default"
 """The name shown for the unnamed account."""
 
 
+_QUERY_DIGEST = re.compile(r"…sha256=[0-9a-f]{32}")
+
+
+def make_entry_name(kind: str, *parts: str) -> str:
+    """Return the name for an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    return f"sign-in-{kind}-{digest}"
+
+
+def hide_query(url: str) -> str:
+    """Return the canonical URL of a server with its query replaced by a digest, because a query may be a secret.
+
+    The result is unique for each URL. A URL whose query has already been replaced, or that has none, is returned
+    unchanged.
+    """
+    base, mark, query = url.partition("?")
+    if not mark or _QUERY_DIGEST.fullmatch(query):
+        return url
+    return f"{base}?…sha256={hashlib.sha256(query.encode()).hexdigest()[:32]}"
+
+
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
     """The OAuth endpoints and metadata URLs found at sign-in, stored for display only.
 
@@ -110,8 +133,8 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
 class Account(Struct, frozen=True, kw_only=True):
     """An account on one MCP server, without its secrets.
 
-    `account` is the name that the user gave the account, or "" if unnamed; `expires` is when the access token
-    expires, in seconds since 1970, or 0 if unknown.
+    `url` is the URL of the server after `hide_query`. `account` is the name that the user gave the account, or "" if
+    unnamed; `expires` is when the access token expires, in seconds since 1970, or 0 if unknown.
     """
 
     server: str
@@ -130,6 +153,13 @@ class Account(Struct, frozen=True, kw_only=True):
     """Where the sign-in is stored: "keyring", "file", "encrypted", "session" (memory only) or FETCHED_ON_DEMAND."""
     discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
     """Empty if the sign-in was stored by an earlier version of mcphost."""
+    entry: str = ""
+    """Name of the tokens in secret storage if it cannot be derived from `url`, which has no query."""
+
+    @property
+    def entry_name(self) -> str:
+        """Name under which the tokens are stored in secret storage."""
+        return self.entry or make_entry_name("tokens", self.url, self.issuer, self.account)
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -183,7 +213,10 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account that the user selected for the server at `url`; `account` is "" for the unnamed one."""
+    """The account that the user selected for the server at `url`; `account` is "" for the unnamed one.
+
+    `url` is the URL after `hide_query`.
+    """
 
     url: str
     account: str
@@ -210,7 +243,11 @@ class AccountIndex:
     async def read(self) -> AccountIndexContent:
         """Return the content of the index; if the file cannot be read, warn and return an empty one."""
         try:
-            return await anyio.to_thread.run_sync(_read, self._directory / INDEX_FILE)
+            stored = await anyio.to_thread.run_sync(_read, self._directory / INDEX_FILE)
+            content = _without_queries(stored)
+            if content != stored:
+                await self._rewrite()
+            return content
         except MalformedMessage as error:
             self._warn(f"{self._directory / INDEX_FILE} is damaged, so earlier sign-ins are unknown. {error.message}")
         except OSError as error:
@@ -219,6 +256,12 @@ class AccountIndex:
             )
         return AccountIndexContent()
 
+    async def _rewrite(self) -> None:
+        """Remove the queries that an earlier version of mcphost stored, if the file can be written."""
+        with suppress(OSError, McpHostError):
+            async with lock_file(self._directory / "index.lock"):
+                await self._write(await self._read_for_update())
+
     async def _read_for_update(self) -> AccountIndexContent:
         """Return the content of the index file for a change. Raises OSError.
 
@@ -226,7 +269,7 @@ class AccountIndex:
         """
         path = self._directory / INDEX_FILE
         try:
-            return await anyio.to_thread.run_sync(_read, path)
+            return _without_queries(await anyio.to_thread.run_sync(_read, path))
         except MalformedMessage:
             aside = path.with_name(f"{INDEX_FILE}.damaged-{time.time_ns()}")
             await anyio.to_thread.run_sync(os.rename, path, aside)
@@ -276,6 +319,19 @@ def _read(path: Path) -> AccountIndexContent:
     if len(raw) > _MAX_BYTES:
         raise MalformedMessage(f"It is over {_MAX_BYTES // 1024 // 1024} MiB.")
     return decode(raw, AccountIndexContent, "list of sign-ins")
+
+
+def _without_queries(content: AccountIndexContent) -> AccountIndexContent:
+    """Return the content of an index in which earlier versions of mcphost stored URLs with their queries."""
+    return AccountIndexContent(
+        tuple(map(_without_query, content.accounts)),
+        tuple(ChosenAccount(hide_query(choice.url), choice.account) for choice in content.chosen),
+    )
+
+
+def _without_query(entry: Account) -> Account:
+    url = hide_query(entry.url)
+    return entry if url == entry.url else replace(entry, url=url, entry=entry.entry_name)
 
 
 def _write_file(directory: Path, raw: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from shlex import quote
 
-from mcphost.auth.accounts import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, account_key
+from mcphost.auth.accounts import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, account_key, hide_query
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
@@ -81,7 +81,8 @@ class OAuthRegistry:
         """Return all stored accounts, each with the names of the *servers* that can use it."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
         used = {
-            server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
+            server.name: (hide_query(make_target(server).canonical_url), await self._chosen_account(server))
+            for server in using
         }
         configured = {server.name for server in using if server.oauth.account}
         stored_accounts: list[StoredAccount] = []
@@ -104,7 +105,7 @@ class OAuthRegistry:
         names = {
             entry.account: entry.name
             for entry in await self.token_store.accounts()
-            if entry.url == target.canonical_url
+            if entry.url == hide_query(target.canonical_url)
         }
         if account_key(account) not in names:
             raise UsageError(
@@ -149,7 +150,7 @@ class OAuthRegistry:
         Clearing it would select the unnamed account. If other accounts are stored, the server could then use an
         account that the user has not selected.
         """
-        if all(entry.url != url for entry in await self.token_store.accounts()):
+        if all(entry.url != hide_query(url) for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
 
     async def sign_out_stored(

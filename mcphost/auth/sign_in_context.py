@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import anyio
 
+from mcphost.auth.accounts import hide_query
 from mcphost.auth.callback_server import CallbackServer, run_callback_server
 from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResource
 from mcphost.auth.dpop import JwtSigner
@@ -372,7 +373,8 @@ class SignInContext:
         if target.is_account_configured or chosen == target.account:
             return ""
         stored = await self._token_store.accounts()
-        return next((one.name for one in stored if (one.url, one.account) == (target.canonical_url, chosen)), "")
+        identity = hide_query(target.canonical_url), chosen
+        return next((one.name for one in stored if one.identity == identity), "")
 
     async def refusal_error(self) -> SignInFailed | SignInUnchanged:
         """Create the error to raise if the user declines the sign-in.

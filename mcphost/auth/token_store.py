@@ -4,7 +4,6 @@ All data is also kept in memory, so that a failure of the secret storage affects
 share the storage: each change is made under a file lock, after the stored data has been read again.
 """
 
-import hashlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,14 @@ from typing import TypeVar
 
 import anyio
 
-from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account, AccountIndex, DiscoverySummary
+from mcphost.auth.accounts import (
+    FETCHED_ON_DEMAND,
+    Account,
+    AccountIndex,
+    DiscoverySummary,
+    hide_query,
+    make_entry_name,
+)
 from mcphost.auth.file_backend import SecretsLocked
 from mcphost.auth.keyring_backend import UNLOCK_HINT, SecretBackend
 from mcphost.auth.registration import OAuthClient
@@ -54,15 +60,16 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The server URL and the account name, which together identify an account."""
-        return self.url, self.account
+        """The server URL after `hide_query` and the account name, which together identify an account."""
+        return _identify(self.url, self.account)
 
     def to_account(self, place: str) -> Account:
         """Return the account without its secrets; *place* is where its tokens are stored."""
         tokens = self.tokens
         return Account(
             server=self.server,
-            url=self.url,
+            url=hide_query(self.url),
+            entry="" if hide_query(self.url) == self.url else self.entry_name,
             issuer=self.issuer,
             account=self.account,
             scopes=tokens.scopes or self.requested_scopes,
@@ -82,10 +89,9 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
         self.client.register_secrets()
 
 
-def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name for an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
-    return f"sign-in-{kind}-{digest}"
+def _identify(url: str, account: str) -> tuple[str, str]:
+    """Return the identity of an account on the server at *url*; see `Account.identity`."""
+    return hide_query(url), account
 
 
 T = TypeVar("T")
@@ -133,12 +139,12 @@ class TokenStore:
         tokens of both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
-            if self._sign_ins[name].identity == (url, account):
+            if self._sign_ins[name].identity == _identify(url, account):
                 return self._sign_ins[name]
         for entry in await self._indexed_accounts():
-            if entry.identity != (url, account):
+            if entry.identity != _identify(url, account):
                 continue
-            name = make_entry_name("tokens", url, entry.issuer, account)
+            name = entry.entry_name
             known = self._sign_ins.get(name)
             if known is not None and not reload:
                 return known
@@ -181,8 +187,7 @@ class TokenStore:
                 await self._update_index(key, replace(sign_in.to_account(place), monotonic_expiry=0.0))
                 for entry in earlier:
                     if (entry.issuer, entry.place) != (sign_in.issuer, place):
-                        old_name = make_entry_name("tokens", entry.url, entry.issuer, entry.account)
-                        await self._erase(entry.place, old_name)
+                        await self._erase(entry.place, entry.entry_name)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
         """Return the place where the tokens are stored; "session" means memory only."""
@@ -208,7 +213,7 @@ class TokenStore:
             self._sign_ins.pop(name, None)
             self._unsaved.discard(name)
             await self._erase(place, name)
-            await self._update_index((url, account), None)
+            await self._update_index(sign_in.identity, None)
             return sign_in
 
     async def accounts(self) -> tuple[Account, ...]:
@@ -220,7 +225,7 @@ class TokenStore:
 
     def _with_current_expiry(self, entry: Account) -> Account:
         """Return an index entry, with the expiry updated if this process has the token in memory."""
-        sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
+        sign_in = self._sign_ins.get(entry.entry_name)
         if sign_in is None:
             return entry
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
@@ -240,6 +245,7 @@ class TokenStore:
     # -- selection of an account
     async def other_accounts(self, url: str, account: str) -> tuple[str, ...]:
         """Return the names of the other accounts that are signed in to the server."""
+        url = hide_query(url)
         return tuple(
             sorted(entry.name for entry in await self.accounts() if entry.url == url and entry.account != account)
         )
@@ -249,6 +255,7 @@ class TokenStore:
 
         Returns "" if that is the unnamed account, or if none is selected.
         """
+        url = hide_query(url)
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
@@ -258,6 +265,7 @@ class TokenStore:
 
         Never raises.
         """
+        url = hide_query(url)
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -302,7 +310,7 @@ class TokenStore:
         Return whether the file is now unlocked; False if the tokens are not in it.
         """
         for entry in await self.accounts():
-            if entry.identity == (url, account) and entry.place == "encrypted":
+            if entry.identity == _identify(url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
         return False
 
@@ -310,7 +318,7 @@ class TokenStore:
         """Return the path of the encrypted file if it is locked and contains the account's tokens, else ""."""
         if not self.storage.is_encrypted_file_locked:
             return ""
-        stored = [entry for entry in await self.accounts() if entry.identity == (url, account)]
+        stored = [entry for entry in await self.accounts() if entry.identity == _identify(url, account)]
         return self.storage.encrypted_path if any(entry.place == "encrypted" for entry in stored) else ""
 
     async def store_pending(self) -> None:

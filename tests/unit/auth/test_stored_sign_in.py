@@ -1,19 +1,25 @@
 """Tests that stored sign-ins and client IDs are used only for the server they were stored for."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from mcphost.auth.accounts import INDEX_FILE
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import resolve_reference
 from mcphost.auth.token_store import StoredSignIn, TokenStore, make_entry_name
 from mcphost.auth.tokens import TokenSet
+from mcphost.auth.url_policy import canonical_url
+from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import encode, replace
 from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, RefusedRequest, create_oauth, run_peer, send_with_sign_in
+from tests.unit.auth.storage import read_all_files
 
 pytestmark = pytest.mark.anyio
 
@@ -101,3 +107,60 @@ async def test_a_sign_in_at_another_issuer_replaces_one_that_was_never_stored() 
         await store.save(sign_in)
     assert [account.issuer for account in await store.accounts()] == ["https://new.example"]
     assert await store.load("https://mcp.example") == sign_in
+
+
+QUERY_URL = "https://mcp.example/mcp?api_key=s3cret-of-the-url&tenant=a"
+
+
+def sign_in_at(url: str) -> StoredSignIn:
+    issuer = "https://as.example"
+    return StoredSignIn(
+        server="peer", url=url, issuer=issuer, resource="", token_endpoint="", tokens=TokenSet(f"token at {url}"),
+        client=OAuthClient(issuer, "me"),
+    )  # fmt: skip
+
+
+async def test_the_list_of_sign_ins_has_no_query_of_a_server_address(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    one, other = sign_in_at(QUERY_URL), sign_in_at(QUERY_URL.replace("tenant=a", "tenant=b"))
+    for sign_in in (one, other):
+        await TokenStore(backend, tmp_path).save(sign_in)
+    await TokenStore(backend, tmp_path).choose_account(QUERY_URL, "work")
+    assert b"s3cret" not in read_all_files(tmp_path)
+    store = TokenStore(backend, tmp_path)
+    assert [await store.load(sign_in.url) for sign_in in (one, other)] == [one, other]
+    assert await store.load("https://mcp.example/mcp") is None
+    assert [await store.chosen_account(sign_in.url) for sign_in in (one, other)] == ["work", ""]
+    assert await store.delete(other.url) == other
+    assert [account.url.partition("?")[0] for account in await store.accounts()] == ["https://mcp.example/mcp"]
+    assert await store.load(one.url, reload=True) == one
+
+
+async def test_sign_ins_listed_with_their_query_before_are_kept_without_it(tmp_path: Path) -> None:
+    backend, sign_in = MemoryBackend(), sign_in_at(QUERY_URL)
+    await backend.set(make_entry_name("tokens", QUERY_URL, sign_in.issuer, ""), encode(sign_in).decode())
+    account = {"server": "peer", "url": QUERY_URL, "issuer": sign_in.issuer}
+    index = tmp_path / INDEX_FILE
+    index.write_text(json.dumps({"accounts": [account], "chosen": [{"url": QUERY_URL, "account": "work"}]}))
+    store = TokenStore(backend, tmp_path)
+    (listed,) = await store.accounts()
+    assert "s3cret" not in listed.url + index.read_text()
+    assert await store.chosen_account(QUERY_URL) == "work"
+    assert await TokenStore(backend, tmp_path).load(QUERY_URL) == sign_in
+    assert await TokenStore(backend, tmp_path).delete(listed.url) == sign_in, "of a server that is not configured now"
+    assert await store.accounts() == ()
+    assert await backend.get(sign_in.entry_name) is None
+
+
+async def test_a_sign_in_at_an_address_with_a_query_is_used_and_ended(tmp_path: Path) -> None:
+    store = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as peer:
+        server = ServerConfig(name="peer", url=f"{peer.url}?key=s3cret")
+        await store.save(sign_in_at(canonical_url(server.url)))
+        registry = OAuthRegistry(store, BrowserUser())
+        (stored,) = await registry.list_accounts([server])
+        assert (stored.servers, stored.used_by) == (("peer",), ("peer",))
+        await registry.choose_account(server, "default")
+        erased, _ = await registry.sign_out_stored(stored.account, None, proxy_for=lambda _: "")
+        assert erased
+        assert await registry.list_accounts([server]) == ()
