@@ -28,6 +28,10 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 """Handles a command's JSON object; returns the result and the matching exit code. Raises McpHostError."""
 
 
+_WHO = "program"
+"""The source of changes in the audit log."""
+
+
 class PipeCommands:
     """Handlers for the commands of `mcphost pipe`; the member `do` of a command selects its handler.
 
@@ -87,7 +91,7 @@ class PipeCommands:
         """
         account = get_text(message, "account") if "account" in message else None
         server = get_text(message, "server")
-        revoked = await self._host.accounts.sign_out(server, account)
+        revoked = await self._host.accounts.sign_out(server, account, who=_WHO)
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -102,7 +106,8 @@ class PipeCommands:
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Connect to `server` with another stored `account`, in this run and in all later runs."""
-        view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
+        server, account = get_text(message, "server"), get_text(message, "account")
+        view = await self._host.accounts.select_account(server, account, who=_WHO)
         return json_output.server_json(view), 0
 
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -128,7 +133,7 @@ class PipeCommands:
             raise UsageError('"on" must be true or false.')
         if all(one.name != tool for one in (await self._host.servers.ensure_ready(server)).catalog.tools):
             raise UsageError(f"The server {server!r} has no tool named {tool!r}.", "The command list names them.")
-        await self._host.servers.set_tool_enabled(server, tool, enabled=on)
+        await self._host.servers.set_tool_enabled(server, tool, enabled=on, who=_WHO)
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -258,14 +263,15 @@ class PipeCommands:
         auto-approval off and stop the running turn.
         """
         if "tools" not in message:
-            return {"stopped": self._host.halt()}, 0
+            return {"stopped": self._host.halt(who=_WHO)}, 0
         tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
         budget = convert(
             {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"
         )
         for server in tools:
             await self._host.servers.ensure_ready(server)
-        running = self._host.auto_approval.start([(server, tool) for server in tools for tool in tools[server]], budget)
+        picked = [(server, tool) for server in tools for tool in tools[server]]
+        running = self._host.auto_approval.start(picked, budget, who=_WHO)
         return json_output.to_json(running), 0
 
     async def _answer(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -292,7 +298,7 @@ class PipeCommands:
         }, 0
 
     async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"), who="program")).id}, 0
+        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"), who=_WHO)).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
         """List past tool calls to the server named in `rule`, and whether the rule would have covered each of them."""
@@ -313,9 +319,9 @@ class PipeCommands:
             name = message.get("name")
             if not isinstance(name, str | None):
                 raise UsageError('"name" is not text.')
-            await roots.add(get_text(message, "add"), name, keep)
+            await roots.add(get_text(message, "add"), name, keep, who=_WHO)
         elif "remove" in message:
-            await roots.remove(get_text(message, "remove"), keep)
+            await roots.remove(get_text(message, "remove"), keep, who=_WHO)
         return json_output.roots_json(await roots.refresh(), self._host.servers.views()), 0
 
 

@@ -110,10 +110,13 @@ class Host:
         await anyio.sleep(_INDEX_DELAY)
         await self.history.index_pending()
 
-    def halt(self) -> bool:
-        """End auto-approve mode, the running turn and background calls; return whether any of these was active."""
+    def halt(self, *, who: str = "person") -> bool:
+        """End auto-approve mode, the running turn and background calls; return whether any of these was active.
+
+        The audit log names *who* as the source.
+        """
         auto_approval = self.late_parts.auto_approval.created
-        ended = auto_approval is not None and auto_approval.stop("ended by you", by_user=True)
+        ended = auto_approval is not None and auto_approval.stop("ended by you", who=who)
         has_cancelled = self.conversation.cancel_background()
         return self.conversation.stop() or has_cancelled or ended
 

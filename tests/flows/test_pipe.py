@@ -428,6 +428,28 @@ def test_auto_approval_on_the_pipe_lasts_only_as_requested(program: Program) -> 
         pipe.end()
 
 
+def test_the_audit_log_names_the_program_for_what_it_changed(program: Program) -> None:
+    program.configure(demo=DEMO)
+    program.text("servers", "trust", "demo", "--yes")
+    (program.work / "shared").mkdir()
+    with program.pipe() as pipe:
+        pipe.ask("autonomy", tools={"demo": ["add"]})
+        pipe.ask("autonomy")
+        pipe.ask("switch", server="demo", tool="add", on=False)
+        pipe.ask("roots", add="shared")
+        pipe.ask("roots", remove="shared")
+        rows = pipe.ask("audit")["result"]["rows"]
+        pipe.end()
+    found = [(row["kind"], row["event"], row["who"]) for row in rows if row["kind"] in ("mode", "tool", "roots")]
+    assert found[::-1] == [
+        ("mode", "on", "program"),
+        ("mode", "off", "program"),
+        ("tool", "switched off", "program"),
+        ("roots", "added", "program"),
+        ("roots", "removed", "program"),
+    ]
+
+
 def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: Program) -> None:
     with program.pipe("--mcp-config", program.servers()) as pipe:
         (first,) = pipe.ask("roots")["result"]["folders"]

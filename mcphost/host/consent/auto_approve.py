@@ -94,10 +94,13 @@ class AutoApproval:
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
-    def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
+    def start(
+        self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget, *, who: str = "person"
+    ) -> AutoApprovalStatus:
         """Start or restart auto-approve mode for *tools*, which are pairs of server name and tool name.
 
-        Raises UsageError, without any change, if the budget is invalid or a tool cannot be selected.
+        The audit log names *who* as the source. Raises UsageError, without any change, if the budget is invalid or a
+        tool cannot be selected.
         """
         from mcphost.host.consent.grants import identify_tool
 
@@ -116,7 +119,7 @@ class AutoApproval:
                 )
         if not selected:
             raise UsageError("No tool is selected.", "Select at least one read-only tool.")
-        self.stop("started again", by_user=True)
+        self.stop("started again", who=who)
         self._selected = frozenset(_key(identify_tool(known[candidate])) for candidate in selected)
         self._budget = self._remaining = budget
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
@@ -127,20 +130,20 @@ class AutoApproval:
         self._lifetime.start_soon(self._expire, self._scope, name="autonomy")
         names = [f"{server}/{tool}" for server, tool in selected]
         limits = {"calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens}
-        self._record("on", {"tools": names, **limits}, "person")
+        self._record("on", {"tools": names, **limits}, who)
         self._publish("")
         status = self.status
         assert status is not None  # noqa: S101 - it was just started
         return status
 
-    def stop(self, why: str, *, by_user: bool = False) -> bool:
+    def stop(self, why: str, *, who: str = "mcphost") -> bool:
         """End auto-approve mode; return whether it was on.
 
-        *why* is a short reason that is recorded in the audit log and shown to the user. With *by_user*, the log names
-        the user as the source.
+        *why* is a short reason that is recorded in the audit log and shown to the user. The log names *who* as the
+        source.
         """
         self._may_send, self._bound_conversation = False, None
-        return self._switch_off(why, who="person" if by_user else "mcphost")
+        return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
         """End the mode, but leave calls that were already approved as they are; return whether it was on."""

@@ -191,8 +191,12 @@ class Roots:
         await self._changed.wait()
 
     # -- editing, by the user only
-    async def add(self, path: str, name: str | None = None, scope: RootScope = "run") -> RootFolder:
+    async def add(
+        self, path: str, name: str | None = None, scope: RootScope = "run", *, who: str = "person"
+    ) -> RootFolder:
         """Add a folder, or rename or restore a listed one; None as *name* keeps the name unchanged.
+
+        The audit log names *who* as the source.
 
         `~` and paths relative to the folder mcphost was started in are allowed; the path is stored with symbolic links
         resolved. Raises UsageError if the folder cannot be read or is already listed, or if there are too many folders.
@@ -209,14 +213,16 @@ class Roots:
             name = name if name is not None else existing.name if existing else ""
             if existing is not None and (existing.state, existing.name, existing.scope) == ("there", name, scope):
                 raise UsageError(f"{sanitize(existing.path, keep_newlines=False)} is already in the list.")
-            await self._record_edit(event, inspected.path, name, scope)
+            await self._record_edit(event, inspected.path, name, scope, who)
             if existing is not None:
                 await self._delete_edit(scope, existing)
             await self._save_edit(scope, FolderEdit(inspected.path, name))
             return (await self.refresh()).find(inspected.path) or inspected
 
-    async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
+    async def remove(self, path: str, scope: RootScope = "run", *, who: str = "person") -> RootFolder:
         """Remove a folder from the list; it is never sent again, not even in a reply that is being prepared.
+
+        The audit log names *who* as the source.
 
         Removing it again with a wider *scope* extends the removal. Raises UsageError if the folder is not listed;
         StoreError if the removal cannot be stored and therefore applies only to this run.
@@ -236,7 +242,7 @@ class Roots:
                 if self._audit is not None:
                     # Queued, because a failing audit log must not prevent the removal.
                     subject = AuditSubject(kind="roots", name=replace_surrogates(existing.path))
-                    self._audit.queue_record(self._audit.make_record(subject, "removed", decision=scope, who="person"))
+                    self._audit.queue_record(self._audit.make_record(subject, "removed", decision=scope, who=who))
                 await self._remove_folder(scope, existing)
                 return (await self.refresh()).find(path) or replace(existing, state="out", scope="")
         finally:
@@ -255,11 +261,11 @@ class Roots:
             await self.refresh()
             raise
 
-    async def _record_edit(self, event: str, path: str, name: str, scope: RootScope) -> None:
+    async def _record_edit(self, event: str, path: str, name: str, scope: RootScope, who: str) -> None:
         if self._audit is not None:
             detail = {"name": name} if name else None
             subject = AuditSubject(kind="roots", name=replace_surrogates(path))
-            await self._audit.record_event(subject, event, decision=scope, who="person", detail=detail)
+            await self._audit.record_event(subject, event, decision=scope, who=who, detail=detail)
 
     # -- stored edits
     async def _layers(self) -> EditLayers:

@@ -217,15 +217,15 @@ class Accounts:
         scope.cancel()
         return True
 
-    async def select_account(self, server: str, account: str) -> ServerView:
+    async def select_account(self, server: str, account: str, *, who: str = "person") -> ServerView:
         """Select another stored account of this server, for this and later runs, and reconnect.
 
-        Raises UsageError if there is no account with this name or if `mcp.json` sets the account; ServerError or
-        ConsentDenied if the server cannot be reached with the new account.
+        The audit log names *who* as the source. Raises UsageError if there is no account with this name or if
+        `mcp.json` sets the account; ServerError or ConsentDenied if the server cannot be reached with the new account.
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
-        span = await self._audit.start_span(AuditSubject(kind="account", server=server, name=name), who="person")
+        span = await self._audit.start_span(AuditSubject(kind="account", server=server, name=name), who=who)
         is_chosen = False
         try:
             await connection.use_account(name)
@@ -236,12 +236,13 @@ class Accounts:
         self._notify_change(server, before, connection.account)
         return connection.view()
 
-    async def sign_out(self, server: str, account: str | None = None) -> bool:
+    async def sign_out(self, server: str, account: str | None = None, *, who: str = "person") -> bool:
         """Delete an account's tokens and revoke them at the authorization server.
 
         Returns whether the tokens were revoked. Without *account*, the selected account is signed out. Connections that
-        use the account are closed. *server* may be a server that is no longer configured. Raises UsageError if there is
-        no such account, and McpHostError if the tokens could not be deleted and are still stored.
+        use the account are closed. *server* may be a server that is no longer configured. The audit log names *who* as
+        the source. Raises UsageError if there is no such account, and McpHostError if the tokens could not be deleted
+        and are still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server
@@ -253,12 +254,12 @@ class Accounts:
         if not matches:
             suffix = "" if account is None else f" as {account!r}"
             raise UsageError(f"You are not signed in to {server!r}{suffix}.")
-        return await self.sign_out_account(matches[0])
+        return await self.sign_out_account(matches[0], who=who)
 
-    async def sign_out_account(self, stored_account: StoredAccount) -> bool:
+    async def sign_out_account(self, stored_account: StoredAccount, *, who: str = "person") -> bool:
         """Sign out of one of the accounts that `list_accounts` returned; see `sign_out`."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
-        span = await self._audit.start_span(subject, who="person")
+        span = await self._audit.start_span(subject, who=who)
         outcome = "not signed out"
         try:
             revoked = await self._erase(stored_account)

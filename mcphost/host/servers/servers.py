@@ -182,13 +182,13 @@ class Servers:
         """
         return await self._approvals.is_approved(self.find(name).config)
 
-    async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
-        """Turn a tool on or off for the model, in this and later runs.
+    async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool, who: str = "person") -> None:
+        """Turn a tool on or off for the model, in this and later runs; the audit log names *who* as the source.
 
         Raises UsageError if the server is unknown or the tool cannot be turned on, and ConsentDenied if the required
         audit row cannot be written.
         """
-        await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
+        await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled, who=who)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
         """Wait until a server is ready and return one of its tools.

@@ -77,8 +77,8 @@ class ToolToggles:
             return ()
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
-    async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """Turn a tool on or off for the model, in this and later runs.
+    async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool, who: str = "person") -> None:
+        """Turn a tool on or off for the model, in this and later runs; the audit log names *who* as the source.
 
         Raises UsageError if the tool cannot be turned on, because it is turned off in a configuration file or for the
         same server under another name. Raises ConsentDenied if the required audit row cannot be written.
@@ -97,7 +97,7 @@ class ToolToggles:
                 "Turn it on there.",
             )
         subject = AuditSubject(kind="tool", server=server.name, name=tool)
-        await self._audit.record_event(subject, "switched on" if enabled else "switched off", who="person")
+        await self._audit.record_event(subject, "switched on" if enabled else "switched off", who=who)
         disabled = self._disabled.setdefault(server.name, set())
         disabled.discard(replace_surrogates(tool)) if enabled else disabled.add(replace_surrogates(tool))
         self._publish(ToolToggled(server.name, tool, on=enabled))

@@ -97,7 +97,7 @@ async def test_a_restarted_mode_is_not_ended_with_the_old_one_and_all_is_recorde
         with pytest.raises(UsageError):
             mode.auto_approval.start([("s", "w")], AutoApprovalBudget())
         assert mode.auto_approval.status is not None
-        assert mode.auto_approval.stop("for good", by_user=True)
+        assert mode.auto_approval.stop("for good", who="person")
         assert not mode.auto_approval.stop("again")
         assert not mode.auto_approval.approve(identify_tool(offered_tool()), {})
         assert await mode.noted() == [("on", "person"), ("off", "person")] * 2
