@@ -246,7 +246,7 @@ def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
         except zlib.error:
             pass
     # Judged by its beginning, so that text beyond the limit costs little.
-    text = data[: 4 * max(room, _SHORTEST)].decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")
+    text = _decode(data[: 4 * max(room, _SHORTEST)], "utf-16-le" if data[1:2] == b"\0" else "utf-8")
     text, is_cut = text[: max(room, _SHORTEST)], is_cut or len(text) > room
     budget.examinable -= len(text)
     readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")
@@ -256,6 +256,13 @@ def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
     budget.room -= len(text)
     budget.is_used_up |= is_cut
     return how, text
+
+
+def _decode(data: bytes, encoding: str) -> str:
+    """Decode *data* in pieces, because all other threads are blocked while invalid bytes of a piece are replaced."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+    return "".join([*map(decoder.decode, pieces), decoder.decode(b"", final=True)])
 
 
 def rotate_13(letters: str) -> str:

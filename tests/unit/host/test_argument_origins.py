@@ -471,3 +471,13 @@ async def test_a_search_in_a_long_text_of_any_script_never_stops_the_event_loop(
 @pytest.mark.parametrize("piece", ["%", "\xe9%41", "%ff", "%C3%A9"])
 async def test_decoding_a_megabyte_of_url_escapes_never_stops_the_event_loop(piece: str) -> None:
     assert await longest_stall(unescape, piece * (1_000_000 // len(piece))) < 0.05
+
+
+@pytest.mark.anyio
+async def test_decoding_a_megabyte_of_broken_text_never_stops_the_event_loop() -> None:
+    packed_text = base64.b64encode(b"A\0" + b"\0\xd8" * 374_000).decode()
+
+    def decode() -> None:
+        assert list(decoded_texts(packed_text, DecodeBudget())) == []
+
+    assert await longest_stall(decode) < 0.05
