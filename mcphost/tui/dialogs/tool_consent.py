@@ -45,6 +45,7 @@ from mcphost.unicode_forms import describe_name_risk
 _MAX_DESCRIPTION_LENGTH = 4_000
 _MAX_HEADLINE_LENGTH = 56
 _MAX_PREVIEW_LENGTH = 300
+_MAX_COMPARED_LENGTH = 200
 
 
 class CallReview:
@@ -243,6 +244,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if danger := describe_name_risk(question.server):
             out.append(
                 Content.styled(_("▲ The server {danger}").format(danger=translate_sentence(danger)), "bold $warning")
+            )
+        if danger := describe_name_risk(question.tool[:_MAX_COMPARED_LENGTH]):
+            out.append(
+                Content.styled(_("▲ The tool {danger}").format(danger=translate_sentence(danger)), "bold $warning")
             )
         if question.has_changed:
             words = _("▲ The server changed this tool since you allowed it. Review it again.")

@@ -61,6 +61,11 @@ def format_value(value: Any) -> str:
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
+_MAX_COMPARED_LENGTH = 200
+_MAX_SPACES_IN_NAME = 2
+"""Maximum number of spaces in the name of an argument; one with more could be taken for a sentence of mcphost."""
+
+
 def is_unusual_name(name: str) -> bool:
     """Return whether an argument's name could be mistaken for another name or for a label from mcphost."""
     return (
@@ -70,7 +75,19 @@ def is_unusual_name(name: str) -> bool:
         or any(part in name for part in ("  ", "\n", "\r", "\t", "⏎", "␉"))
         or name in {"asked for", _("  asked for").strip()}
         or name.endswith((" (text)", _(" (text)")))
+        or name.count(" ") > _MAX_SPACES_IN_NAME
+        or _looks_like_another(name)
     )
+
+
+def _looks_like_another(name: str) -> bool:
+    """Return whether a name has letters that look like others, or letters whose marks could be composed."""
+    if name.isascii():
+        return False
+    from mcphost.unicode_forms import describe_name_risk, normalize  # few names of arguments need it
+
+    beginning = name[:_MAX_COMPARED_LENGTH]
+    return bool(describe_name_risk(beginning)) or normalize("NFC", beginning) != beginning
 
 
 def quote_unusual_name(name: str) -> str:

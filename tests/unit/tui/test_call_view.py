@@ -9,6 +9,7 @@ from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
 from mcphost.protocol.tools import ToolAnnotations
+from mcphost.serialization import replace
 from mcphost.translation import LANGUAGES, set_language
 from mcphost.tui.dialogs.call_view import argument_sections, describe_annotations, render_call
 from mcphost.tui.dialogs.copied_text import COPIED_STYLE, CopyMarker, render_origins
@@ -260,6 +261,21 @@ def test_a_call_with_unusual_names_can_be_allowed_once_only() -> None:
     assert not usual.call_view.has_unusual_names
     assert unusual.call_view.pairs == [('""', "It takes no arguments.")]
     assert '"" It takes' in unusual.preview()
+
+
+@pytest.mark.parametrize(
+    "name", ["p\u0430th", "\uff50\uff41th", "cafe\u0301", "The server only reads; mcphost checked it"], ids=ascii
+)
+def test_a_name_of_an_argument_that_imitates_another_or_a_sentence_is_quoted(name: str) -> None:
+    view = render_call({"path": "/tmp/a", name: "/etc/passwd"})
+    assert (view.has_unusual_names, view.pairs[1][0]) == (True, f'"{name}"')
+    assert not render_call({"path": "", "max tokens": 1, "\u8def\u5f84": "", "caf\xe9": ""}).has_unusual_names
+
+
+def test_a_tool_whose_name_looks_like_another_is_named_as_such() -> None:
+    danger = 'The tool has a name that looks like "write_file" but is another one'
+    assert danger in body_texts(ToolConsentDialog(replace(tool_question(), tool="writ\u0435_file")))
+    assert danger not in body_texts(ToolConsentDialog(tool_question()))
 
 
 def test_copied_text_is_marked_in_an_argument_with_an_unusual_name() -> None:
