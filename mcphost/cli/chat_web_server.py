@@ -117,8 +117,8 @@ class ChatServer(Server):
         if await anyio.to_thread.run_sync(self._is_refused, ("127.0.0.1", self._port), client):
             return web.Response(status=403, text="Another user of this machine made this connection.\n")
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
-        is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
-        is_ours = origin == self.public_url or (origin is None and not is_socket)
+        # aiohttp is more tolerant about the value of "Upgrade", so only its presence counts.
+        is_ours = origin == self.public_url or (origin is None and "Upgrade" not in request.headers)
         if request.headers.get("Host") != self._place or not is_ours or site not in ("same-origin", "none"):
             return web.Response(status=403, text="This address is only for the page that mcphost printed.\n")
         response = await handler(request)

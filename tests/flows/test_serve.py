@@ -140,6 +140,12 @@ async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> 
             without_origin = client.ws_connect(f"{serving.address}ws")
             with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
                 await without_origin
+            upgrade = {
+                "Connection": "Upgrade", "Upgrade": "websocket\xa0", "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            }  # fmt: skip
+            async with client.get(f"{serving.address}ws", headers=upgrade) as answer:
+                assert answer.status == 403
             for path in ("/", "/ws", f"/{key[:-1]}x/", f"/{key}/static/"):
                 async with client.get(f"{serving.origin}{path}") as answer:
                     assert answer.status in (403, 404), path
