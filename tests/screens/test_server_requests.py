@@ -30,9 +30,10 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.protocol.server_requests import Root
-from mcphost.protocol.tools import ToolAnnotations
+from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sampling as sampling_dialog
+from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
 
@@ -143,6 +144,17 @@ async def test_the_title_of_a_tool_cannot_imitate_lines_of_mcphost(run: Run) -> 
         rows = [row.strip().removeprefix("│").removesuffix("│").strip() for row in driver.text().split("\n")]
     found = [row for row in rows if "mcphost" in row]
     assert found
+    assert all(row.startswith("│ ") for row in found)
+
+
+async def test_the_description_of_a_tool_that_the_user_calls_cannot_imitate_lines_of_mcphost(run: Run) -> None:
+    tool = Tool("write", description=f"Writes a file.\n\n{'a ' * 60}{IMITATION}\n{IMITATION}")
+    async with run() as driver:
+        driver.app.push_screen(CallToolDialog("files", tool))
+        await driver.until(lambda: "Writes a file" in driver.text(), "the form")
+        rows = [row.strip().removeprefix("│").removesuffix("│").strip() for row in driver.text().split("\n")]
+    found = [row for row in rows if "mcphost" in row or "Writes" in row]
+    assert len(found) > 2
     assert all(row.startswith("│ ") for row in found)
 
 

@@ -27,6 +27,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widget_messages import ArgumentCheckRequested, EditorRequested
+from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
@@ -499,11 +500,12 @@ class CallToolDialog(EditArgumentsDialog):
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body: the tool's description, and a form or JSON text area for the arguments."""
-        about = [
-            clean(self._description) + "\n" if self._description else "",
-            "" if self._takes_arguments else _(NO_ARGUMENTS),
-        ]
-        return [*(Content(text) for text in about if text), *super().body()]
+        about: list[Content | Widget] = []
+        if self._description:
+            about += [quote_statement(_("The server describes it as:"), clean(self._description)), Content("")]
+        if not self._takes_arguments:
+            about.append(Content(_(NO_ARGUMENTS)))
+        return [*about, *super().body()]
 
     def focus_first(self) -> None:
         """Focus the first field, or the Call button if the tool takes no arguments."""

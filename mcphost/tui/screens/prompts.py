@@ -37,6 +37,7 @@ from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.image_view import MAX_IMAGES, ImageView
+from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
     PromptArgumentsForm #fields { height: auto; max-height: 1fr; }
+    PromptArgumentsForm QuotedText { margin-bottom: 1; }
     PromptArgumentsForm #buttons { margin: 0; }
     PromptArgumentsForm #keys { text-align: left; }
     """
@@ -96,7 +98,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     def body(self) -> ComposeResult:
         """Yield the prompt's description and a labeled input for each argument."""
         if self.prompt.description:
-            yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
+            yield quote_statement(_("The server describes it as:"), clean(self.prompt.description), "$muted")
         with VerticalScroll(id="fields", can_focus=False):
             for number, argument in enumerate(self.prompt.arguments):
                 need = _("required") if argument.required else _("optional")

@@ -26,6 +26,7 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
+from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.text_inputs import OrderedInput
 
@@ -308,7 +309,7 @@ class ResourceTemplateForm(FormScreen[str]):
     ResourceTemplateForm #box { border-title-style: none; padding: 1 2; }
     ResourceTemplateForm #keys { text-align: left; }
     ResourceTemplateForm #fields { height: auto; max-height: 1fr; }
-    ResourceTemplateForm #about { margin-bottom: 1; }
+    ResourceTemplateForm QuotedText { margin-bottom: 1; }
     ResourceTemplateForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
     ResourceTemplateForm #made { margin-bottom: 1; }
     """
@@ -333,7 +334,7 @@ class ResourceTemplateForm(FormScreen[str]):
         """Yield the template's description, an input for each variable, and the expanded URI."""
         about = clean(self.template.description or "")
         if about:
-            yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
+            yield quote_statement(_("The server describes it as:"), about[:2000], "$muted")
         if self.variables:
             with VerticalScroll(id="fields", can_focus=False):
                 for number, name in enumerate(self.variables):
