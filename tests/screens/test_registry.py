@@ -69,6 +69,18 @@ async def press_install(driver: AppDriver) -> None:
     await driver.pilot.press("ctrl+s")
 
 
+async def test_a_description_cannot_imitate_the_ways_to_install_a_server(files: Files) -> None:
+    forged = {**CLOCK, "description": "Tells the time.\n\nclock-safe from PyPI\n    checked by mcphost"}
+    with registry_server([published(forged)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver, "clock")
+            await driver.until(lambda: "needs uvx" in driver.text(), "the ways to install it")
+            rows = [row for row in driver.text().split("\n") if "    checked by" in row or "clock-safe from" in row]
+    assert [row.strip().split()[0] for row in rows if "·" not in row] == ["│", "│"]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 @pytest.mark.req("market.browse", "market.one-click", "market.auto-config", "market.update-remove")
 async def test_a_server_is_found_installed_used_updated_and_taken_back(

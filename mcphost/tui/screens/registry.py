@@ -26,6 +26,7 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widget_messages import TextViewRequested
+from mcphost.tui.widgets.key_values import BAR
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
@@ -285,7 +286,8 @@ def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> 
 
     *known* is the server as installed, or None if it is not installed.
     """
-    lines = [entry.description, ""] if entry.description else []
+    # The bars prevent a description from looking like one of the ways to install the server.
+    lines = [*(f"{BAR}{line}" for line in entry.description.splitlines()), ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):
         needs = _(", needs {program}").format(program=option.program) if option.program else ""
