@@ -48,7 +48,8 @@ _API_KEY = re.compile(
 # A flag such as --token or --db-password, up to its value. The value of --token-file is not a secret.
 _SECRET_FLAG = (
     rf"(?<![\w-])--?[\w-]{{0,40}}?{_SENSITIVE_WORDS}s?"
-    r"(?![\w-]{0,30}(?:file|path|dir|url|uri|env|name|id|type|store|command|ttl|timeout|limit|count|size|length)\b)"
+    r"(?![\w-]{0,30}(?:file|path|dir|url|uri|endpoint|issuer|env|name|header|prefix|format|id|type|store|stdin|command"
+    r"|ttl|timeout|limit|count|size|length)\b)"
     r"[\w-]{0,30}+(?:\\{0,4}[\"'])?(?:\s{0,8},\s{0,8}|\s{1,8})"
 )
 # What often follows the name of a flag, but is no secret: another flag, a reference, a placeholder, a number, a word.

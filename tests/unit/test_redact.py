@@ -112,6 +112,7 @@ def test_no_scheme_of_an_authorization_header_leaves_its_value(scheme: str) -> N
         "--max-tokens 4096 --api-key-env MY_KEY",
         "--token $TOKEN --password ${input:password}",
         "--password --verbose",
+        "--password-stdin registry.example --token-endpoint https://as.example/token",
         "pypi-attestations and pypi-server are packages",
         "SG.short.short",
         "cookie: missing",
