@@ -175,6 +175,18 @@ async def test_a_changed_tool_is_marked(run: Run) -> None:
         await driver.pilot.press("escape")
 
 
+async def test_the_reuse_of_a_recorded_result_is_asked_in_these_words(run: Run) -> None:
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question(recorded_at=1_700_000_000.0, editable=False))
+        await driver.enter_question()
+        shown = driver.text()
+        assert "Reuse the recorded result of files · write_file?" in shown
+        assert "The tool is not called" in shown
+        assert "Run files" not in shown
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
+
+
 async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
     async with run() as driver:
         odd = "[@click=app.quit]x[/]"

@@ -164,6 +164,7 @@ class ActiveGrants:
         if len(matches) > 1:
             raise UsageError(f"{len(matches)} grants begin with {id_prefix!r}.", "Use a longer prefix of the id.")
         self._session_grants = [grant for grant in self._session_grants if grant not in matches]
+        self._revoked_ids.update(grant.id for grant in matches)
         return replace(matches[0], revoked=time.time()) if matches else None
 
     def mark_revoked(self, grant_id: str) -> None:
@@ -178,6 +179,10 @@ class ActiveGrants:
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
+
+    def is_of_other_session(self, grant_id: str) -> bool:
+        """Return whether this is the id of a session grant that ended without being revoked in this process."""
+        return grant_id.startswith("s") and not self.is_active(grant_id) and grant_id not in self._revoked_ids
 
     async def was_revoked(self, grant_id: str) -> bool:
         """Return whether any process revoked the stored grant with this id; False for "" and session grants.

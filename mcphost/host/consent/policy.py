@@ -338,12 +338,19 @@ def _config_denial(rule: Rule) -> Deny:
 
 
 def tool_question(
-    offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
+    offered: OfferedTool,
+    arguments: dict[str, Any],
+    *,
+    call: str,
+    why: str,
+    arguments_error: str = "",
+    recorded_at: float = 0.0,
 ) -> QuestionFactory:
     """Return a function that takes a tool's history and creates the consent prompt for this call.
 
     *call* is the id of the call, and *why* the reason for it, which is shown to the user. *arguments_error*
-    describes the error in arguments that the user edited, "" if there is none.
+    describes the error in arguments that the user edited, "" if there is none. If *recorded_at* is not 0, the prompt
+    asks whether the result of the call at that time may be used again.
     """
     tool = offered.definition.tool
 
@@ -366,6 +373,8 @@ def tool_question(
             has_server_changed=history.server_changed,
             folder=offered.connection.folder,
             schema=tool.input_schema,
+            editable=not recorded_at,
+            recorded_at=recorded_at,
         )
 
     return make_question

@@ -191,6 +191,9 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
     all texts could be compared. `media_origins` are the images, PDF files and audio of other servers and attached files
     that the model received; they are never compared.
+
+    If `recorded_at` is not 0, the tool is not called: the user is asked whether the model gets the result of an earlier
+    identical call again, which was made at that time, in seconds since 1970.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -211,6 +214,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     omitted_origins: int = 0
     are_origins_complete: bool = True
     media_origins: tuple[MediaOrigin, ...] = ()
+    recorded_at: float = 0.0
 
     def refusal(self) -> ToolVerdict:
         """Return an answer that denies the call."""

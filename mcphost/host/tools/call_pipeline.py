@@ -149,8 +149,9 @@ class ToolPipeline:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
         The tool's definition must be the same as in the earlier call. The hooks that run before a call are run again,
-        but not the hooks that run after a call, because they have already processed the result. Raises ToolFailure if
-        the call is not allowed now.
+        but not the hooks that run after a call, because they have already processed the result. The user is asked if
+        the permission for the earlier call has ended with its session. Raises ToolFailure if the call is not allowed
+        now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -159,16 +160,25 @@ class ToolPipeline:
             found = await self.recorded.find(identity, arguments) if is_read_only else None
             if found is None or await self._validator.validate(offered, arguments):
                 return None
-            checked = await self._hooks.check(call.use.id, identity.to_rule_input(arguments), HookNotes())
+            notes = HookNotes()
+            checked = await self._hooks.check(call.use.id, identity.to_rule_input(arguments), notes)
             if arguments_digest(checked) != arguments_digest(arguments):
                 return None
+            grant_id = found.grant_id
+            if self.recorded.needs_consent(found):
+                why = notes.why(call.why)
+                question = tool_question(offered, arguments, call=call.use.id, why=why, recorded_at=found.at)
+                verdict = await self._consent.authorize(identity, arguments, question, call=call.use.id)
+                if isinstance(verdict, Deny):
+                    raise CallDeclined(verdict)
+                grant_id = verdict.grant_id
             denial = await self._consent.check_reuse(
                 identity, arguments, call=call.use.id, recorded_call=found.part.use_id
             )
             if denial is not None:
                 raise CallDeclined(denial)
         part = replace(found.part, use_id=call.use.id, name=call.use.name, reused_at=found.at)
-        await self.recorded.add(call.use.id, identity, arguments, grant_id=found.grant_id, at=found.at)
+        await self.recorded.add(call.use.id, identity, arguments, grant_id=grant_id, at=found.at)
         self._events.publish(
             ToolFinished(call.use.id, call.server, call.tool, "ok", part.text, 0.0, part.kept, part.images, found.at)
         )

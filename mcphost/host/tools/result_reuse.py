@@ -62,7 +62,8 @@ class ResultReuse:
         """Return the result of an identical earlier call, or None if there is none that may be reused.
 
         Each result is returned at most once per turn, oldest first. If a grant allowed the earlier call, its result is
-        returned only while that grant is valid.
+        not returned after the grant was revoked. If the grant was for an earlier session, the user must be asked; see
+        `needs_consent`.
         """
         if not self._source:
             return None
@@ -76,10 +77,14 @@ class ResultReuse:
             return None
         if found is None or await self._grants.was_revoked(found.grant_id):
             return None
-        if not self._grants.is_active(found.grant_id):
+        if not self._grants.is_active(found.grant_id) and not self.needs_consent(found):
             return None
         self._used.add(found.part.use_id)
         return found
+
+    def needs_consent(self, found: RecordedResult) -> bool:
+        """Return whether the permission for the earlier call has ended with its session, without being revoked."""
+        return self._grants.is_of_other_session(found.grant_id)
 
     async def add(
         self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, grant_id: str, at: float = 0.0

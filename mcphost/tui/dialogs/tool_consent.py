@@ -22,6 +22,7 @@ from mcphost.host.questions.questions import (
     Deny,
     ToolVerdict,
 )
+from mcphost.local_time import format_moment
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, translate_sentence
@@ -138,7 +139,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return _("Run {server} · {tool}?").format(
+        words = _("Reuse the recorded result of {server} · {tool}?") if self.details.recorded_at else ""
+        return (words or _("Run {server} · {tool}?")).format(
             server=mark_unusual_spaces(self.details.server), tool=mark_unusual_spaces(self.details.tool)
         )
 
@@ -249,6 +251,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(
                 Content.styled(_("▲ The tool {danger}").format(danger=translate_sentence(danger)), "bold $warning")
             )
+        if question.recorded_at:
+            words = _("The tool is not called: the model gets the result of {moment} again. Its permission has ended.")
+            out.append(Content.styled(words.format(moment=format_moment(question.recorded_at)), "$warning"))
         if question.has_changed:
             words = _("▲ The server changed this tool since you allowed it. Review it again.")
             out.append(Content.styled(words, "bold $warning"))

@@ -12,7 +12,7 @@ from mcphost.config.rules import Rule
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce, AllowSession, Deny
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -184,6 +184,42 @@ async def test_a_call_that_was_declined_or_failed_is_made_again(tmp_path: Path) 
         await host.conversation.send("when?")
         await host.conversation.retry()
         assert len(peer.asked("tools/call")) == 2
+
+
+async def reopen_and_retry(folder: Path, conversation: str, *answers: Any) -> tuple[list[ApproveTool], list[Any], int]:
+    """Repeat the last answer of a conversation in a new Host.
+
+    Returns the questions about the call, the outcomes of all results with whether they are reused, and the number of
+    calls.
+    """
+    peer, frontend = counting_peer(), ScriptedFrontend(*answers)
+    async with open_host_with(folder, peer, asking_model({}, turns=1), frontend) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        found = [(part.text, part.outcome, part.reused_at > 0) for part in results(host)]
+    return [one for one in frontend.asked if isinstance(one, ApproveTool)], found, len(peer.asked("tools/call"))
+
+
+async def test_a_result_of_a_permanent_permission_is_used_again_after_a_restart(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowAlways()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    assert await reopen_and_retry(tmp_path, conversation) == ([], [("reading 1", "ok", True)], 0)
+
+
+async def test_after_a_restart_the_user_is_asked_whether_to_reuse_a_result_of_a_session_permission(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowSession()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    (question,), found, calls = await reopen_and_retry(tmp_path, conversation, Deny())
+    assert question.recorded_at > 0
+    assert not question.editable
+    assert ([outcome for _, outcome, _ in found], calls) == (["declined"], 0)
+    (question,), found, calls = await reopen_and_retry(tmp_path, conversation, AllowOnce())
+    assert question.recorded_at > 0
+    assert (found, calls) == ([("reading 1", "ok", True)], 0)
 
 
 async def test_deleting_a_conversation_deletes_what_finds_its_results(tmp_path: Path) -> None:
