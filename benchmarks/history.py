@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -123,8 +122,7 @@ def make_message(source: random.Random, number: int, weights: list[float], cjk_w
 
 
 async def search(database: Database, line: str, rounds: int) -> float:
-    name, _, pattern = line.partition(": ")
-    query = "".join(fill(piece) for piece in pattern.replace("{", "\0{").replace("}", "}\0").split("\0"))
+    name, query = line.partition(": ")[0], fill_query(line)
     times: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -134,6 +132,11 @@ async def search(database: Database, line: str, rounds: int) -> float:
     match = parse_query(query, now=time.time()).match
     print(f"{name:24} {min(times) * 1e3:7.1f} to {max(times) * 1e3:7.1f} ms  {found:5} hits  {match[:60]}")
     return min(times)
+
+
+def fill_query(line: str) -> str:
+    pattern = line.partition(": ")[2]
+    return "".join(fill(piece) for piece in pattern.replace("{", "\0{").replace("}", "}\0").split("\0"))
 
 
 def fill(piece: str) -> str:
@@ -164,19 +167,18 @@ def report(name: str, times: list[float]) -> str:
     return f"{name:24} median {statistics.median(times) * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms"
 
 
+def fill_long(db: sqlite3.Connection, body: bytes, count: int) -> None:
+    """Create the conversation `long` with this many equal messages, unless it exists."""
+    db.execute("INSERT OR IGNORE INTO conversations (id, title, model, created, updated) VALUES ('long', '', '', 1, 1)")
+    db.executemany(
+        "INSERT OR IGNORE INTO messages (conversation, seq, body) VALUES ('long', ?, ?)",
+        ((number, body) for number in range(1, count + 1)),
+    )
+
+
 async def open_long(database: Database, rounds: int) -> float:
     body = encode(Message(role="user", parts=(TextPart("a line of text " * 8),), at=START))
-
-    def fill_long(db: sqlite3.Connection) -> Any:
-        db.execute(
-            "INSERT OR IGNORE INTO conversations (id, title, model, created, updated) VALUES ('long', '', '', 1, 1)"
-        )
-        db.executemany(
-            "INSERT OR IGNORE INTO messages (conversation, seq, body) VALUES ('long', ?, ?)",
-            ((number, body) for number in range(1, LONG + 1)),
-        )
-
-    await database.run(fill_long)
+    await database.run(lambda db: fill_long(db, body, LONG))
     times: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
