@@ -28,6 +28,8 @@ T = TypeVar("T")
 CONVERSATION_STORE = "conversation store"
 _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
+_SALVAGE_HINT = "Quit mcphost, rename the file, and run mcphost sessions salvage with its new name."
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PROGRESS_STEPS = 1_000
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors that sqlite3 raises for a damaged file; UnicodeDecodeError if its error message quotes damaged text."""
@@ -195,7 +197,9 @@ class Database:
             return self._describe_full_disk()
         if code in _UNWRITABLE_CODES:
             return StoreError(f"The {self._label} cannot be written ({error}).", _REPAIR_HINT)
-        return StoreError(f"The {self._label} failed: {error}.", "Check the disk.")
+        is_salvageable = code in _DAMAGE_CODES and self._name == CONVERSATION_STORE
+        hint = _SALVAGE_HINT if is_salvageable else "Check the disk."
+        return StoreError(f"The {self._label} failed: {error}.", hint)
 
     def _describe_full_disk(self) -> StoreError:
         return StoreError(f"The disk is full: the {self._label} cannot be written.", "Free disk space.")

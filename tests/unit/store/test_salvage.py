@@ -174,6 +174,27 @@ async def test_a_conversation_without_its_own_row_is_named_after_its_first_messa
     assert (report.conversations, report.lost_conversations, report.lost_messages) == (1, 1, 2)
 
 
+async def test_an_error_of_a_damaged_page_names_the_way_to_salvage_the_rest(tmp_path: Path, present: Database) -> None:
+    path, aside = tmp_path / "s.db", tmp_path / "renamed.db"
+    await fill(path, conversations=2, messages=200)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()
+    content = bytearray(await anyio.Path(path).read_bytes())
+    content[(root - 1) * PAGE : root * PAGE] = b"\xff" * PAGE
+    await anyio.Path(path).write_bytes(content)
+    database = Database(path)
+    with pytest.raises(StoreError, match="malformed") as failure:
+        await ConversationStore(database).load(ident(1))
+    await database.close()
+    assert "mcphost sessions salvage" in failure.value.hint
+    await anyio.Path(path).rename(aside)
+    report = await salvage_conversations(present, aside, mark="salvaged")
+    assert report.messages >= 380
+    assert report.messages + report.lost_messages == 400
+    await check_copies(present, report)
+
+
 def truncate(content: bytearray, chance: random.Random) -> None:
     del content[chance.randrange(len(content)) :]
 
