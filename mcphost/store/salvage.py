@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from mcphost.errors import MalformedMessage, StoreError, UsageError
@@ -122,7 +123,7 @@ async def salvage_conversations(database: Database, file: Path, *, mark: str) ->
     if database.is_in_memory:
         raise StoreError("The conversations cannot be saved, because the conversation store cannot be written.")
     try:
-        reader = PageReader(file, _is_wanted)
+        reader = await anyio.to_thread.run_sync(PageReader, file, _is_wanted)
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror or error}).") from error
     with reader:

@@ -17,6 +17,8 @@ from typing import NamedTuple
 Value = None | int | float | str | bytes
 
 MAX_FILE_BYTES = 16 * 1024**3
+MAX_LOG_BYTES = 1024**3
+"""Number of bytes of a write-ahead log that are read; all its checksums are computed at once."""
 MAX_ROW_BYTES = 128 * 1024**2
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -88,7 +90,7 @@ class PageReader:
         self._file_pages = last = 0
         try:
             self._log, size = _open_regular(file.with_name(f"{file.name}-wal"))
-            self._logged, last, log_page_size = _read_log(self._log, size)
+            self._logged, last, log_page_size = _read_log(self._log, min(size, MAX_LOG_BYTES))
         except OSError:
             log_page_size = 0
         self._format = PageFormat()
