@@ -35,12 +35,13 @@ GREETING = N_("""Everything here is real except the model: demo (not an AI) foll
 Try these, in order:
 
    what is 2 + 40?
-   remember to buy milk        and then   show my notes
-   count slowly to 10          and stop it with Escape
-   delete all notes            a tool marked as destructive
-   order tea                   the server asks you, with a form
-   open a page                 the server asks you to open a page
-   ask the model               the server asks the model
+   remember to buy milk
+   show my notes
+   count slowly to 10     stop it with Escape
+   delete all notes       a destructive tool
+   order tea              the server sends a form
+   open a page            the server sends a link
+   ask the model          the server asks the model
 
 You approve each tool call. Your files and settings are not touched, and everything is deleted when you leave.""")
 

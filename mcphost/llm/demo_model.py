@@ -41,7 +41,9 @@ HELP = """I follow a few fixed rules and am not an AI, but the tools are real. T
 - `count slowly to 5`
 - `roll a die`
 - `add 1 and 2 and list my notes` for two calls at once
-- `order tea` for a form from the server, `open a page` for a web page, `ask the model` for a request to the model
+- `order tea` for a form from the server
+- `open a page` for a web page
+- `ask the model` for a request to the model
 - `call TOOL key=value` or `call TOOL {"key": "value"}` for any other tool
 """
 

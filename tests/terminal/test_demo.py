@@ -49,6 +49,17 @@ def test_everything_fits_80_by_24(tmp_path: Path) -> None:
         quit_program(terminal)
 
 
+def test_no_suggestion_wraps_in_60_columns_and_the_whole_greeting_is_shown(tmp_path: Path) -> None:
+    with Terminal(tmp_path, columns=60, rows=24) as terminal:
+        open_demo(terminal)
+        screen = terminal.wait_for("Everything here is real", "leave.")
+        suggestions = screen.partition("Try these, in order:\n")[2].partition("You approve")[0].rstrip("\n ")
+        lines = [line.strip(" ▄▀█") for line in suggestions.splitlines() if line.strip(" ▄▀█")]
+        asked = ("what", "remember", "show", "count", "delete", "order", "open", "ask")
+        assert [line.split()[0] for line in lines] == list(asked)
+        quit_program(terminal)
+
+
 BROWSER = """#!{python}
 import sys
 from urllib.request import ProxyHandler, build_opener
