@@ -412,7 +412,8 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     pictures: Literal["auto", "half-blocks", "kitty", "sixel"] = "auto"
     """How to draw pictures: with half-block characters, with the graphics protocol of Kitty, or as Sixel graphics.
 
-    "auto" is "kitty" in kitty and Ghostty, and "half-blocks" in other terminals, and in tmux, screen and Zellij.
+    "auto" is "kitty" in kitty and Ghostty, "sixel" in other terminals that report Sixel graphics, and otherwise
+    "half-blocks", also in tmux, screen and Zellij.
     """
 
 

@@ -1,6 +1,5 @@
 """Actions that open screens over the chat, and process what the user chooses on them."""
 
-import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import islice
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from mcphost.tui.chat.manual_calls import ManualCall
     from mcphost.tui.config_change_notices import ConfigChangeNotices
     from mcphost.tui.image_cache import ImageCache
-    from mcphost.tui.kitty_graphics import KittyGraphics
     from mcphost.tui.screens.history import HistoryChoice
     from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
-    from mcphost.tui.sixel_graphics import SixelGraphics
+    from mcphost.tui.terminal_graphics import TerminalGraphics
 
 
 class NavigationApp(InputGuardApp, NoticeApp):
@@ -54,8 +52,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
     chat: ChatScreen
     _host: "Host | None" = None
     image_cache: "ImageCache | None" = None
-    _kitty_graphics: "KittyGraphics | None" = None
-    _sixel_graphics: "SixelGraphics | None" = None
+    _graphics: "TerminalGraphics | None" = None
     is_setup_postponed = False
 
     def action_command_palette(self) -> None:
@@ -159,47 +156,19 @@ class NavigationApp(InputGuardApp, NoticeApp):
             from mcphost.tui.image_cache import ImageCache
 
             self.image_cache = ImageCache()
-        self.run_worker(partial(self._decode_image, self.image_cache, message), group="pictures")
+        if self._graphics is None:
+            from mcphost.tui.terminal_graphics import TerminalGraphics
 
-    async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
-        width, height = message.width, message.height
-        self._choose_pictures()
-        if self._sixel_graphics is not None:
-            from mcphost.tui.sixel_graphics import MAX_COLORS
+            self._graphics = TerminalGraphics(self._driver, lambda: self.host.config.screen.pictures, self.image_cache)
+            cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
+        self.run_worker(partial(self._decode_image, self._graphics, message), group="pictures")
 
-            decode = partial(cache.decode, message.data, colors=MAX_COLORS)
-            drawn = await self._sixel_graphics.show(message.data, width, height // 2, decode)
-        elif self._kitty_graphics is not None:
-            decode = partial(cache.decode, message.data)
-            drawn = await self._kitty_graphics.show(message.data, width, height // 2, decode)
-        else:
-            drawn = await cache.decode(message.data, width, height)
-        message.on_decoded(drawn)
-
-    def _choose_pictures(self) -> None:
-        """Set up Kitty or Sixel graphics if enabled and supported.
-
-        Otherwise, images are drawn with half-block characters.
-        """
-        terminal, how = self._driver, self.host.config.screen.pictures
-        if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
-            return
-        if how in ("auto", "kitty") and not terminal.is_web:  # a browser has the variables of the server's terminal
-            from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures, draws_pictures
-
-            if (can_place_pictures if how == "kitty" else draws_pictures)(os.environ):
-                self._kitty_graphics = KittyGraphics(terminal.write)
-                cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
-        elif how == "sixel":
-            from mcphost.tui.sixel_graphics import GraphicsTerminal, SixelGraphics
-
-            if isinstance(terminal, GraphicsTerminal):
-                self._sixel_graphics = SixelGraphics(terminal)
-                terminal.transform_output = self._sixel_graphics.draw
+    async def _decode_image(self, graphics: "TerminalGraphics", message: ImageDecodeRequested) -> None:
+        message.on_decoded(await graphics.show(message.data, message.width, message.height))
 
     def _send_pictures_again(self, _unused: object) -> None:
-        if self._kitty_graphics is not None:
-            self.run_worker(self._kitty_graphics.send_again, group="pictures")
+        if self._graphics is not None:
+            self.run_worker(self._graphics.send_again, group="pictures")
 
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
@@ -209,8 +178,8 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     async def on_unmount(self) -> None:
         """Remove images from the terminal, and end the image decoder process if it was started."""
-        if self._kitty_graphics is not None:
-            self._kitty_graphics.close()
+        if self._graphics is not None:
+            self._graphics.close()
         if self.image_cache is not None:
             await self.image_cache.close()
 

@@ -1,6 +1,7 @@
 """Terminal driver that survives the loss of its terminal, and a final filter for control characters.
 
-The driver also recognizes the terminal's replies about its colors, which would otherwise be taken for key presses.
+The driver also recognizes the terminal's replies about its colors and its abilities, which would otherwise be taken for
+key presses.
 """
 
 import asyncio
@@ -30,13 +31,19 @@ QUERY_BACKGROUND = "\x1b]11;?\x1b\\"
 """Request for the terminal's background color (OSC 11 of xterm)."""
 ANSWER_SECONDS = 2.0
 """Seconds after the request during which the terminal's reply can still change the theme."""
+QUERY_ATTRIBUTES = "\x1b[c"
+"""Request for the terminal's primary device attributes (DA1 of the VT100 and its successors)."""
+ATTRIBUTES_SECONDS = 1.0
+"""Seconds for which the terminal's device attributes are awaited."""
 _TERMINALS_WITHOUT_OSC = {"linux", "dumb"}
 _REPLY = re.compile(r"\x1b\]1[01];(?:rgba?:)?([0-9a-fA-F/#]{3,40})(?:\x07|\x1b\\)")
-_PARTIAL_REPLY = re.compile(r"\x1b\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x1b?)?)?)?\Z")
+_ATTRIBUTES = re.compile(r"\x1b\[\?([0-9;]{1,60})c")
+_PARTIAL_REPLY = re.compile(r"\x1b(?:\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x1b?)?)?)?|\[\?[0-9;]{0,60})\Z")
 _PARTIAL_SECONDS = 1.0
 """Seconds for which an incomplete reply is held back; then it is treated as typed."""
 _ESCAPE_SECONDS = 0.05
-"""Seconds for which an escape character, which may be a key, is held back while a reply is expected."""
+"""Seconds for which the beginning of a reply that may be a key is held back while a reply is expected."""
+_KEYS_OR_REPLIES = ("\x1b", "\x1b[")
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
@@ -63,14 +70,20 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's input parser, extended to recognize the terminal's color replies.
+    """Textual's input parser, extended to recognize the terminal's replies about its colors and its abilities.
 
-    *on_color* is called with True if the reported color is dark, otherwise False.
+    *on_color* is called with True if the reported color is dark, otherwise False. *on_attributes* is called with the
+    device attributes.
     """
 
-    def __init__(self, on_color: Callable[[bool], None], debug: bool = False) -> None:
+    def __init__(
+        self,
+        on_color: Callable[[bool], None],
+        debug: bool = False,
+        on_attributes: Callable[[frozenset[int]], None] | None = None,
+    ) -> None:
         super().__init__(debug)
-        self._on_color = on_color
+        self._on_color, self._on_attributes = on_color, on_attributes
         self._held, self._held_since = "", 0.0
         self.is_answer_expected = False
         """Whether an escape character at the end of the input may begin a reply; the Escape key is then delayed by a
@@ -81,18 +94,18 @@ class ReplyParser(XTermParser):
         if not data:
             yield from super().feed(data)
             return
-        data, self._held = _REPLY.sub(self._take, self._held + data), ""
+        data, self._held = _ATTRIBUTES.sub(self._take_attributes, _REPLY.sub(self._take, self._held + data)), ""
         partial = _PARTIAL_REPLY.search(data)
         start = partial.start() if partial else len(data)
-        if partial is None and self.is_answer_expected and data.endswith("\x1b"):
-            start -= 1
+        if partial is None and self.is_answer_expected:
+            start -= next((len(key) for key in _KEYS_OR_REPLIES if data.endswith(key)), 0)
         data, self._held, self._held_since = data[:start], data[start:], monotonic()
         if data:
             yield from super().feed(data)
 
     def tick(self) -> Iterable[Message]:
         """Process timeouts; an incomplete reply that has timed out is treated as typed text."""
-        limit = _ESCAPE_SECONDS if self._held == "\x1b" else _PARTIAL_SECONDS
+        limit = _ESCAPE_SECONDS if self._held in _KEYS_OR_REPLIES else _PARTIAL_SECONDS
         if self._held and monotonic() - self._held_since > limit:
             held, self._held = self._held, ""
             yield from super().feed(held)
@@ -101,6 +114,11 @@ class ReplyParser(XTermParser):
     def _take(self, match: re.Match[str]) -> str:
         if (is_dark := is_dark_color(match[1])) is not None:
             self._on_color(is_dark)
+        return ""
+
+    def _take_attributes(self, match: re.Match[str]) -> str:
+        if self._on_attributes is not None:
+            self._on_attributes(frozenset(int(one) for one in match[1].split(";") if one))
         return ""
 
 
@@ -163,6 +181,9 @@ class ResilientDriver(LinuxDriver):
     _is_title_saved = False
     _on_background: Callable[[bool], None] | None = None
     _asked_at = 0.0
+    _attributes: asyncio.Future[frozenset[int]] | None = None
+    _attributes_deadline = 0.0
+    _expectation: asyncio.TimerHandle | None = None
     _parser: ReplyParser | None = None
     transform_output: Callable[[str], str] | None = None
     """Function that is applied to all output, or None."""
@@ -180,7 +201,7 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def run_input_thread(self) -> None:
-        """Read input with a parser that also handles the terminal's color replies.
+        """Read input with a parser that also handles the terminal's replies.
 
         Textual has no option to use another parser.
         """
@@ -188,7 +209,7 @@ class ResilientDriver(LinuxDriver):
         super().run_input_thread()
 
     def _make_parser(self, debug: bool) -> ReplyParser:
-        self._parser = ReplyParser(self._handle_color, debug)
+        self._parser = ReplyParser(self._handle_color, debug, self._handle_attributes)
         return self._parser
 
     def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
@@ -199,11 +220,32 @@ class ResilientDriver(LinuxDriver):
         """
         if can_ask_terminal(os.environ):
             self._on_background, self._asked_at = on_answer, monotonic()
-            if self._parser is not None:
-                self._parser.is_answer_expected = True
-                asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._stop_expecting)
-            self.write(QUERY_BACKGROUND)
-            self.flush()
+            self._query(QUERY_BACKGROUND)
+
+    async def ask_for_attributes(self) -> frozenset[int]:
+        """Return the terminal's device attributes, such as 4 for Sixel graphics.
+
+        The terminal is asked once. Return an empty set if it has not answered within a second; a later call returns the
+        answer if it has arrived since, and never waits for more than that second.
+        """
+        if self._attributes is None:
+            self._attributes = asyncio.get_running_loop().create_future()
+            if not can_ask_terminal(os.environ):
+                self._attributes.set_result(frozenset())
+                return frozenset()
+            self._attributes_deadline = monotonic() + ATTRIBUTES_SECONDS
+            self._query(QUERY_ATTRIBUTES)
+        await asyncio.wait([self._attributes], timeout=max(0, self._attributes_deadline - monotonic()))
+        return self._attributes.result() if self._attributes.done() else frozenset()
+
+    def _query(self, request: str) -> None:
+        if self._parser is not None:
+            self._parser.is_answer_expected = True
+            if self._expectation is not None:
+                self._expectation.cancel()
+            self._expectation = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._stop_expecting)
+        self.write(request)
+        self.flush()
 
     def _stop_expecting(self) -> None:
         if self._parser is not None:
@@ -217,6 +259,17 @@ class ResilientDriver(LinuxDriver):
         answer, self._on_background = self._on_background, None
         if answer is not None and monotonic() - self._asked_at <= ANSWER_SECONDS:
             self._loop.call_soon_threadsafe(answer, is_dark)
+
+    def _handle_attributes(self, attributes: frozenset[int]) -> None:
+        """Pass the terminal's device attributes on to the event loop's thread.
+
+        This method is called on the input thread.
+        """
+        self._loop.call_soon_threadsafe(self._set_attributes, attributes)
+
+    def _set_attributes(self, attributes: frozenset[int]) -> None:
+        if self._attributes is not None and not self._attributes.done():
+            self._attributes.set_result(attributes)
 
     def _check_terminal(self) -> None:
         # Without a controlling terminal no SIGHUP arrives, and Textual would read EOF forever.

@@ -1,0 +1,93 @@
+"""Choice of how images are drawn: with Kitty's graphics protocol, as Sixel graphics, or with half-block characters."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from textual.driver import Driver
+
+from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.tui.image_cache import ImageCache
+from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures, draws_pictures
+from mcphost.tui.sixel_graphics import MAX_COLORS, GraphicsTerminal, SixelGraphics
+
+SIXEL = 4
+"""Device attribute of a terminal that draws Sixel graphics."""
+
+
+@runtime_checkable
+class AnsweringTerminal(Protocol):
+    """Protocol for terminal drivers that ask the terminal what it can do."""
+
+    async def ask_for_attributes(self) -> frozenset[int]:
+        """Return the terminal's device attributes (DA1), or an empty set if it has not answered in time."""
+        ...
+
+
+def can_trust_attributes(environ: Mapping[str, str]) -> bool:
+    """Return whether the device attributes are those of the terminal that draws.
+
+    tmux built with Sixel graphics always claims to draw them, even if the terminal outside shows a text in their place,
+    and forgets all but the last few of them.
+    """
+    return can_place_pictures(environ) and not environ.get("ZELLIJ")
+
+
+class TerminalGraphics:
+    """Images drawn in *terminal* as *get_setting* says: "auto", "half-blocks", "kitty" or "sixel"."""
+
+    def __init__(self, terminal: Driver | None, get_setting: Callable[[], str], cache: ImageCache) -> None:
+        self._terminal, self._get_setting, self._cache = terminal, get_setting, cache
+        self._choosing = asyncio.Lock()
+        self._kitty: KittyGraphics | None = None
+        self._sixel: SixelGraphics | None = None
+
+    async def show(self, data: str, width: int, height: int) -> DecodedImage | str:
+        """Return a base64 image to be drawn in *width* cells and *height* / 2 rows, or an error message."""
+        async with self._choosing:
+            await self._choose()
+        if self._sixel is not None:
+            return await self._sixel.show(
+                data, width, height // 2, partial(self._cache.decode, data, colors=MAX_COLORS)
+            )
+        if self._kitty is not None:
+            return await self._kitty.show(data, width, height // 2, partial(self._cache.decode, data))
+        return await self._cache.decode(data, width, height)
+
+    async def _choose(self) -> None:
+        """Set up Kitty or Sixel graphics if enabled and supported; nothing is set up for half-block characters."""
+        terminal, how = self._terminal, self._get_setting()
+        if terminal is None or self._kitty is not None or self._sixel is not None:
+            return
+        # A browser has the environment variables of the server's terminal.
+        if how in ("auto", "kitty") and not terminal.is_web:
+            if (can_place_pictures if how == "kitty" else draws_pictures)(os.environ):
+                self._kitty = KittyGraphics(terminal.write)
+            elif how == "auto" and await self._answers_sixel(terminal):
+                self._use_sixel(terminal)
+        elif how == "sixel":
+            self._use_sixel(terminal)
+
+    async def _answers_sixel(self, terminal: Driver) -> bool:
+        """Return whether the terminal says that it draws Sixel graphics, and reports the size of its cells."""
+        if not (isinstance(terminal, AnsweringTerminal) and isinstance(terminal, GraphicsTerminal)):
+            return False
+        is_asked = can_trust_attributes(os.environ) and all(terminal.cell_size())
+        return is_asked and SIXEL in await terminal.ask_for_attributes()
+
+    def _use_sixel(self, terminal: Driver) -> None:
+        if isinstance(terminal, GraphicsTerminal):
+            self._sixel = SixelGraphics(terminal)
+            terminal.transform_output = self._sixel.draw
+
+    async def send_again(self) -> None:
+        """Send images again that another program may have removed from the terminal."""
+        if self._kitty is not None:
+            await self._kitty.send_again()
+
+    def close(self) -> None:
+        """Remove all images from the terminal."""
+        if self._kitty is not None:
+            self._kitty.close()
