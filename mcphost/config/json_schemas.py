@@ -131,7 +131,7 @@ def config_toml_schema() -> Schema:
 
 _KEYS: Schema = {
     "type": "object",
-    "description": 'Keys of actions, such as theme = "ctrl+k"; an empty list takes the keys away.',
+    "description": 'Keys of actions, such as theme = "ctrl+k" or servers-restart = "R"; an empty list removes them.',
     "maxProperties": 200,
     "additionalProperties": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": 5}]},
 }

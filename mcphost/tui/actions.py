@@ -215,7 +215,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+t",
         N_("read"),
         N_("Read the conversation"),
-        N_("Move with [ and ], open with enter, copy with c"),
+        N_("Move between messages, open and copy them"),
         "read",
         priority=True,
     ),
@@ -359,13 +359,13 @@ ACTIONS: tuple[Action, ...] = (
 # Keys that work only in one part of the app, for the help screen: (part, key, effect).
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "enter", N_("send")),
-    (N_("Message"), N_("shift+enter or ^J"), N_("new line")),
+    (N_("Message"), N_("shift+enter or ctrl+j"), N_("new line")),
     (
         N_("Message"),
         N_("enter during an answer"),
         N_("send it after the answer; up edits it, shift+tab any"),
     ),
-    (N_("Message"), N_("^S during an answer"), N_("send it after the next tool result")),
+    (N_("Message"), N_("{message-steer} during an answer"), N_("send it after the next tool result")),
     (
         N_("Message"),
         N_("up and down at the edges"),
@@ -376,17 +376,36 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), N_("/theme fjord"), N_("choose at once; also /model, /retry-with, /profile, /servers, /export")),
     (N_("Message"), "@", N_("attach a file or resource; @file:10-40 only lines, tab enters a folder")),
     (N_("Message"), N_("tab after a paste"), N_("unfold a long one; attach the files of pasted paths")),
-    (N_("Message"), "^V", N_("attach the image in the clipboard")),
-    (N_("Message"), "shift+tab", N_("the attachments: enter views one, x removes it, r refreshes it")),
+    (N_("Message"), "ctrl+v", N_("attach the image in the clipboard")),
+    (
+        N_("Message"),
+        "shift+tab",
+        N_(
+            "the attachments: {attachments-open} views one, {attachments-remove} removes it, {attachments-refresh} "
+            "refreshes it"
+        ),
+    ),
     (N_("Message"), N_("!server/tool key=value"), N_("call a tool directly")),
     (N_("Message"), N_("a space before / or !"), N_("send it as a message")),
-    (N_("Conversation"), "[ and ]", N_("previous and next message or tool")),
-    (N_("Conversation"), "enter", N_("open the whole result, unfold or fold")),
-    (N_("Conversation"), "{ and }", N_("previous and next message of yours")),
-    (N_("Conversation"), "c", N_("copy the message")),
-    (N_("Conversation"), "y", N_("copy its code, table or result; Y the table as tab-separated values")),
-    (N_("Conversation"), "e", N_("go back to your message and edit it")),
-    (N_("Conversation"), "b", N_("move the running call to the background; its result comes later")),
+    (N_("Conversation"), "{conversation-previous} {conversation-next}", N_("previous and next message or tool")),
+    (N_("Conversation"), "{conversation-open}", N_("open the whole result, unfold or fold")),
+    (
+        N_("Conversation"),
+        "{conversation-previous-message} {conversation-next-message}",
+        N_("previous and next message of yours"),
+    ),
+    (N_("Conversation"), "{conversation-copy}", N_("copy the message")),
+    (
+        N_("Conversation"),
+        "{conversation-copy-part}",
+        N_("copy its code, table or result; {conversation-copy-values} the table as tab-separated values"),
+    ),
+    (N_("Conversation"), "{conversation-edit}", N_("go back to your message and edit it")),
+    (
+        N_("Conversation"),
+        "{conversation-background}",
+        N_("move the running call to the background; its result comes later"),
+    ),
     (N_("Conversation"), "end", N_("back to the newest line")),
     (N_("Conversation"), "esc", N_("back to the message")),
     (N_("Find"), N_("enter or down"), N_("next match; shift+enter or up: the previous one")),
@@ -404,23 +423,54 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
         N_("always allow; a call by a rule that you choose, until its server or tool changes"),
     ),
     (N_("Question"), "e", N_("edit the arguments; v shows them in full")),
-    (N_("Editing"), "^S", N_("apply; ^E JSON or form, ^G your editor")),
+    (N_("Editing"), "ctrl+s", N_("apply; ctrl+e JSON or form, ctrl+g your editor")),
     (N_("Sign-in"), "o", N_("open the browser; p pastes the redirect address")),
     (N_("Sign-in"), "c", N_("switch between browser and code")),
     (N_("Sign-in"), "q", N_("a QR code; y copies the address or the code")),
-    (N_("Servers"), "s", N_("sign in; o twice signs out; a shows its accounts")),
-    (N_("Servers"), "t", N_("its tools: enter calls one, space turns it on or off, p always sends it")),
-    (N_("Servers"), "r", N_("restart; p stops it for now, i diagnoses, c shows changes, g permissions")),
-    (N_("Servers"), "b", N_("the registry: enter installs or updates a server")),
-    (N_("Servers"), "x", N_("twice: remove it; X also deletes its secrets and sign-ins, u undoes")),
-    (N_("Servers"), "f", N_("folders shared with it")),
-    (N_("Tasks"), "b", N_("move the call to the background; its result comes later")),
-    (N_("Tasks"), "x", N_("twice: cancel a call, end a subscription or forget a task")),
-    (N_("Context"), "p", N_("always send a server's tools; d leaves them to search, a is automatic")),
+    (
+        N_("Servers"),
+        "{servers-sign-in}",
+        N_("sign in; {servers-sign-out} twice signs out; {servers-accounts} shows its accounts"),
+    ),
+    (
+        N_("Servers"),
+        "{servers-tools}",
+        N_("its tools: enter calls one, {tools-toggle} turns it on or off, {tools-pin} always sends it"),
+    ),
+    (
+        N_("Servers"),
+        "{servers-restart}",
+        N_(
+            "restart; {servers-stop} stops it for now, {servers-diagnose} diagnoses, {servers-changes} shows changes, "
+            "{servers-permissions} permissions"
+        ),
+    ),
+    (N_("Servers"), "{servers-registry}", N_("the registry: enter installs or updates a server")),
+    (
+        N_("Servers"),
+        "{servers-remove}",
+        N_("twice: remove it; {servers-remove-with-data} also deletes its secrets and sign-ins, {servers-undo} undoes"),
+    ),
+    (N_("Servers"), "{servers-folders}", N_("folders shared with it")),
+    (N_("Tasks"), "{tasks-background}", N_("move the call to the background; its result comes later")),
+    (N_("Tasks"), "{tasks-cancel}", N_("twice: cancel a call, end a subscription or forget a task")),
+    (
+        N_("Context"),
+        "{context-pin}",
+        N_("always send a server's tools; {context-defer} leaves them to search, {context-auto} is automatic"),
+    ),
     (N_("Accounts"), "enter", N_("use this account from now on")),
-    (N_("Accounts"), "n", N_("add an account; s signs in again, o twice signs out")),
-    (N_("Folders"), "a", N_("add one; n names it, x removes or restores it")),
-    (N_("Anywhere"), N_("^C twice"), N_("quit")),
+    (
+        N_("Accounts"),
+        "{accounts-add}",
+        N_("add an account; {accounts-sign-in} signs in again, {accounts-sign-out} twice signs out"),
+    ),
+    (
+        N_("Folders"),
+        "{folders-add}",
+        N_("add one; {folders-name} names it, {folders-remove} removes or restores it"),
+    ),
+    (N_("Anywhere"), N_("ctrl+c twice"), N_("quit")),
 )
 
 
@@ -452,7 +502,9 @@ ALIASES: Mapping[str, Alias] = {
     "continue": Alias("continue_turn"),
     "conversations": Alias("history"),
     "costs": Alias("costs"),
-    "doctor": Alias(hint=N_("{servers}, then i, diagnoses a server. For the whole set-up, run: mcphost doctor")),
+    "doctor": Alias(
+        hint=N_("{servers}, then {servers-diagnose}, diagnoses a server. For the whole set-up, run: mcphost doctor")
+    ),
     "edit": Alias("rewind"),
     "exit": Alias("quit"),
     "jobs": Alias("tasks"),
@@ -476,7 +528,9 @@ ALIASES: Mapping[str, Alias] = {
     "settings": Alias(hint=_SETTINGS_HINT),
     "summarize": Alias("summarize"),
     "themes": Alias("theme"),
-    "tools": Alias(hint=N_("{servers}, then t, lists a server's tools; {context} shows which ones the model gets.")),
+    "tools": Alias(
+        hint=N_("{servers}, then {servers-tools}, lists a server's tools; {context} shows which ones the model gets.")
+    ),
     "unasked": Alias("auto_approval"),
     "usage": Alias("costs"),
 }

@@ -138,6 +138,7 @@ class McpHostApp(QuestionApp):
         """Whether the screen is drawn for a screen reader."""
         self._announcer = self._make_announcer() if reader else None
         self._bindings = BindingsMap(_build_bindings(keys))
+        self.set_keymap(keys.build_keymap())
         self._host = host
         self._frontend = frontend
         self.first_frame_drawn = asyncio.Event()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.models import ModelChoice, add_missing_key, describe_model
 from mcphost.tui.themes import AUTO
@@ -148,7 +149,8 @@ class CommandValues:
             models = insert_usable_models(models, await setup.find_listed_models(models))
             found = find_models(models, name)
         if not found:
-            hint = _("To add a model that is not in the list, press Ctrl+N on the page of /model.")
+            hint = _("To add a model that is not in the list, press {models-add} on the page of /model.")
+            hint = fill_keys(self._chat, hint)
             raise McpHostError(describe_unknown("model", name, [one.config.name for one in models]), hint)
         if len(found) > 1:
             names = join_list(clean_line(one.config.name, 60) for one in found[:_MAX_LISTED])

@@ -1,13 +1,20 @@
-"""The key bindings in use: the default keys of all actions, with the user's changes from [keys] in config.toml."""
+"""The key bindings in use: the default keys of all actions, with the user's changes from [keys] in config.toml.
+
+Global actions are in `mcphost.tui.actions`. Those of single screens and widgets are in `mcphost.tui.local_keys`; their
+names have a hyphen.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.actions import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
+
+if TYPE_CHECKING:
+    from textual.binding import BindingsMap
 
 KEPT_KEYS = frozenset({"answer", "auto_approval"})
 """Actions that must always have a key: to answer questions, and to stop automatic approval."""
@@ -34,8 +41,9 @@ _MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
 _FUNCTION_KEY = re.compile(r"f([1-9]|1\d|2[0-4])")
 _MOVING_KEYS = {"up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete"}
 _OTHER_KEYS = {*_MOVING_KEYS, "enter", "tab", "space", "backspace", "escape"}
-_NAMED_LONG = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_SHOWN_NAMES = {"escape": "esc", "comma": ","}
+_SENTENCE_NAMES = {"pageup": "PageUp", "pagedown": "PageDown"}
+_PLACEHOLDER = re.compile(r"\{([a-z_-]+)\}")
 _KITTY_ONLY = N_("arrives only from terminals with the Kitty keyboard protocol")
 _KITTY_TERMS = {"xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty"}
 _KITTY_PROGRAMS = {"ghostty", "iTerm.app"}
@@ -44,32 +52,53 @@ _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
 """The same limits as in `mcphost.config`."""
 
 
+KeyRow = tuple[str, str, str]
+"""A row of a key bar: the key as it is shown, its label, and its action in Textual's spelling."""
+
+
 class KeyTable:
     """Immutable table of each action's keys, in Textual's spelling, with methods that format keys for display."""
 
-    def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, keys: Mapping[str, tuple[str, ...]], local_changes: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
         self._keys = dict(keys)
+        self.local_changes = dict(local_changes or {})
+        """The keys of the actions of single screens and widgets that differ from their default keys."""
+
         self._actions = {key: name for name, keys in self._keys.items() for key in keys}
 
     def keys_of(self, name: str) -> tuple[str, ...]:
         """Return the keys of the action *name*, or () if it has none."""
-        return self._keys.get(name, ())
+        if "-" not in name or name in self.local_changes:
+            return self.local_changes.get(name) or self._keys.get(name, ())
+        from mcphost.tui.local_keys import default_local_keys
+
+        return default_local_keys(name)
+
+    def build_keymap(self) -> dict[str, str]:
+        """Return the changed keys of single screens and widgets as a keymap of Textual."""
+        if not self.local_changes:
+            return {}
+        from mcphost.tui.local_keys import build_keymap
+
+        return build_keymap(self.local_changes)
 
     def action_of(self, key: str) -> str:
-        """Return the name of the action that a key runs, or "" if it runs none."""
+        """Return the name of the global action that a key runs, or "" if it runs none."""
         return self._actions.get(key, "")
 
     def items(self) -> Iterable[tuple[str, str]]:
-        """Return all (key, action name) pairs."""
+        """Return all (key, action name) pairs of global actions."""
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return the short form of an action's first key ("^P", "F1", "esc") or, if it has no key, its slash command.
+        """Return an action's first key as in rows of keys ("ctrl+p", "esc") or, if it has no key, its slash command.
 
         Return "" if the action has neither.
         """
         keys = self.keys_of(name)
-        return shorten_key(keys[0]) if keys else _slash(name)
+        return format_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
         """Return an action's first key as written in sentences ("Ctrl+P") or, if it has no key, its slash command.
@@ -77,13 +106,27 @@ class KeyTable:
         Return "" if the action has neither.
         """
         keys = self.keys_of(name)
-        if not keys:
-            return _slash(name)
-        return "+".join(_NAMED_LONG.get(part, part.capitalize()) for part in keys[0].split("+"))
+        return format_key(keys[0], in_sentence=True) if keys else _slash(name)
 
-    def fill(self, text: str) -> str:
-        """Replace each action name in braces with the action's key, as in "{help} shows all keys"."""
-        return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
+    def fill(self, text: str, *, in_sentence: bool = True) -> str:
+        """Replace each action name in braces with the action's key, as in "{help} shows all keys".
+
+        *in_sentence* is false for a row of keys. A key that the user removed becomes a dash.
+        """
+        form = self.long if in_sentence else self.short
+        return _PLACEHOLDER.sub(lambda match: form(match[1]) or ("–" if "-" in match[1] else match[0]), text)
+
+    def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
+        """Yield each row of a screen with the keys in use, and with the first of them as its key.
+
+        *bindings* are those of the screen. A row whose keys the user removed is omitted.
+        """
+        names = {one.action: one.id for _key, one in bindings if one.id in self.local_changes}
+        for row in rows:
+            name = names.get(row[2]) or names.get(row[2].removeprefix("screen."))
+            keys = (row[0],) if name is None else self.local_changes[name]
+            if keys:
+                yield keys, row if name is None else (format_key(keys[0]), row[1], row[2])
 
     def footer(self, *, can_stop: bool) -> tuple[tuple[str, str, str], ...]:
         """Return (key, label, action name) tuples for the key bar below the chat; omit actions without a key.
@@ -96,13 +139,18 @@ class KeyTable:
         return tuple((self.short(one.name), one.label, one.name) for one in shown)
 
 
-def shorten_key(key: str) -> str:
-    """Return a key in short form: "ctrl+p" becomes "^P", and "escape" becomes "esc"."""
+def format_key(key: str, *, in_sentence: bool = False) -> str:
+    """Return a key as the user reads it: "ctrl+p", "F1" or "esc" in a row of keys, and "Ctrl+P" in a sentence.
+
+    A single character stays as it is, because "x" and "X" are different keys.
+    """
+    if len(key) == 1:
+        return key
     *modifiers, name = key.split("+")
-    if modifiers == ["ctrl"] and len(name) == 1:
-        return f"^{name.upper()}"
-    name = "esc" if name == "escape" else name.upper() if _FUNCTION_KEY.fullmatch(name) else name
-    return "+".join([*modifiers, name])
+    name = name.upper() if _FUNCTION_KEY.fullmatch(name) else _SHOWN_NAMES.get(name, name)
+    if not in_sentence:
+        return "+".join([*modifiers, name])
+    return "+".join(_SENTENCE_NAMES.get(part, part.capitalize()) for part in (*modifiers, name))
 
 
 def _slash(name: str) -> str:
@@ -119,6 +167,11 @@ def keys_in_use(node: Any) -> KeyTable:
         return getattr(node.app, "key_table", DEFAULT_KEYS)
     except RuntimeError:  # there is no app
         return DEFAULT_KEYS
+
+
+def fill_keys(node: Any, text: str) -> str:
+    """Replace action names in braces with the keys in use in the app of *node*; see `KeyTable.fill`."""
+    return keys_in_use(node).fill(text)
 
 
 class _Key(NamedTuple):
@@ -204,16 +257,21 @@ def build_key_table(
     """Return the default keys with the user's changes, and at most one problem per entry of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. An invalid key is skipped. A new key that is another action's default key is removed from the other action.
-    An action in KEPT_KEYS always keeps at least one key. *kitty* says whether the terminal supports the Kitty keyboard
+    action. Names of actions of single screens have a hyphen. An invalid key is skipped. A new key that is another
+    action's default key is removed from the other action. An action in KEPT_KEYS always keeps at least one key. *kitty*
+    says whether the terminal supports the Kitty keyboard
     protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
     chosen: dict[str, str] = {}
     entries: dict[str, str] = {}
+    local_wanted: dict[str, Sequence[str]] = {}
     for word, texts in wanted.items():
         action = _find_action(word)
+        if action is None and _is_local(word):
+            local_wanted[word] = texts
+            continue
         if action is None:
             problems.append(
                 KeyProblem(
@@ -245,7 +303,77 @@ def build_key_table(
         if notes:
             problems.append(KeyProblem(word, f'"{word}": {"; ".join(notes)}.'))
     problems += _move_taken_keys(table, chosen, entries)
-    return KeyTable({name: keys for name, keys in table.items() if keys}), tuple(problems)
+    keys_left = {name: keys for name, keys in table.items() if keys}
+    local = _change_local_keys(local_wanted, KeyTable(keys_left), problems, kitty=kitty) if local_wanted else {}
+    return KeyTable(keys_left, local), tuple(problems)
+
+
+def _is_local(word: str) -> bool:
+    from mcphost.tui.local_keys import LOCAL_ACTIONS
+
+    return word in LOCAL_ACTIONS
+
+
+def _change_local_keys(
+    wanted: Mapping[str, Sequence[str]], table: KeyTable, problems: list[KeyProblem], *, kitty: bool
+) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the actions of single screens that change, and append at most one problem per entry.
+
+    *table* contains the keys of the global actions, which no other action can have. A new key that is another action's
+    default key in the same place is removed from the other action. *kitty* says whether the terminal supports the Kitty
+    keyboard protocol.
+    """
+    from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, work_together
+
+    changes: dict[str, tuple[str, ...]] = {}
+    for name, texts in wanted.items():
+        keys: list[str] = []
+        notes: list[str] = []
+        default = default_local_keys(name)
+        for text in texts:
+            key, fault, warning = _read_local_key(text, default)
+            taken = next((one for one, its in changes.items() if key in its and work_together(one, name)), "")
+            taken = taken or ("" if key in default else table.action_of(key))
+            if not fault and taken:
+                fault = _('is already the key of "{chosen}"; write another key').format(chosen=taken)
+            if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
+                notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or _(warning)}")
+            if not fault:
+                keys.append(key)
+        if texts and not keys:
+            notes.append(_("it keeps {long}").format(long=DEFAULT_KEYS.long(name)))
+        else:
+            changes[name] = tuple(keys)
+        if notes:
+            problems.append(KeyProblem(name, f'"{name}": {"; ".join(notes)}.'))
+    for name in (one for one in LOCAL_ACTIONS if one not in wanted or one not in changes):
+        default = default_local_keys(name)
+        takers = {key: one for one, its in changes.items() for key in its if work_together(one, name)}
+        if lost := [key for key in default if key in takers]:
+            changes[name] = left = tuple(key for key in default if key not in takers)
+            problems.append(_describe_lost_keys(name, lost, left, takers[lost[0]]))
+    return changes
+
+
+def _describe_lost_keys(name: str, lost: Sequence[str], left: Sequence[str], taker: str) -> KeyProblem:
+    text = _(
+        '{lost} is now the key of "{taker}", and "{word}" has {way}; give it another key, or none with {word} = [].'
+    )
+    way = join_list(left) or _("no key")
+    return KeyProblem(taker, text.format(lost=join_list(lost), taker=taker, word=name, way=way))
+
+
+def _read_local_key(text: str, default: Sequence[str]) -> _Key:
+    """Convert a key of a single screen; unlike the key of a global action, it can be a character such as "x".
+
+    An action whose *default* keys all need ctrl or alt also works in text fields, so it gets no character.
+    """
+    key = text.strip()
+    if len(key) == 1 and key.isprintable() and not all("+" in one for one in default):
+        return _Key(key)
+    if key.lower() in default:
+        return _Key(key.lower())
+    return _read_key(text)
 
 
 def _find_action(word: str) -> Action | None:
@@ -255,7 +383,9 @@ def _find_action(word: str) -> Action | None:
 def _suggest(word: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:_MAX_SHOWN], [one.slash or one.name for one in ACTIONS], 1)
+    from mcphost.tui.local_keys import LOCAL_ACTIONS
+
+    near = get_close_matches(word[:_MAX_SHOWN], [*(one.slash or one.name for one in ACTIONS), *LOCAL_ACTIONS], 1)
     return _('did you mean "{near}"?').format(near=near[0]) if near else _("/help lists them.")
 
 

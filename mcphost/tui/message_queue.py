@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mcphost.tui.widget_messages import QueueRow
 from mcphost.tui.widgets.composer import Draft, join_drafts
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ class MessageQueue:
         """The names of the servers whose prompts the messages contain."""
         return [source for one in self._messages for source in one.draft.sources]
 
-    def describe(self) -> list[tuple[str, bool]]:
-        """Return a pair for each message: the text, and whether it has been passed to the running answer."""
-        return [(one.draft.text, one.is_steering) for one in self._messages]
+    def describe(self) -> list[QueueRow]:
+        """Return a row for each message, as the list of queued messages shows it."""
+        return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool], *, newest: bool = False) -> bool:
         """Pass the text of the oldest eligible message to *send*, which returns False if no answer is running.

@@ -238,6 +238,18 @@ class BackgroundRequested(Message):
         self.call = call
 
 
+class QueueRow(NamedTuple):
+    """A message in the list of queued messages.
+
+    One that `is_steering` has been passed to the running turn and reaches the model after the next tool call. Any other
+    message is sent after the current answer, in particular one that has attachments.
+    """
+
+    text: str
+    is_steering: bool = False
+    has_attachments: bool = False
+
+
 class QueueRecallRequested(Message):
     """Posted when the user wants to move a queued message back to the composer, or to drop it.
 

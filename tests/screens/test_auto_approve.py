@@ -72,7 +72,7 @@ async def test_a_waiting_question_hides_nothing_of_the_form_in_a_small_terminal(
         await driver.pilot.press("f9")
         await driver.until(lambda: "Auto-approve" in driver.text() and "◆ Run files · write_file?" in driver.text())
         text = driver.text()
-        assert "^S start · esc back" in text
+        assert "ctrl+s start · esc back" in text
         assert "Back     Start" in text
         assert "Press F8 or click to open" in text
         await driver.pilot.press("f8")

@@ -1,13 +1,19 @@
 """Tests for changed shortcuts in the running app: new keys work, old ones do not, and all hints are updated."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from textual.events import Key
+from textual.widgets import Input
 
+from mcphost.host import events
+from mcphost.llm.messages import Message, TextPart
+from mcphost.store.conversations import ConversationStore
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import QUESTION_KEYS, build_key_table
-from mcphost.tui.screens.help import HelpScreen
+from mcphost.tui.local_keys import LOCAL_ACTIONS
+from mcphost.tui.screens.help import HelpScreen, render_help
 from mcphost.tui.screens.history import HistoryScreen
 from mcphost.tui.screens.theme_picker import ThemePicker
 from mcphost.tui.widgets.composer import Composer
@@ -19,6 +25,7 @@ from tests.screens.ask_question import (
     tool_question,
 )
 from tests.screens.conftest import Run
+from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
 
@@ -55,14 +62,14 @@ async def test_a_changed_key_works_while_typing_and_the_old_one_does_nothing(run
 
 async def test_footer_help_and_palette_show_the_changed_keys(run: Run) -> None:
     async with run(keys=KEYS, size=(120, 60)) as driver:
-        assert "^K help" in driver.text()
-        assert "^X quit" in driver.text()
+        assert "ctrl+k help" in driver.text()
+        assert "ctrl+x quit" in driver.text()
         assert "Ctrl+K shows all keys, Ctrl+X quits" in driver.transcript()
         await driver.pilot.press("ctrl+k")
         await driver.until(lambda: "alt+t /theme" in " ".join(driver.text().split()), "help")
         await driver.pilot.press("escape")
         driver.app.post_message(Key("alt+p", "p"))
-        await driver.until(lambda: "Help  (^K)" in driver.text(), "the palette")
+        await driver.until(lambda: "Help  (ctrl+k)" in driver.text(), "the palette")
         await driver.pilot.press("escape")
 
 
@@ -135,4 +142,85 @@ async def test_no_changed_key_answers_or_covers_a_question(
         assert pending.answer is None
         assert driver.app.screen is dialog
         assert driver.app.query_one(Composer).composer_input.text == ""
+        pending.worker.cancel()
+
+
+LOCAL_KEYS, LOCAL_PROBLEMS = build_key_table({
+    "conversation-copy": ["k"],
+    "conversation-next": ["ctrl+k"],
+    "conversation-edit": [],
+    "message-steer": ["ctrl+e"],
+    "queue-remove": ["K"],
+    "history-runs": ["s"],
+    "history-delete": ["d"],
+    "list-search": ["alt+s"],
+    "viewer-copy": ["Y"],
+})  # fmt: skip
+
+
+async def test_the_changed_keys_of_the_conversation_work_and_are_shown_and_the_old_ones_type(run: Run) -> None:
+    assert LOCAL_PROBLEMS == ()
+    async with run(keys=LOCAL_KEYS, size=(120, 60)) as driver:
+        driver.host.put(events.NoticeEvent("info", "something to copy"))
+        await driver.until(lambda: "something to copy" in driver.transcript(), "a block")
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "[ ctrl+k step" in driver.text(), "the keys")
+        assert "k copy" in driver.text()
+        assert "– edit" in driver.text()
+        await driver.pilot.press("ctrl+k", "k")
+        await driver.until(lambda: "something to copy" in driver.app.clipboard, "the copy")
+        await driver.pilot.press("c", "e")
+        assert driver.app.query_one(Composer).composer_input.text == "ce"
+
+
+def test_help_shows_the_changed_keys_of_a_screen() -> None:
+    rows = [" ".join(line.split()) for line in render_help(keys=LOCAL_KEYS).plain.splitlines()]
+    assert {"k copy the message", "ctrl+e during an answer send it after the next tool result"} <= set(rows)
+    assert "[ ctrl+k previous and next message or tool" in rows
+
+
+async def test_the_changed_keys_of_the_queue_work_and_are_shown(run: Run) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(keys=LOCAL_KEYS, turn=forever) as driver:
+        for text in ("one", "two"):
+            await driver.type(text)
+            await driver.pilot.press("enter")
+        await driver.until(lambda: "» two" in driver.text() and "ctrl+e at next tool" in driver.text(), "the queue")
+        await driver.pilot.press("shift+tab")
+        await driver.until(lambda: "enter edits · K removes" in driver.text(), "the keys")
+        await driver.pilot.press("x")
+        assert "two" in driver.text()
+        await driver.pilot.press("K")
+        await driver.until(lambda: "» two" not in driver.text() and "› two" not in driver.text(), "no message")
+        await driver.pilot.press("escape")
+
+
+async def test_the_changed_keys_of_a_list_work_and_are_shown_and_the_old_letters_search(run: Run) -> None:
+    async with run(keys=LOCAL_KEYS, size=(140, 40)) as driver:
+        store = ConversationStore(driver.host.database)  # type: ignore[arg-type]
+        for name in ("run: pears", "extra"):
+            await store.append(name, Message(role="user", parts=(TextPart(name),), at=1.0), title=name, model="m")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "1 run not shown · s shows them" in driver.text(), "the line")
+        assert all(shown in driver.text() for shown in ("s show runs", "d delete", "alt+s search"))
+        await driver.pilot.press("s")
+        await driver.until(lambda: "2 conversations" in driver.text(), "the runs")
+        await driver.pilot.press("d")
+        await driver.until(lambda: "Press d again to delete it" in driver.text(), "the question")
+        await driver.pilot.press("x", "down")
+        await driver.until(lambda: driver.app.screen.query_one("#search", Input).value[-1:] == "x", "the search")
+        await driver.pilot.press("escape")
+
+
+async def test_no_changed_key_of_a_screen_answers_a_question(run: Run, clock: ManualClock) -> None:
+    table, _problems = build_key_table({name: [key] for name, key in zip(LOCAL_ACTIONS, "asAdervl" * 20, strict=False)})
+    async with run(keys=table) as driver:
+        pending, _ = await open_guarded_dialog(driver, tool_question())
+        for key in "asAervl":
+            await driver.pilot.press(key)
+            clock.now += 60
+        assert pending.answer is None
         pending.worker.cancel()

@@ -392,7 +392,7 @@ async def test_everything_important_fits_80_by_24(run: Run) -> None:
         await driver.until(lambda: "You said: hi" in driver.text())
         text = driver.text()
         assert "claude-sonnet" in text
-        assert "^Q quit" in text
+        assert "ctrl+q quit" in text
         assert "F1 help" in text
         assert "2/4 servers" in text
 

@@ -62,7 +62,7 @@ async def test_behind_a_question_only_the_keys_that_work_are_shown(run: Run) -> 
         assert "F3 servers" in bar.render().plain
         PendingQuestion(driver, tool_question())
         await driver.enter_question()
-        assert bar.render().plain == "^Q quit"
+        assert bar.render().plain == "ctrl+q quit"
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         assert "F3 servers" in bar.render().plain

@@ -124,5 +124,5 @@ async def test_no_key_stands_alone_in_the_last_row(
         await driver.until(lambda: "entry 02" in driver.text(), "the list")
         shown = screen.query_one(KeyBar).render().plain.splitlines()
         assert len(shown) == rows
-        assert shown[-1].endswith("^F search  esc back")
+        assert shown[-1].endswith("ctrl+f search  esc back")
         assert ("tab read" in "".join(shown)) == (rows == 2)

@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.llm.messages import TextPart
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
-from mcphost.tui.widget_messages import QueueRecallRequested
+from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
 from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text
@@ -162,7 +162,7 @@ def test_a_message_is_not_taken_back_after_the_queue_has_moved_on() -> None:
     queue.take_next()
     assert queue.take((1, "two")) is None
     assert queue.take((0, "one")) is None
-    assert queue.describe() == [("two", False)]
+    assert queue.describe() == [QueueRow("two")]
     queue.steer(lambda _: True)
     assert queue.take((0, "two")) is None, "it is on its way"
 
@@ -172,14 +172,14 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
     for text in ("one", "two"):
         queue.add(QueuedMessage(Draft(text)))
         queue.steer(lambda _: True)
-    assert queue.describe() == [("one", True), ("two", True)]
+    assert queue.describe() == [QueueRow("one", is_steering=True), QueueRow("two", is_steering=True)]
     assert queue.take_last() is None, "both are on their way"
     first = queue.take_next()
     assert first is not None
     assert first.draft.text == "one"
-    assert queue.describe() == [("two", False)]
+    assert queue.describe() == [QueueRow("two")]
     queue.mark_delivered()
-    assert queue.describe() == [("two", False)], "nothing was on its way"
+    assert queue.describe() == [QueueRow("two")], "nothing was on its way"
 
 
 def test_a_message_with_attachments_that_is_sent_during_an_answer_waits_and_promotes_no_other() -> None:
@@ -187,7 +187,7 @@ def test_a_message_with_attachments_that_is_sent_during_an_answer_waits_and_prom
     queue.add(QueuedMessage(Draft("older")))
     queue.add(QueuedMessage(Draft("with a file"), (TextPart("file"),)))
     queue.steer(lambda _: True, newest=True)
-    assert queue.describe() == [("older", False), ("with a file", False)]
+    assert queue.describe() == [QueueRow("older"), QueueRow("with a file", has_attachments=True)]
 
 
 def test_a_steered_message_that_attachments_hold_back_is_reported() -> None:
@@ -207,6 +207,7 @@ async def test_the_screen_says_that_a_message_with_attachments_waits_for_the_end
         driver.app.query_one(Composer).set_draft(Draft("look at it"))
         driver.app.chat.on_steer_requested()
         await driver.until(lambda: driver.has_notified("sent after the answer"), "the reason")
-        assert driver.app.chat.queue.describe() == [("look at it", False)]
+        assert driver.app.chat.queue.describe() == [QueueRow("look at it", has_attachments=True)]
+        await driver.until(lambda: "» after the answer, with its attachments: look at it" in driver.text(), "the row")
         driver.host.conversation.stop()
         await driver.until(lambda: not driver.app.chat.is_answering, "the end")

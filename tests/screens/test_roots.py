@@ -125,7 +125,7 @@ async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work_f
             lambda: not driver.app.screen.query(OptionList), "suggestions for what was typed before are gone"
         )
         await driver.pilot.press("escape")
-        await driver.until(lambda: "^S add" not in driver.text())
+        await driver.until(lambda: "ctrl+s add" not in driver.text())
         await driver.pilot.press("x")
         await driver.until(lambda: "Remove a folder" in driver.text())
         await driver.pilot.press("enter")

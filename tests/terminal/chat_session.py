@@ -64,7 +64,7 @@ class ChatSession:
 
     def choose(self, text: str, entry: str) -> None:
         """Open the command palette with the mouse, type *text*, and click *entry*."""
-        self.terminal.click("^P palette")
+        self.terminal.click("ctrl+p palette")
         self.terminal.wait_for("Search for commands")
         self.terminal.type(text)
         self.terminal.wait_for(entry)
@@ -75,7 +75,7 @@ class ChatSession:
         """Close a screen with Escape, and wait until the chat is visible."""
         self.terminal.wait_between_keys()
         self.terminal.press("Escape")
-        self.terminal.wait_for("^P palette", "^Q quit")
+        self.terminal.wait_for("ctrl+p palette", "ctrl+q quit")
 
     def saved_drafts(self) -> str:
         """Return the unsent texts in the database."""

@@ -97,7 +97,7 @@ def test_every_dialog_and_every_form_is_driven() -> None:
 
 def test_a_theme_is_kept_on_enter_and_not_on_escape(user: DialogUser) -> None:
     user.start_chat()
-    user.terminal.wait_for("Type a message", "^P palette")
+    user.terminal.wait_for("Type a message", "ctrl+p palette")
     for key, kept in (("Escape", False), ("Enter", True)):
         user.terminal.press("C-l")
         user.terminal.wait_for("auto (as the terminal)", "tide-light")
@@ -152,7 +152,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
 
     def edits() -> None:
         user.terminal.press("e")
-        user.terminal.wait_for("^S apply")
+        user.terminal.wait_for("ctrl+s apply")
         user.terminal.press("5")
 
     user.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])

@@ -183,10 +183,10 @@ def test_the_preview_of_a_prompt_with_several_messages(user: DialogUser) -> None
 @drives_dialogs(SystemPromptForm)
 def test_a_system_prompt_is_saved_on_request_and_not_on_escape(user: DialogUser) -> None:
     user.start_chat()
-    texts = ("System prompt of this conversation", "^S save")
+    texts = ("System prompt of this conversation", "ctrl+s save")
 
     def opens() -> None:
-        user.terminal.wait_for("Type a message", "^P palette")
+        user.terminal.wait_for("Type a message", "ctrl+p palette")
         user.terminal.type("/system")
         user.terminal.press("Enter")
 

@@ -55,7 +55,7 @@ def test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing(tmp_path: Path
         user.expect_refusal(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
         assert peer.asked == []
         terminal.press("Escape")  # the letters typed ahead went to the search line of the page
-        terminal.wait_for("^P palette", "^Q quit")
+        terminal.wait_for("ctrl+p palette", "ctrl+q quit")
         terminal.press("F3")
         terminal.wait_for("sign-in needed", "s sign in")
         terminal.wait_between_keys()

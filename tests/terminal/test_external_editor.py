@@ -74,7 +74,7 @@ def test_events_during_an_open_editor_wait_for_its_end(tmp_path: Path) -> None:
         terminal.wait_for("2/2 servers", seconds=30)
         ask_demo(terminal, "what is 2 + 40?")
         terminal.press("e")
-        terminal.wait_for("Edit the arguments of demo", "^G python")
+        terminal.wait_for("Edit the arguments of demo", "ctrl+g python")
         terminal.press("C-g")
         terminal.wait_for("EDITING")
         go.touch()
@@ -85,7 +85,7 @@ def test_events_during_an_open_editor_wait_for_its_end(tmp_path: Path) -> None:
         assert "2/2 servers" not in screen
         terminal.type("40 41")
         terminal.press("Enter")
-        terminal.wait_until(lambda screen: "^S apply" in screen and "41" in screen, "what it left")
+        terminal.wait_until(lambda screen: "ctrl+s apply" in screen and "41" in screen, "what it left")
         terminal.press("C-s")
         terminal.wait_for_question("edited by you: 1 changed", "question 1 of 2")
         terminal.press("a")
@@ -106,7 +106,7 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         open_demo(terminal)
         ask_demo(terminal, "what is 2 + 40?")
         terminal.press("e")
-        terminal.wait_for("Edit the arguments of demo", "^G python")
+        terminal.wait_for("Edit the arguments of demo", "ctrl+g python")
         edited = 0
 
         def edit() -> None:
@@ -121,7 +121,7 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         terminal.wait_for("INTERRUPTED")
         terminal.type("40 50,,")
         terminal.press("Enter")
-        terminal.wait_for("not valid JSON: line 3", "^S apply")
+        terminal.wait_for("not valid JSON: line 3", "ctrl+s apply")
         edit()
         terminal.type("fail fail")
         terminal.press("Enter")
@@ -129,11 +129,11 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         edit()
         terminal.type("50,, 50")
         terminal.press("Enter")
-        terminal.wait_until(lambda screen: "^S apply" in screen and "50,," not in screen, "what it left")
+        terminal.wait_until(lambda screen: "ctrl+s apply" in screen and "50,," not in screen, "what it left")
         terminal.press("C-s")
         terminal.wait_for_question("edited by you: 1 changed", "asked for  40", "a once")
         terminal.press("e")
-        terminal.wait_for("^S apply")
+        terminal.wait_for("ctrl+s apply")
         edit()
         assert len(list(places.glob("mcphost-*/arguments.json"))) == 1
         processes = terminal.processes()

@@ -57,7 +57,7 @@ def use_tools(session: ChatSession) -> None:
     session.send('call multiply {"a": 3, "b": 4}')
     terminal.wait_for_question("Run demo · multiply?")
     terminal.press("e")
-    terminal.wait_for("^S apply")
+    terminal.wait_for("ctrl+s apply")
     terminal.type("10")
     terminal.wait_for("310")
     terminal.press("C-s")
@@ -210,7 +210,7 @@ def work_by_hand(session: ChatSession) -> None:
     terminal.press("Down")
     terminal.wait_for("1. lighthouse 7741")
     terminal.press("Enter")
-    terminal.wait_for("@ result", "demo · add", "@ resource", "demo · demo://notes", "^Q quit")
+    terminal.wait_for("@ result", "demo · add", "@ resource", "demo · demo://notes", "ctrl+q quit")
     session.step("send both")
     session.send("what do I have")
     terminal.wait_for(f"{OTHER_MODEL} got: what do I have")
@@ -252,7 +252,7 @@ def keep(session: ChatSession) -> None:
     terminal.wait_for("title     Sum up the numbers")
     terminal.press("Enter")
     terminal.wait_until(
-        lambda screen: "the tide is high" in screen and "^Q quit" in screen and "what do I have" not in screen,
+        lambda screen: "the tide is high" in screen and "ctrl+q quit" in screen and "what do I have" not in screen,
         "the other conversation",
     )
 

@@ -89,7 +89,7 @@ def test_no_translation_has_control_characters_or_is_fuzzy() -> None:
 
 
 def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
-    """A hint such as "^S apply" must name the same keys in each language."""
+    """A hint such as "ctrl+s apply" must name the same keys in each language."""
     keys = re.compile(r"\b(?:ctrl|shift|alt)\+\w+|\^[A-Z]\b|\bF\d+\b", re.IGNORECASE)
     wrong = [
         (english, chinese)

@@ -64,8 +64,8 @@ def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
 
     way = ""
     if event.state == "sign_in":
-        way = keys.fill(_("Press s on the servers page ({servers}) to sign in."))
+        way = keys.fill(_("Press {servers-sign-in} on the servers page ({servers}) to sign in."))
     elif event.state == "failed" and not event.retry_seconds:
-        way = keys.fill(_("Press r on the servers page ({servers}) to restart it."))
+        way = keys.fill(_("Press {servers-restart} on the servers page ({servers}) to restart it."))
     hint = "" if way and event.hint == RESTART_HINT else translate_sentence(event.hint)
     return " ".join(filter(None, (way, hint)))

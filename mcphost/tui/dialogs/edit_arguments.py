@@ -81,9 +81,9 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         ("as_json", "JSON"),
         ("editor", N_("Editor")),
     )
-    KEYS: ClassVar[str] = N_("esc back without changes · tab edit · ^S apply · ^E JSON")
-    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ^S apply · ^E JSON · esc to the buttons")
-    JSON_KEYS: ClassVar[str] = N_("^S apply · ^E form · esc to the buttons")
+    KEYS: ClassVar[str] = N_("esc back without changes · tab edit · ctrl+s apply · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · ctrl+e form · esc to the buttons")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+e", "as_json", show=False, priority=True),
@@ -292,7 +292,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         keys = self.JSON_KEYS if self.is_json else self.FIELD_KEYS
         keys = self.KEYS if isinstance(event.widget, Button) else keys
         self.show_key_hints(
-            _("{keys} · ^G {editor_name}").format(keys=keys, editor_name=self._editor_name)
+            _("{keys} · ctrl+g {editor_name}").format(keys=keys, editor_name=self._editor_name)
             if self._editor_name
             else keys
         )
@@ -483,9 +483,9 @@ class CallToolDialog(EditArgumentsDialog):
         ("as_json", "JSON"),
         ("editor", N_("Editor")),
     )
-    KEYS: ClassVar[str] = N_("esc back · ^S call · ^E JSON")
-    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ^S call · ^E JSON · esc to the buttons")
-    JSON_KEYS: ClassVar[str] = N_("^S call · ^E form · esc to the buttons")
+    KEYS: ClassVar[str] = N_("esc back · ctrl+s call · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s call · ctrl+e JSON · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s call · ctrl+e form · esc to the buttons")
 
     def __init__(self, server: str, tool: Tool) -> None:
         super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), {})

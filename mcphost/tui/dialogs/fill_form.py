@@ -43,9 +43,9 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         ("send", N_("Send")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    KEYS: ClassVar[str] = N_("esc cancel · ^D decline · tab fill in · ^S send · ^E JSON")
-    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · shift+tab back · ^S send · esc to the buttons")
-    JSON_KEYS: ClassVar[str] = N_("^S apply · esc goes back")
+    KEYS: ClassVar[str] = N_("esc cancel · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · shift+tab back · ctrl+s send · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("ctrl+s", "send", show=False),

@@ -262,8 +262,8 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     KEYS: ClassVar[str] = N_("esc/d withhold · r reason · e edit · t trim · a send · v view")
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
-    EDIT_KEYS: ClassVar[str] = N_("^R redact · ^S apply · esc discard")
-    EDIT_PARTS_KEYS: ClassVar[str] = N_("^N next part · ^O omit · ^R redact · ^S apply · esc discard")
+    EDIT_KEYS: ClassVar[str] = N_("ctrl+r redact · ctrl+s apply · esc discard")
+    EDIT_PARTS_KEYS: ClassVar[str] = N_("ctrl+n next part · ctrl+o omit · ctrl+r redact · ctrl+s apply · esc discard")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),

@@ -57,8 +57,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
-    KEYS: ClassVar[str] = N_("esc back · tab change the rule · ^S save and run")
-    FIELD_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ^S save and run · esc to the buttons")
+    KEYS: ClassVar[str] = N_("esc back · tab change the rule · ctrl+s save and run")
+    FIELD_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ctrl+s save and run · esc to the buttons")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False),
         # Handled before the field, so that text typed next goes to the next field.

@@ -61,7 +61,7 @@ class SamplingDialog(QuotingDialog[Any]):
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    EDIT_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ^S apply · esc discard")
+    EDIT_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ctrl+s apply · esc discard")
     DEFAULT_CSS = """
     SamplingDialog #fault { height: auto; color: $error; }
     SamplingDialog #body { scrollbar-gutter: stable; }

@@ -445,9 +445,9 @@ class TextEntry(OrderedTextArea):
     @property
     def key_hints(self) -> str:
         """The key hints that the form shows while the field has the focus."""
-        lines = _("^J new line") if self.field.kind in ("text", "json") and not self.field.format else ""
+        lines = _("ctrl+j new line") if self.field.kind in ("text", "json") and not self.field.format else ""
         offer = accepts_empty_text(self.field) and not self.text
-        empty = (_("^T not sent") if self._is_empty_text else _("^T empty text")) if offer else ""
+        empty = (_("ctrl+t not sent") if self._is_empty_text else _("ctrl+t empty text")) if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:

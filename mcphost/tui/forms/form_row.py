@@ -335,7 +335,7 @@ class FormRow(Vertical):
 
     def on_paste_refused(self) -> None:
         """Say that a masked input cannot hold several lines, until its value changes."""
-        self.set_problem(_("the pasted text has several lines: use the JSON editor (^E)"))
+        self.set_problem(_("the pasted text has several lines: use the JSON editor (Ctrl+E)"))
 
     async def on_read_only_value_cleared(self) -> None:
         """Replace the read-only value with an empty input."""

@@ -22,6 +22,7 @@ from mcphost.host.servers.accounts import (
     validity,
 )
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import DEFAULT_ACCOUNT_NAME, account_title, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
@@ -147,8 +148,8 @@ class AccountsScreen(ListScreen):
     TITLE_TEXT: ClassVar[str] = N_("Accounts")
     EMPTY_TEXT: ClassVar[str] = N_(
         "You are not signed in to any server.\n\nHTTP servers may require a sign-in; you are "
-        "asked when mcphost connects to them. On the page of a server ({servers}), s signs "
-        "in."
+        "asked when mcphost connects to them. On the page of a server ({servers}), "
+        "{servers-sign-in} signs in."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("use"), "screen.use"),
@@ -158,9 +159,9 @@ class AccountsScreen(ListScreen):
     )
     DEFAULT_CSS = "AccountsScreen.narrow #facts { max-height: 100%; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "add_account", show=False),
-        Binding("s", "sign_in", show=False),
-        Binding("o", "sign_out", show=False),
+        Binding("n", "add_account", show=False, id="accounts-add"),
+        Binding("s", "sign_in", show=False, id="accounts-sign-in"),
+        Binding("o", "sign_out", show=False, id="accounts-sign-out"),
     ]
 
     def __init__(self, host: "Host", server: str = "") -> None:
@@ -237,13 +238,13 @@ class AccountsScreen(ListScreen):
         if isinstance(row.value, ServerView):
             view = row.value
             status = self._sign_in_progress((view.name,))
-            next_step = _("s cancels") if status else _("s signs in")
+            next_step = _("{accounts-sign-in} cancels") if status else _("{accounts-sign-in} signs in")
             self.show_about(
                 clean_pairs(
                     [
                         (_("server"), view.name),
                         (_("state"), status or translate_sentence(view.detail)),
-                        (_("next"), next_step),
+                        (_("next"), fill_keys(self, next_step)),
                     ]
                 )
             )
@@ -290,10 +291,11 @@ class AccountsScreen(ListScreen):
 
     def _next_step(self, stored: StoredAccount) -> str:
         if not stored.servers:
-            return _("o signs out")
+            return fill_keys(self, _("{accounts-sign-out} signs out"))
         if len(stored.configured_by) == len(stored.servers):
             return ""
-        return _("n signs in with another account") if stored.used_by else _("enter uses it")
+        another = fill_keys(self, _("{accounts-add} signs in with another account"))
+        return another if stored.used_by else _("enter uses it")
 
     # -- actions
 
@@ -393,7 +395,8 @@ class AccountsScreen(ListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            self.notify(_("Press o again to sign out of {title}.").format(title=row.title), markup=False, timeout=4)
+            text = fill_keys(self, _("Press {accounts-sign-out} again to sign out of {title}."))
+            self.notify(text.format(title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = None
         self.run_worker(
@@ -404,7 +407,7 @@ class AccountsScreen(ListScreen):
         try:
             result = await work()
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self, "accounts-sign-in"), severity="warning", markup=False)
         else:
             if isinstance(result, bool):
                 outcome = _("its tokens were revoked") if result else _("its tokens were deleted here")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import AttachmentAction
 from mcphost.tui.widgets.composer import Composer
@@ -165,7 +166,8 @@ class Attachments:
         newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
         if newer is None:
             gone = _("{uri} of {server} is no longer there.").format(uri=key[1], server=key[0])
-            self._presenter.add_notice("warning", gone, _("The version read before stays; x removes it from the list."))
+            kept = _("The version read before stays; {attachments-remove} removes it from the list.")
+            self._presenter.add_notice("warning", gone, fill_keys(self._screen, kept))
             return
         sent = find_sent(self._host.conversation.messages).get(key)
         if sent is not None and is_same_version(sent.part, newer):

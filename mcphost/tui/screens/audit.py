@@ -18,6 +18,7 @@ from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -47,10 +48,10 @@ class AuditScreen(ListScreen):
         ("u", N_("revoke the permission (twice)"), "screen.undo"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "verify", show=False),
-        Binding("o", "older", show=False),
-        Binding("n", "newer", show=False),
-        Binding("u", "undo", show=False),
+        Binding("v", "verify", show=False, id="audit-verify"),
+        Binding("o", "older", show=False, id="audit-older"),
+        Binding("n", "newer", show=False, id="audit-newer"),
+        Binding("u", "undo", show=False, id="audit-undo"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -147,12 +148,10 @@ class AuditScreen(ListScreen):
             self.show_about(Content.styled(_("This row is not about a stored permission."), "$muted"))
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
-            self.show_about(
-                Content.styled(
-                    _("Press u again to revoke the permission {grant}; its calls will ask again.").format(grant=grant),
-                    "$warning",
-                )
+            text = fill_keys(
+                self, _("Press {audit-undo} again to revoke the permission {grant}; its calls will ask again.")
             )
+            self.show_about(Content.styled(text.format(grant=grant), "$warning"))
         else:
             self._revoke_candidate = ""
             self.run_worker(partial(self._revoke_grant, grant))

@@ -47,7 +47,7 @@ class ConfigChangesScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
     EMPTY_TEXT: ClassVar[str] = N_("Nothing changed.")
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("^S", N_("apply all"), "screen.apply"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("ctrl+s", N_("apply all"), "screen.apply"),)
     BINDINGS: ClassVar[list[Any]] = [("ctrl+s", "apply", "")]
 
     def __init__(self, changes: "ConfigChanges") -> None:

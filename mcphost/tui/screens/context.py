@@ -59,9 +59,9 @@ class ContextScreen(ListScreen):
     ContextScreen EntryList, ContextScreen #side { width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "prefer('pinned')", show=False),
-        Binding("d", "prefer('deferred')", show=False),
-        Binding("a", "prefer('auto')", show=False),
+        Binding("p", "prefer('pinned')", show=False, id="context-pin"),
+        Binding("d", "prefer('deferred')", show=False, id="context-defer"),
+        Binding("a", "prefer('auto')", show=False, id="context-auto"),
     ]
 
     def __init__(self, host: "Host") -> None:

@@ -27,7 +27,7 @@ class DiagnosisScreen(ListScreen):
     EMPTY_TEXT: ClassVar[str] = N_("Checking…")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", N_("again"), "screen.again"),)
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.again"})
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", show=False, id="diagnosis-again")]
 
     def __init__(self, host: "Host", server: str) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from textual.content import Content
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -55,7 +56,7 @@ class GrantsScreen(ListScreen):
         "saved answers about shared folders. You can revoke each of them."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x", N_("revoke (twice)"), "screen.revoke"),)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False, id="permissions-revoke")]
 
     def __init__(self, host: "Host", server: str = "") -> None:
         super().__init__()
@@ -166,7 +167,8 @@ class GrantsScreen(ListScreen):
         grant_id: str = row.value.answer.id if is_folder else row.value.grant.id
         if self._revoke_candidate != grant_id:
             self._revoke_candidate = grant_id
-            self.show_about(Content.styled(_("Press x again to revoke it; you will be asked again."), "$warning"))
+            text = fill_keys(self, _("Press {permissions-revoke} again to revoke it; you will be asked again."))
+            self.show_about(Content.styled(text, "$warning"))
             return
         self._revoke_candidate = ""
         self.run_worker(partial(self._revoke, grant_id))

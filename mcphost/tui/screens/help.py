@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mcphost.translation import _
 from mcphost.tui.actions import ACTIONS, LOCAL_KEYS
-from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use, shorten_key
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, format_key, keys_in_use
 from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
@@ -21,7 +21,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
     """Return the full help text, wrapped to *width* columns."""
     lines: list[Content] = [Content.styled(_("Everywhere"), "bold $accent")]
-    shown = {one.name: " ".join(map(shorten_key, keys.keys_of(one.name))) for one in ACTIONS}
+    shown = {one.name: " ".join(map(format_key, keys.keys_of(one.name))) for one in ACTIONS}
     column = max(6, *(len(text) + 1 for text in shown.values()))
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
@@ -32,7 +32,7 @@ def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
         if place != where:
             lines += [Content(""), Content.styled(_(place), "bold $accent")]
             where = place
-        lead = Content.styled(f"  {pad_cells(keys.fill(_(key)), 26)}", "bold")
+        lead = Content.styled(f"  {pad_cells(keys.fill(_(key), in_sentence=False), 26)}", "bold")
         lines += _layout_help_row(lead, keys.fill(_(does)), width)
     lines += [Content(""), Content.styled(_("Marks on tool calls"), "bold $accent")]
     for mark, words, style in STATES.values():

@@ -19,6 +19,7 @@ from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
 from mcphost.store.message_search import FoundConversation, MarkedText
 from mcphost.translation import N_, _, ngettext, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs
@@ -109,12 +110,12 @@ class HistoryScreen(TypeAheadListScreen):
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.toggle_runs"})
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("fx")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "fork", show=False),
-        Binding("n", "rename", show=False),
-        Binding("p", "pin", show=False),
-        Binding("e", "export", show=False),
-        Binding("x", "delete", show=False),
-        Binding("r", "toggle_runs", show=False),
+        Binding("f", "fork", show=False, id="history-fork"),
+        Binding("n", "rename", show=False, id="history-rename"),
+        Binding("p", "pin", show=False, id="history-pin"),
+        Binding("e", "export", show=False, id="history-export"),
+        Binding("x", "delete", show=False, id="history-delete"),
+        Binding("r", "toggle_runs", show=False, id="history-runs"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -236,11 +237,13 @@ class HistoryScreen(TypeAheadListScreen):
         if self._found is not None or not self._run_count:
             return ""
         if self._shows_runs:
-            return _("r hides runs")
+            return fill_keys(self, _("{history-runs} hides runs"))
         text = ngettext(
-            "{count} run not shown · r shows them", "{count} runs not shown · r shows them", self._run_count
+            "{count} run not shown · {history-runs} shows them",
+            "{count} runs not shown · {history-runs} shows them",
+            self._run_count,
         )
-        return text.format(count=self._run_count)
+        return fill_keys(self, text).format(count=self._run_count)
 
     def action_toggle_runs(self) -> None:
         """Show or hide the conversations of `mcphost run`."""
@@ -348,7 +351,8 @@ class HistoryScreen(TypeAheadListScreen):
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
             return
         self._delete_candidate, self._fork_candidate = "", entry.id
-        self.show_about(Content.styled(_("Press f again to open a copy of it."), "$warning"))
+        text = fill_keys(self, _("Press {history-fork} again to open a copy of it."))
+        self.show_about(Content.styled(text, "$warning"))
 
     async def action_rename(self) -> None:
         """Open a form that renames the selected conversation.
@@ -377,8 +381,11 @@ class HistoryScreen(TypeAheadListScreen):
             return
         if self._delete_candidate != entry.id:
             self._delete_candidate, self._fork_candidate = entry.id, ""
-            text = _("Press x again to delete it with its branches, drafts and stored results. This cannot be undone.")
-            self.show_about(Content.styled(text, "$warning"))
+            text = _(
+                "Press {history-delete} again to delete it with its branches, drafts and stored results. This cannot "
+                "be undone."
+            )
+            self.show_about(Content.styled(fill_keys(self, text), "$warning"))
             return
         self._delete_candidate = ""
         self._change(partial(self.host.history.delete, entry.id))

@@ -11,6 +11,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.conversation.instructions import InstructionsStatus
 from mcphost.host.project_file_approvals import ApprovalSource
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -47,8 +48,8 @@ class InstructionsScreen(ListScreen):
         ("x", N_("stop using (twice)"), "screen.revoke"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "approve", show=False),
-        Binding("x", "revoke", show=False),
+        Binding("a", "approve", show=False, id="instructions-approve"),
+        Binding("x", "revoke", show=False, id="instructions-revoke"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -126,7 +127,8 @@ class InstructionsScreen(ListScreen):
             self.notify(_("It is your own file: delete it, or empty it."), markup=False, timeout=6)
         elif self._revoke_candidate != one.text.path:
             self._revoke_candidate = one.text.path
-            self.show_about(Content.styled(_("Press x again to stop using it."), "$warning"))
+            text = fill_keys(self, _("Press {instructions-revoke} again to stop using it."))
+            self.show_about(Content.styled(text, "$warning"))
         else:
             self.run_worker(partial(self._revoke, one))
 

@@ -81,7 +81,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         # Handled before later keys: over a slow connection, keys arrive together, and letters would act on the list.
-        Binding("ctrl+f", "search", show=False, priority=True),
+        Binding("ctrl+f", "search", show=False, priority=True, id="list-search"),
     ]
     DEFAULT_CSS = """
     ListScreen { background: $background; color: $text; layout: vertical; }
@@ -172,14 +172,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         searched = any(line.value for line in self.query("#search").results(Input))
         if not self.entries and not searched:
             return (*(key for key in self.KEY_ROWS if key[2] in self.ACTIONS_WITHOUT_ENTRY), back)
-        return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("^F", _("search"), "screen.search"), back)
+        return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("ctrl+f", _("search"), "screen.search"), back)
 
     def update_key_bar(self) -> None:
         """Show in the key bar the keys that currently work.
 
         While the search line has the focus, letters and Space are omitted, because they enter text.
         """
-        keys = self._key_bar_items()
+        keys = tuple(row for _keys, row in keys_in_use(self).resolve_rows(self._key_bar_items(), self._bindings))
         if isinstance(self.focused, SearchLine):
             keys = tuple(key for key in keys if key[0] != "space" and any(len(name) > 1 for name in key[0].split()))
         self.query_one(KeyBar).show(keys)
@@ -476,10 +476,13 @@ def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
     return [(members[: shares[group]], len(members)) for group, members in groups.items() if shares[group]]
 
 
-def describe_error(error: McpHostError) -> str:
-    """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in."""
+def describe_error(error: McpHostError, screen: Screen[Any], action: str = "servers-sign-in") -> str:
+    """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in.
+
+    *action* is the one of *screen* that signs in.
+    """
     is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
-    key = _("Press s to sign in.") if is_required else ""
+    key = _("Press {key} to sign in.").format(key=keys_in_use(screen).long(action)) if is_required else ""
     return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
 
 

@@ -16,6 +16,7 @@ from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.llm.providers import add_default_provider
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.text_inputs import (
@@ -105,20 +106,20 @@ class ModelsScreen(ListScreen):
     AUTO_FOCUS: ClassVar[str] = "#search"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("use now"), "screen.choose"),
-        ("^S", N_("use and save"), "screen.choose_default"),
-        ("^E", N_("settings"), "screen.edit"),
-        ("^N", N_("another"), "screen.create"),
-        ("^T", N_("favorite"), "screen.toggle_favorite"),
-        ("^R", N_("retry tools"), "screen.retry_tools"),
+        ("ctrl+s", N_("use and save"), "screen.choose_default"),
+        ("ctrl+e", N_("settings"), "screen.edit"),
+        ("ctrl+n", N_("another"), "screen.create"),
+        ("ctrl+t", N_("favorite"), "screen.toggle_favorite"),
+        ("ctrl+r", N_("retry tools"), "screen.retry_tools"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
     # With priority, because the search line has its own bindings for some of these keys.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "choose_default", show=False, priority=True),
-        Binding("ctrl+e", "edit", show=False, priority=True),
-        Binding("ctrl+n", "create", show=False, priority=True),
-        Binding("ctrl+t", "toggle_favorite", show=False, priority=True),
-        Binding("ctrl+r", "retry_tools", show=False, priority=True),
+        Binding("ctrl+s", "choose_default", show=False, priority=True, id="models-save"),
+        Binding("ctrl+e", "edit", show=False, priority=True, id="models-settings"),
+        Binding("ctrl+n", "create", show=False, priority=True, id="models-add"),
+        Binding("ctrl+t", "toggle_favorite", show=False, priority=True, id="models-favorite"),
+        Binding("ctrl+r", "retry_tools", show=False, priority=True, id="models-retry-tools"),
     ]
 
     def __init__(self, setup: "Setup", current: ModelConfig) -> None:
@@ -197,7 +198,7 @@ class ModelsScreen(ListScreen):
                         if model.context_window
                         else _("unknown"),
                     ),
-                    (_("tools"), _format_tools(model)),
+                    (_("tools"), _format_tools(model, keys_in_use(self).fill)),
                     (_("images"), _format_ability(model.supports_images)),
                     (_("reasoning"), _format_ability(model.supports_reasoning)),
                     (_("price"), _format_price(model) or _("unknown")),
@@ -370,11 +371,11 @@ def _format_ability(is_supported: bool | None) -> str:
     return _("unknown") if is_supported is None else _("yes") if is_supported else _("no")
 
 
-def _format_tools(model: "AvailableModel") -> str:
+def _format_tools(model: "AvailableModel", fill: Callable[[str], str]) -> str:
     if not model.tools_refused_at:
         return _format_ability(model.supports_tools)
     day = time.strftime("%Y-%m-%d", time.localtime(model.tools_refused_at))
-    return _("no, refused on {day}; Ctrl+R tries again").format(day=day)
+    return fill(_("no, refused on {day}; {models-retry-tools} tries again")).format(day=day)
 
 
 def _format_price(model: "AvailableModel") -> str:
@@ -461,7 +462,7 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("enter or tab next field · ^S use and save · esc back")
+        return _("enter or tab next field · ctrl+s use and save · esc back")
 
     def on_mount(self) -> None:
         """Fill in the current settings and focus the first input."""

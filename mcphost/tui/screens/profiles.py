@@ -36,7 +36,7 @@ class ProfilesScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = N_("Profiles")
     EMPTY_TEXT: ClassVar[str] = N_(
-        "No profiles yet. Press n to save the current settings as one, or write one in config.toml:\n\n"
+        "No profiles yet. Press {profiles-add} to save the current settings as one, or write one in config.toml:\n\n"
         '[profiles.review]\nmodel = "openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -44,7 +44,7 @@ class ProfilesScreen(ListScreen):
         ("n", N_("save as new"), "screen.create"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False, id="profiles-add")]
 
     def __init__(self, config: "HostConfig", draft: "Profile") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile."""
@@ -179,7 +179,7 @@ class ProfileForm(FormScreen[Profile]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("^S save and use · tab next field · esc back")
+        return _("ctrl+s save and use · tab next field · esc back")
 
     def on_mount(self) -> None:
         """Fill in the names of the servers, and focus the name input."""

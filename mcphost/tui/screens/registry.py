@@ -71,9 +71,9 @@ class RegistryScreen(TypeAheadListScreen):
         ("m", N_("guide to the model"), "screen.give_guide"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "versions", show=False),
-        Binding("l", "guide", show=False),
-        Binding("m", "give_guide", show=False),
+        Binding("v", "versions", show=False, id="registry-versions"),
+        Binding("l", "guide", show=False, id="registry-guide"),
+        Binding("m", "give_guide", show=False, id="registry-give-guide"),
     ]
 
     def __init__(self, registry: "RegistryInstaller", text: str = "") -> None:
@@ -100,7 +100,7 @@ class RegistryScreen(TypeAheadListScreen):
             self._installed = await self._registry.list_installed()
             answer = await self._registry.search(text)
         except McpHostError as error:
-            self._show_failure(describe_error(error))
+            self._show_failure(describe_error(error, self))
             return
         self._found = answer.entries
         self.reload()
@@ -114,7 +114,7 @@ class RegistryScreen(TypeAheadListScreen):
         """
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
-            keys.append(("^F", _("search"), "screen.search"))
+            keys.append(("ctrl+f", _("search"), "screen.search"))
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
@@ -197,7 +197,12 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             draft = await self._registry.prepare(name)
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False, timeout=8)
+            self.notify(
+                describe_error(error, self),
+                severity="warning",
+                markup=False,
+                timeout=8,
+            )
             return
 
         form = InstallForm(self._registry, draft)
@@ -219,7 +224,12 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             entries = (await self._registry.list_versions(name)).entries
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False, timeout=8)
+            self.notify(
+                describe_error(error, self),
+                severity="warning",
+                markup=False,
+                timeout=8,
+            )
             return
         numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in entries]
         more = len(numbers) - _MAX_VERSIONS_SHOWN
@@ -253,7 +263,12 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             return await self._registry.fetch_guide(entry)
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False, timeout=8)
+            self.notify(
+                describe_error(error, self),
+                severity="warning",
+                markup=False,
+                timeout=8,
+            )
             return None
 
     def dismiss(self, result: Any = None) -> Any:
@@ -319,7 +334,7 @@ class InstallForm(FormScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "install", show=False, priority=True),
-        Binding("ctrl+o", "next_kind", show=False, priority=True),
+        Binding("ctrl+o", "next_kind", show=False, priority=True, id="install-form-kind"),
         Binding("pagedown", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
@@ -368,11 +383,11 @@ class InstallForm(FormScreen[str]):
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
         other = (
-            _("^O {next_kind} instead · ").format(next_kind=clean_line(self.draft.next_kind, _MAX_LABEL))
+            _("ctrl+o {next_kind} instead · ").format(next_kind=clean_line(self.draft.next_kind, _MAX_LABEL))
             if self.draft.next_kind
             else ""
         )
-        return _("{other}^S continues · tab next field · page down scrolls · esc back").format(other=other)
+        return _("{other}ctrl+s continues · tab next field · page down scrolls · esc back").format(other=other)
 
     def on_mount(self) -> None:
         """Request the installation plan and focus the first input."""
@@ -485,7 +500,7 @@ class InstallForm(FormScreen[str]):
             shown = self._review
             if shown is None:
                 await self._show_review()
-                self.show_fault(_("The plan has changed. Read it, then press ^S again."))
+                self.show_fault(_("The plan has changed. Read it, then press Ctrl+S again."))
                 return
             if not self._is_read and not shown.missing:
                 self.show_fault(_("Read to the end of the plan first: page down."))

@@ -20,6 +20,7 @@ from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -115,9 +116,9 @@ class ResourcesScreen(ListScreen):
         ("w", N_("watch"), "screen.watch"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "attach", show=False),
-        Binding("p", "preview", show=False),
-        Binding("w", "watch", show=False),
+        Binding("a", "attach", show=False, id="resources-attach"),
+        Binding("p", "preview", show=False, id="resources-preview"),
+        Binding("w", "watch", show=False, id="resources-watch"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -210,9 +211,8 @@ class ResourcesScreen(ListScreen):
             )
         )
         if is_large(item):
-            self.query_one(LongText).show(
-                _("Large resource: {size:,.0f} bytes. Press p to read it.").format(size=item.size)
-            )
+            text = fill_keys(self, _("Large resource: {size:,.0f} bytes. Press {resources-preview} to read it."))
+            self.query_one(LongText).show(text.format(size=item.size))
             return
         self.query_one(LongText).show("")
         self._start_preview(server, item)

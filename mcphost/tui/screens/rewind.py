@@ -76,8 +76,8 @@ class RewindScreen(ListScreen):
         ("f", N_("fork here"), "screen.fork"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "retry", show=False),
-        Binding("f", "fork", show=False),
+        Binding("r", "retry", show=False, id="rewind-retry"),
+        Binding("f", "fork", show=False, id="rewind-fork"),
     ]
 
     def __init__(self, host: "Host", *, selected: int | None = None) -> None:

@@ -101,7 +101,7 @@ class RootsScreen(ListScreen):
 
     DEFAULT_CSS = "RootsScreen EntryList, RootsScreen #side { width: 1fr; }"
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
-    EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one.")
+    EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress {folders-add} to add one.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("a", N_("add"), "screen.change('add')"),
@@ -109,9 +109,9 @@ class RootsScreen(ListScreen):
         ("x", N_("remove, restore"), "screen.change('out')"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "change('add')", show=False),
-        Binding("n", "change('name')", show=False),
-        Binding("x", "change('out')", show=False),
+        Binding("a", "change('add')", show=False, id="folders-add"),
+        Binding("n", "change('name')", show=False, id="folders-name"),
+        Binding("x", "change('out')", show=False, id="folders-remove"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -348,7 +348,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
             if self._has_path_input
             else _("tab next · ← → scope")
         )
-        return _("{hint} · ^S {lower} · esc back").format(hint=hint, lower=_(_CHANGE_LABELS[self.change]).lower())
+        return _("{hint} · ctrl+s {lower} · esc back").format(hint=hint, lower=_(_CHANGE_LABELS[self.change]).lower())
 
     def on_mount(self) -> None:
         """Show the folder and the scope, and focus the first input that the change needs."""

@@ -1,6 +1,6 @@
 """Texts that describe a server in the details pane of the servers screen."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcphost.host.questions.sign_in import describe_scope
@@ -53,16 +53,18 @@ def translate_capabilities(english: str) -> str:
     return join_list(_(word) + mark for word, mark in zip(words, marks, strict=True))
 
 
-def offer_sections(view: ServerView) -> tuple[Section, ...]:
+def offer_sections(view: ServerView, fill: Callable[[str], str]) -> tuple[Section, ...]:
     """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
 
-    The sections also explain why invalid tools, prompts or resources of the server were ignored.
+    *fill* replaces names of actions in braces with their keys. The sections also explain why invalid tools, prompts or
+    resources of the server were ignored.
     """
     out: list[Section] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):
         out.append(_make_section(_("sign-in details"), (f"{pad_cells(name, 15)}  {value}" for name, value in found)))
     if view.quarantined:
-        out.append(_make_section(_("quarantined after a change (press c to review)"), view.quarantined))
+        title = fill(_("quarantined after a change (press {servers-changes} to review)"))
+        out.append(_make_section(title, view.quarantined))
     if view.catalog.tools:
         out.append(_make_section(_("tools"), (_describe_tool(view, tool) for tool in view.catalog.tools)))
     if view.facts is not None and view.facts.instructions:
@@ -110,20 +112,22 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     ]
 
 
-def describe_next_step(view: ServerView) -> str:
+def describe_next_step(view: ServerView, fill: Callable[[str], str]) -> str:
     """Return a hint about what to do next in the server's current state, or "" if there is none.
 
     The hint names a key, such as the key that restarts a failed server, or is the hint of the server's error, or
-    both.
+    both. *fill* replaces names of actions in braces with their keys.
     """
     if view.state in ("untrusted", "sign_in"):
-        return _("r asks you again")
+        return fill(_("{servers-restart} asks you again"))
     if view.state == "stopped":
-        return _("r starts it")
+        return fill(_("{servers-restart} starts it"))
     hint = translate_sentence(view.hint)
     if view.state != "failed":
         return hint
-    return _("r restarts it") if view.hint == RESTART_HINT else _("r restarts it. {hint}").format(hint=hint).rstrip()
+    if view.hint == RESTART_HINT:
+        return fill(_("{servers-restart} restarts it"))
+    return fill(_("{servers-restart} restarts it. {hint}")).format(hint=hint).rstrip()
 
 
 def deprecation_note(view: ServerView) -> str:

@@ -46,7 +46,7 @@ class ServerForm(FormScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False, priority=True),
-        Binding("ctrl+o", "next_scope", show=False, priority=True),
+        Binding("ctrl+o", "next_scope", show=False, priority=True, id="server-form-scope"),
     ]
 
     def __init__(
@@ -108,8 +108,8 @@ class ServerForm(FormScreen[str]):
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
         if len(self._files) > 1:
-            return _("^S save and start · ^O another scope · tab next field · esc back")
-        return _("^S save and start · tab next field · esc back")
+            return _("ctrl+s save and start · ctrl+o another scope · tab next field · esc back")
+        return _("ctrl+s save and start · tab next field · esc back")
 
     def on_mount(self) -> None:
         """Focus the text area, the only required field."""

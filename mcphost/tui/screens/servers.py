@@ -19,6 +19,7 @@ from mcphost.host.server_views import (
 )
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import fill_keys, keys_in_use
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
@@ -103,23 +104,23 @@ class ServersScreen(TypeAheadListScreen):
     INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgint")
     MORE_COMMANDS: ClassVar[Mapping[str, str]] = MappingProxyType({"f": "app.folders", "X": "screen.remove_with_data"})
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "tools", show=False),
-        Binding("r", "restart", show=False),
-        Binding("p", "stop", show=False),
-        Binding("i", "diagnose", show=False),
-        Binding("c", "changes", show=False),
-        Binding("g", "grants", show=False),
-        Binding("f", "app.folders", show=False),
-        Binding("s", "sign_in", show=False),
-        Binding("o", "sign_out", show=False),
-        Binding("a", "accounts", show=False),
-        Binding("n", "add", show=False),
-        Binding("b", "registry", show=False),
-        Binding("e", "edit", show=False),
-        Binding("d", "toggle_disabled", show=False),
-        Binding("x", "remove", show=False),
-        Binding("X", "remove_with_data", show=False),
-        Binding("u", "undo", show=False),
+        Binding("t", "tools", show=False, id="servers-tools"),
+        Binding("r", "restart", show=False, id="servers-restart"),
+        Binding("p", "stop", show=False, id="servers-stop"),
+        Binding("i", "diagnose", show=False, id="servers-diagnose"),
+        Binding("c", "changes", show=False, id="servers-changes"),
+        Binding("g", "grants", show=False, id="servers-permissions"),
+        Binding("f", "app.folders", show=False, id="servers-folders"),
+        Binding("s", "sign_in", show=False, id="servers-sign-in"),
+        Binding("o", "sign_out", show=False, id="servers-sign-out"),
+        Binding("a", "accounts", show=False, id="servers-accounts"),
+        Binding("n", "add", show=False, id="servers-add"),
+        Binding("b", "registry", show=False, id="servers-registry"),
+        Binding("e", "edit", show=False, id="servers-edit"),
+        Binding("d", "toggle_disabled", show=False, id="servers-disable"),
+        Binding("x", "remove", show=False, id="servers-remove"),
+        Binding("X", "remove_with_data", show=False, id="servers-remove-with-data"),
+        Binding("u", "undo", show=False, id="servers-undo"),
     ]
 
     def __init__(self, host: "Host", initial_server: str = "") -> None:
@@ -204,7 +205,7 @@ class ServersScreen(TypeAheadListScreen):
                     ),
                     (
                         _("next"),
-                        describe_next_step(view),
+                        describe_next_step(view, keys_in_use(self).fill),
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),
@@ -230,7 +231,7 @@ class ServersScreen(TypeAheadListScreen):
                 ]
             )
         )
-        self.query_one(LongText).show("", offer_sections(view))
+        self.query_one(LongText).show("", offer_sections(view, keys_in_use(self).fill))
         self.update_key_bar()
 
     def action_sign_in(self) -> None:
@@ -252,7 +253,8 @@ class ServersScreen(TypeAheadListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            self.notify(_("Press o again to sign out of {title}.").format(title=row.title), markup=False, timeout=4)
+            text = fill_keys(self, _("Press {servers-sign-out} again to sign out of {title}."))
+            self.notify(text.format(title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = ""
         self.run_worker(
@@ -263,7 +265,7 @@ class ServersScreen(TypeAheadListScreen):
         try:
             revoked = await work()
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         if isinstance(revoked, bool):
             said = _("tokens revoked") if revoked else _("tokens deleted here")
@@ -368,7 +370,7 @@ class ServersScreen(TypeAheadListScreen):
     def action_add(self) -> None:
         """Open the form for a new server."""
         if editor := self._editor():
-            self._open_form(ServerForm(partial(_add_server, editor), editor.list_files()))
+            self._open_form(ServerForm(partial(_add_server, editor, keys_in_use(self).fill), editor.list_files()))
 
     def action_registry(self) -> None:
         """Open the registry screen; a server installed there appears in this list."""
@@ -394,10 +396,11 @@ class ServersScreen(TypeAheadListScreen):
         try:
             entry = await editor.read_entry(name)
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         file = Path(self.host.servers.view(name).config.file)
-        self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
+        change = partial(_change_server, editor, keys_in_use(self).fill)
+        self._open_form(ServerForm(change, {"user": file}, name, entry))
 
     def notify(self, message: str, **options: Any) -> None:
         """Show a notification that is removed when the user leaves the screen or undoes a change."""
@@ -441,12 +444,12 @@ class ServersScreen(TypeAheadListScreen):
             running = [call.tool for call in self.host.running_calls.list() if disabled and call.server == row.value]
             is_confirmed, self._disabling_candidate = self._disabling_candidate == row.value, row.value
             if running and not is_confirmed:
-                text = _("{tool} is running. Press d again to disable {title} and stop the call.")
-                said = text.format(tool=clean_line(running[0], 60), title=row.title)
+                text = _("{tool} is running. Press {servers-disable} again to disable {title} and stop the call.")
+                said = fill_keys(self, text).format(tool=clean_line(running[0], 60), title=row.title)
                 self.notify(said, severity="warning", markup=False, timeout=4)
                 return
             self._disabling_candidate = ""
-            done = _("{title} is {text}. Press u to undo.").format(
+            done = fill_keys(self, _("{title} is {text}. Press {servers-undo} to undo.")).format(
                 title=row.title, text=_("disabled") if disabled else _("enabled")
             )
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
@@ -482,11 +485,12 @@ class ServersScreen(TypeAheadListScreen):
     async def _explain_removal(self, editor: "ServerEditor", name: str) -> None:
         """Show a notification that explains how to remove a server with or without its stored data."""
         file = self.host.servers.view(name).config.file
-        text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
+        text = fill_keys(self, _("Press {servers-remove} again to remove {title} from {file}."))
+        text = text.format(title=name, file=file)
         stored = await self._describe_data(editor, name)
         if stored:
-            also = _("Kept: {things}. X deletes these as well.").format(things=_(", ").join(stored))
-            text = f"{text} {also}"
+            also = fill_keys(self, _("Kept: {things}. {servers-remove-with-data} deletes these as well."))
+            text = f"{text} {also.format(things=_(', ').join(stored))}"
         self.notify(text, markup=False, timeout=8 if stored else 4)
 
     async def _describe_data(self, editor: "ServerEditor", name: str) -> list[str]:
@@ -500,7 +504,7 @@ class ServersScreen(TypeAheadListScreen):
         ]
 
     async def _remove(self, editor: "ServerEditor", name: str, *, forgets: bool) -> None:
-        done = _("{title} was removed. Press u to undo.").format(title=name)
+        done = fill_keys(self, _("{title} was removed. Press {servers-undo} to undo.")).format(title=name)
         try:
             sign_ins = await self.host.accounts.own_accounts(name) if forgets else ()
             for account in sign_ins:  # done first, because revoking tokens may need the server's certificates
@@ -508,7 +512,7 @@ class ServersScreen(TypeAheadListScreen):
             await editor.remove(name, forgets=forgets)
         except McpHostError as error:
             self.reload()
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         if sign_ins:
             done = f"{done} {_('You are signed out; undo does not sign you in again.')}"
@@ -528,7 +532,7 @@ class ServersScreen(TypeAheadListScreen):
         try:
             await change()
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         self.reload()
         self.notify(done, markup=False)
@@ -542,11 +546,11 @@ class ServersScreen(TypeAheadListScreen):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 
 
-async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scope") -> str:
+async def _add_server(editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, scope: "Scope") -> str:
     from mcphost.config.typed_servers import parse_server_text
 
     saved = await editor.add(parse_server_text(text, name), scope)
-    done = _("Added {name} to {path}. Press u to undo.").format(
+    done = fill(_("Added {name} to {path}. Press {servers-undo} to undo.")).format(
         name=join_list(one.edit.name for one in saved), path=saved[0].edit.file.path
     )
     done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
@@ -555,9 +559,12 @@ async def _add_server(editor: "ServerEditor", name: str, text: str, scope: "Scop
     return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"
 
 
-async def _change_server(editor: "ServerEditor", name: str, text: str, _scope: "Scope") -> str:
+async def _change_server(
+    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, _scope: "Scope"
+) -> str:
     from mcphost.config.typed_servers import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
-    done = _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)
+    text = fill(_("Changed {name} in {path}. Press {servers-undo} to undo."))
+    done = text.format(name=name, path=saved.edit.file.path)
     return " ".join((done, *map(translate_sentence, saved.notes)))

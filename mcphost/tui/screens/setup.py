@@ -99,7 +99,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", show=False, priority=True),
-        Binding("ctrl+a", "tick_all", show=False, priority=True),
+        Binding("ctrl+a", "tick_all", show=False, priority=True, id="setup-select-all"),
     ]
     DEFAULT_CSS = """
     SetupScreen #box { width: 95%; max-width: 110; max-height: 100%; }
@@ -167,11 +167,11 @@ class SetupScreen(FormScreen[SetupChoice]):
         The line changes when selection is enabled.
         """
         if not self._is_entered:
-            every = _(" · ^A all servers") if self._servers else ""
+            every = _(" · ctrl+a all servers") if self._servers else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
         has_lists = bool(self._models or self._servers or self.query("#providers"))
         lists = _("↑ ↓ space · tab · ") if has_lists else ""
-        every = _("^A all servers · ") if self._servers else ""
+        every = _("ctrl+a all servers · ") if self._servers else ""
         return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
     def on_mount(self) -> None:

@@ -70,7 +70,7 @@ class SystemPromptForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("^S save · tab next · esc back")
+        return _("ctrl+s save · tab next · esc back")
 
     def on_mount(self) -> None:
         """Focus the text area."""

@@ -16,6 +16,7 @@ from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -108,8 +109,8 @@ class TasksScreen(ListScreen):
         ("b", N_("run in background"), "screen.background"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "cancel", show=False),
-        Binding("b", "background", show=False),
+        Binding("x", "cancel", show=False, id="tasks-cancel"),
+        Binding("b", "background", show=False, id="tasks-background"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -264,14 +265,15 @@ class TasksScreen(ListScreen):
                 case RunningCall():
                     is_for_model = item.by not in _WHO
                     told = _(" The model is told that you cancelled it.") if is_for_model else ""
-                    text = _("Press x again to cancel the call.{told}").format(told=told)
+                    text = fill_keys(self, _("Press {tasks-cancel} again to cancel the call.{told}")).format(told=told)
                 case SubscribedResource():
-                    text = _("Press x again to end the subscription.")
+                    text = _("Press {tasks-cancel} again to end the subscription.")
                 case OrphanedTask():
                     text = _(
-                        "Press x again to forget the task. It continues on the server, but its result will not be read."
+                        "Press {tasks-cancel} again to forget the task. It continues on the server, but its result "
+                        "will not be read."
                     )
-            self.show_about(Content.styled(text, "$warning"))
+            self.show_about(Content.styled(fill_keys(self, text), "$warning"))
             return
         self._cancel_candidate = ()
         match item:

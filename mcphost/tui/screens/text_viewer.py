@@ -27,9 +27,9 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", show=False),
-        Binding("slash,ctrl+f", "search", show=False),
-        Binding("n", "find_next", show=False),
-        Binding("c", "copy", show=False),
+        Binding("slash,ctrl+f", "search", show=False, id="viewer-find"),
+        Binding("n", "find_next", show=False, id="viewer-next"),
+        Binding("c", "copy", show=False, id="viewer-copy"),
     ]
     DEFAULT_CSS = """
     TextViewerScreen #head { height: 1; background: $surface; padding: 0 2; }

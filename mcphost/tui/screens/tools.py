@@ -54,9 +54,9 @@ class ToolsScreen(ListScreen):
         ("g", N_("permissions"), "screen.grants"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle_tool", show=False),
-        Binding("p", "app.pin_tool", show=False),
-        Binding("g", "grants", show=False),
+        Binding("space", "toggle_tool", show=False, id="tools-toggle"),
+        Binding("p", "app.pin_tool", show=False, id="tools-pin"),
+        Binding("g", "grants", show=False, id="tools-permissions"),
     ]
 
     def __init__(self, host: "Host", server: str) -> None:
@@ -81,7 +81,7 @@ class ToolsScreen(ListScreen):
             rows = await self.host.audit.read_page(AuditFilter(server=self.server, kind="tool"), _MAX_CALLS_READ)
             self._grants = await self.host.grants.list_grants(server=self.server)
         except McpHostError as error:
-            self.notify(describe_error(error), severity="warning", markup=False)
+            self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         self._is_complete = len(rows) < _MAX_CALLS_READ
         self._last_calls = {row.subject: row.at // 1_000_000 for row in reversed(rows) if row.event == "started"}

@@ -8,6 +8,7 @@ from textual import events
 from textual.timer import Timer
 from textual.widgets import Input, OptionList
 
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.list_screen import ListScreen
 
 WORD_SECONDS = 0.4
@@ -19,6 +20,8 @@ class TypeAheadListScreen(ListScreen):
 
     `KEY_ROWS` contains the keys in the key bar and their actions; `MORE_COMMANDS` maps additional letters to
     actions. A letter runs its command once the user pauses, or presses a key that enters no text.
+
+    The letters of all of them are the default ones; the user can give a command another key.
 
     `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
     follows the first press without a pause, both letters are entered in the search line.
@@ -43,13 +46,13 @@ class TypeAheadListScreen(ListScreen):
         text = event.character if is_text and event.character else ""
         if not isinstance(self.focused, OptionList):
             # The details pane has letters of its own; only those that change something wait here as well.
-            is_delayed = text in self._commands and text not in self.INSTANT_KEYS
+            is_delayed = text in self._commands and not self._is_instant(text)
             if isinstance(self.focused, Input) or not (is_delayed or self._typed):
                 return False
         if self._word_timer is not None:
             self._word_timer.stop()
         if text and (text != " " or self._typed):
-            if text in self.INSTANT_KEYS and not self._typed:
+            if self._is_instant(text) and not self._typed:
                 await self.app.run_action(self._commands[text], self)  # pyright: ignore[reportUnknownMemberType]
             else:
                 self._add_letter(text)
@@ -65,7 +68,7 @@ class TypeAheadListScreen(ListScreen):
         if self._started_count and text in self._commands and text != self._typed[0]:
             self._forget_letters()  # another command instead of the second press
         self._typed += text
-        presses = 2 if text in self.REPEATED_KEYS else 1
+        presses = 2 if self._is_repeated(text) else 1
         if text in self._commands and self._typed == text * len(self._typed) and len(self._typed) <= presses:
             self._word_timer = self.set_timer(WORD_SECONDS, self._handle_pause)
             return
@@ -95,11 +98,25 @@ class TypeAheadListScreen(ListScreen):
         self._started_count = len(self._typed)
         for letter in letters:
             await self.app.run_action(self._commands[letter], self)  # pyright: ignore[reportUnknownMemberType]
-        presses = 2 if self._typed[:1] in self.REPEATED_KEYS else 1
+        presses = 2 if self._is_repeated(self._typed[:1]) else 1
         if len(self._typed) >= presses:
             self._forget_letters()
 
     @property
     def _commands(self) -> dict[str, str]:
-        """The actions of the letter keys, keyed by letter."""
-        return {**{key: action for key, _label, action in self.KEY_ROWS if len(key) == 1}, **self.MORE_COMMANDS}
+        """The actions of the letter keys, keyed by the letter in use."""
+        rows = (*self.KEY_ROWS, *((key, "", action) for key, action in self.MORE_COMMANDS.items()))
+        resolved = keys_in_use(self).resolve_rows(rows, self._bindings)
+        return {key: action for keys, (_key, _label, action) in resolved for key in keys if len(key) == 1}
+
+    def _is_instant(self, letter: str) -> bool:
+        return self._find_default_letter(letter) in self.INSTANT_KEYS
+
+    def _is_repeated(self, letter: str) -> bool:
+        return self._find_default_letter(letter) in self.REPEATED_KEYS
+
+    def _find_default_letter(self, letter: str) -> str:
+        """Return the default letter of the command that *letter* runs, or "" if it runs none."""
+        action = self._commands.get(letter, "")
+        defaults = (*((key, action) for key, _label, action in self.KEY_ROWS), *self.MORE_COMMANDS.items())
+        return next((key for key, one in defaults if one == action and len(key) == 1), "")

@@ -104,7 +104,7 @@ class DraftSaver:
         If the draft is an API key, it is left out.
         """
         draft = self._screen.query_one(Composer).draft
-        queued = tuple(row[0] for row in self._queue.describe())
+        queued = tuple(row.text for row in self._queue.describe())
         text = "" if is_api_key(draft.text) else draft.text
         sources = tuple(dict.fromkeys((*self._queue.sources, *draft.sources)))
         source = sources[0] if sources else ""

@@ -3,11 +3,14 @@
 from mcphost.host.events import ResourceChanged
 from mcphost.protocol.resources import UriIndex
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import NoticeBlock
 from mcphost.tui.transcript.transcript import Transcript
 
-OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row attaches what changed.")
+OUTDATED_HINT = N_(
+    "The model has an older version. Shift+Tab, then {attachments-refresh} on its row attaches what changed."
+)
 _MAX_NOTICES = 20
 
 
@@ -35,7 +38,7 @@ class ResourceChangeNotices:
             block.text = _("{name} has changed {times} times.").format(name=name, times=times + 1)
             self._transcript.update_block(block)
         elif len(self._shown) < _MAX_NOTICES:
-            hint = _(OUTDATED_HINT) if attached.find(event.uri) else ""
+            hint = fill_keys(self._transcript, _(OUTDATED_HINT)) if attached.find(event.uri) else ""
             block = NoticeBlock("info", _("{name} has changed.").format(name=name), hint)
             self._shown[event] = (block, 1)
             self._transcript.add(block)

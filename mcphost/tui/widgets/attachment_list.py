@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.widget_messages import AttachmentAction
 
@@ -20,10 +21,15 @@ MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
 _WIDEST_KIND = 9
 _ROW_HINT = N_("shift+tab selects one · backspace removes the last")
-_FOCUSED_HINT = N_("enter views · x removes · esc back")
-_CHANGED_HINT = N_("enter views · r reads it again · x removes · esc back")
-_SENT_HINT = N_("enter views · r attaches what changed · x ignores it · esc back")
-_REFRESH_HINT = N_("shift+tab selects one, r then reads it again")
+_FOCUSED_HINT = N_("{attachments-open} views · {attachments-remove} removes · esc back")
+_CHANGED_HINT = N_(
+    "{attachments-open} views · {attachments-refresh} reads it again · {attachments-remove} removes · esc back"
+)
+_SENT_HINT = N_(
+    "{attachments-open} views · {attachments-refresh} attaches what changed · {attachments-remove} ignores it"
+    " · esc back"
+)
+_REFRESH_HINT = N_("shift+tab selects one, {attachments-refresh} then reads it again")
 
 
 class AttachmentRow(NamedTuple):
@@ -56,9 +62,9 @@ class AttachmentList(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
-        Binding("enter,space", "act('open')", show=False),
-        Binding("x,delete,backspace", "act('remove')", show=False),
-        Binding("r", "act('refresh')", show=False),
+        Binding("enter,space", "act('open')", show=False, id="attachments-open"),
+        Binding("x,delete,backspace", "act('remove')", show=False, id="attachments-remove"),
+        Binding("r", "act('refresh')", show=False, id="attachments-refresh"),
         Binding("escape", "leave", show=False),
     ]
 
@@ -115,12 +121,14 @@ class AttachmentList(Widget, can_focus=True):
         if self.has_focus:
             row = self.rows[self.index]
             hint = _(_SENT_HINT if row.is_sent else _CHANGED_HINT if row.is_changed else _FOCUSED_HINT)
+            hint = keys_in_use(self).fill(hint, in_sentence=False)
             return " · ".join(filter(None, (count, hint)))  # each row has its tokens
         new = [row for row in self.rows if not row.is_sent]
         total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 else ""
         size = sum(row.tokens for row in new)
         tokens = _("{total}about {count:,} tokens").format(total=total, count=size) if new else ""
         hint = _(_REFRESH_HINT if any(row.is_changed for row in self.rows) else _ROW_HINT)
+        hint = keys_in_use(self).fill(hint, in_sentence=False)
         return " · ".join(filter(None, (count, tokens, hint)))
 
     def _render_row(self, number: int, row: AttachmentRow, width: int) -> Content:

@@ -22,6 +22,7 @@ from mcphost.tui.widget_messages import (
     FileAttachRequested,
     PathsPasted,
     QueueRecallRequested,
+    QueueRow,
     ScrollRequested,
     SteerRequested,
     TextViewRequested,
@@ -202,7 +203,7 @@ class ComposerInput(OrderedTextArea):
             pass
         elif key == "up" and not self.text and self.composer.has_queue:
             self.post_message(QueueRecallRequested())
-        elif key == "ctrl+s":
+        elif key in keys_in_use(self).local_changes.get("message-steer", ("ctrl+s",)):
             self.post_message(SteerRequested())
         elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:
             return self.composer.recall_history(-1)
@@ -549,12 +550,8 @@ class Composer(Vertical):
         message.stop()
         self.composer_input.focus()
 
-    def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """List the queued messages above the text area.
-
-        Each of *rows* contains a message's text, and whether it has been passed to the running turn. Such a message
-        reaches the model after the next tool call; any other message is sent after the current answer.
-        """
+    def show_queue(self, rows: Sequence[QueueRow]) -> None:
+        """List the queued messages above the text area."""
         self.has_queue = bool(rows)
         if not rows and not self.query("#queue"):
             return

@@ -11,18 +11,18 @@ from textual.widgets import Static
 
 SEPARATOR = " · "
 _KEY_NAMES = {"esc": "escape", "enter": "enter", "tab": "tab", "space": "space", "shift+tab": "shift+tab"}
-_FUNCTION_OR_CTRL = re.compile(r"F\d{1,2}|ctrl\+\w|\^\w", re.IGNORECASE)
+_FUNCTION_OR_CTRL = re.compile(r"F\d{1,2}|ctrl\+\w", re.IGNORECASE)
 
 
 def parse_key(hint: str) -> str:
     """Return Textual's name for the first key in a hint, or "" if the hint names no key.
 
-    A hint is, for example, "esc/d deny" or "^S apply".
+    A hint is, for example, "esc/d deny" or "ctrl+s apply".
     """
     word = hint.split(" ", 1)[0]
     key = word if len(word) == 1 else word.split("/", 1)[0]
     if _FUNCTION_OR_CTRL.fullmatch(key):
-        return key.lower().replace("^", "ctrl+")
+        return key.lower()
     if len(key) == 1 and key.isascii() and key.isalnum():
         return key
     return _KEY_NAMES.get(key.lower(), "")

@@ -15,13 +15,14 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widget_messages import QueueRecallRequested
+from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
 
 MAX_SHOWN = 4
 """Maximum number of messages shown at a time; with the focus, the list scrolls to the one at the cursor."""
-_HINT = N_("sent after this answer · up edits · shift+tab selects · ^S at next tool")
-_FOCUSED_HINT = N_("enter edits · x removes · esc back")
+_HINT = N_("sent after this answer · up edits · shift+tab selects · {message-steer} at next tool")
+_FOCUSED_HINT = N_("{queue-edit} edits · {queue-remove} removes · esc back")
 _STEERED_HINT = N_("already passed on · esc back")
 
 
@@ -39,8 +40,8 @@ class QueueList(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
-        Binding("enter,space", "take(False)", show=False),
-        Binding("x,delete,backspace", "take(True)", show=False),
+        Binding("enter,space", "take(False)", show=False, id="queue-edit"),
+        Binding("x,delete,backspace", "take(True)", show=False, id="queue-remove"),
         Binding("escape", "leave", show=False),
     ]
 
@@ -49,14 +50,11 @@ class QueueList(Widget, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__(id="queue")
-        self.rows: tuple[tuple[str, bool], ...] = ()
+        self.rows: tuple[QueueRow, ...] = ()
         self.index = 0
 
-    def show(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """Show a row for each message: its text, and whether it has been passed to the running turn.
-
-        A message that has been passed on can no longer be edited or removed.
-        """
+    def show(self, rows: Sequence[QueueRow]) -> None:
+        """Show a row for each message; one that has been passed on can no longer be edited or removed."""
         if (shown := tuple(rows)) == self.rows:
             return
         if self.rows[1:] == shown:  # the oldest was sent; the cursor stays on its message
@@ -79,21 +77,23 @@ class QueueList(Widget, can_focus=True):
         shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
         hint = _(_HINT)
         if self.has_focus and self.rows:
-            hint = _(_STEERED_HINT if self.rows[self.index][1] else _FOCUSED_HINT)
+            hint = _(_STEERED_HINT if self.rows[self.index].is_steering else _FOCUSED_HINT)
+        hint = keys_in_use(self).fill(hint, in_sentence=False)
         if hidden > 0:
             hint = _("{hidden} more").format(hidden=hidden) + " · " + hint
-        lines = [self._render_row(number, *row, width) for number, row in shown]
+        lines = [self._render_row(number, row, width) for number, row in shown]
         return Content("\n").join([*lines, Content.styled(hint, "$faint").truncate(width, ellipsis=True)])
 
-    def _render_row(self, number: int, text: str, is_steering: bool, width: int) -> Content:
+    def _render_row(self, number: int, row: QueueRow, width: int) -> Content:
         is_chosen = self.has_focus and number == self.index
-        said = f"{_('after the next tool: ') if is_steering else ''}{clean_line(text, 200)}"
+        held_back = _("after the answer, with its attachments: ") if row.has_attachments else ""
+        said = f"{_('after the next tool: ') if row.is_steering else held_back}{clean_line(row.text, 200)}"
         content = Content(said).truncate(width - 6, ellipsis=True)
         gap = " " * max(0, width - 6 - content.cell_length)
         style = "bold $text" if is_chosen else "$muted"
         left = Content.assemble(("› " if is_chosen else "» ", "$accent"), content.stylize(style), gap)
         left = left.stylize(Style.from_meta({"waiting": number, "remove": False}))
-        if is_steering:
+        if row.is_steering:
             return left
         close = Content.styled(" × ", style).stylize(Style.from_meta({"waiting": number, "remove": True}))
         return Content.assemble(left, " ", close)
@@ -129,9 +129,9 @@ class QueueList(Widget, can_focus=True):
         If *is_removal* is true, request that it be removed instead. Do nothing if the message has been passed to the
         running turn.
         """
-        if not self.rows or self.rows[self.index][1]:
+        if not self.rows or self.rows[self.index].is_steering:
             return
-        self.post_message(QueueRecallRequested((self.index, self.rows[self.index][0]), is_removal=is_removal))
+        self.post_message(QueueRecallRequested((self.index, self.rows[self.index].text), is_removal=is_removal))
         if not is_removal:
             self.post_message(self.QueueLeft())
 

@@ -182,13 +182,13 @@ def _format_count(number: int) -> str:
 
 # Keys shown below the chat while the transcript has the focus.
 TRANSCRIPT_KEYS = (
-    ("[ ]", N_("step"), ""),
-    ("{ }", N_("your messages"), ""),
-    ("enter", N_("open"), ""),
-    ("c", N_("copy"), ""),
-    ("y", N_("code or table"), ""),
-    ("e", N_("edit"), ""),
-    ("b", N_("run in background"), ""),
+    ("{conversation-previous} {conversation-next}", N_("step"), ""),
+    ("{conversation-previous-message} {conversation-next-message}", N_("your messages"), ""),
+    ("{conversation-open}", N_("open"), ""),
+    ("{conversation-copy}", N_("copy"), ""),
+    ("{conversation-copy-part}", N_("code or table"), ""),
+    ("{conversation-edit}", N_("edit"), ""),
+    ("{conversation-background}", N_("run in background"), ""),
     ("↑↓", N_("scroll"), ""),
     ("end", N_("newest"), ""),
     ("esc", N_("back to the message"), "screen.focus_message"),
@@ -248,7 +248,10 @@ class KeyBar(Widget):
         return len(self._fit_rows(width))
 
     def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
-        keys = list(self.keys or keys_in_use(self).footer(can_stop=self.can_stop))
+        table = keys_in_use(self)
+        rows_in_use = table.resolve_rows(self.keys, self.screen._bindings)
+        keys = [(table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use]
+        keys = keys or list(table.footer(can_stop=self.can_stop))
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])

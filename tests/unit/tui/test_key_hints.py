@@ -11,7 +11,7 @@ from mcphost.tui.widgets.key_hints import link_keys, parse_key
         ("esc/d deny", "escape"),
         ("d deny", "d"),
         ("A always", "A"),
-        ("^S apply", "ctrl+s"),
+        ("ctrl+s apply", "ctrl+s"),
         ("ctrl+s save", "ctrl+s"),
         ("F8 answer", "f8"),
         ("enter chooses", "enter"),
@@ -29,5 +29,5 @@ def test_a_hint_presses_the_first_key_that_it_names(hint: str, key: str) -> None
 
 
 def test_linked_hints_have_the_same_text_without_any_markup() -> None:
-    text = "esc/d deny · [b]a[/b] once\n^S apply · page up/down"
+    text = "esc/d deny · [b]a[/b] once\nctrl+s apply · page up/down"
     assert link_keys(text).plain == text

@@ -33,7 +33,7 @@ def test_without_changes_each_key_is_that_of_the_action_and_is_shown_alike() -> 
     keys, problems = change()
     assert problems == ()
     assert keys == {action.name: action.default_keys for action in ACTIONS}
-    assert [DEFAULT_KEYS.short(name) for name in ("palette", "help", "grants", "stop")] == ["^P", "F1", "F7", "esc"]
+    assert [DEFAULT_KEYS.short(name) for name in ("palette", "help", "grants", "stop")] == ["ctrl+p", "F1", "F7", "esc"]
     assert [DEFAULT_KEYS.long(name) for name in ("palette", "help", "grants", "stop")] == ["Ctrl+P", "F1", "F7", "Esc"]
     assert DEFAULT_KEYS.short("costs") == "/cost"
 
@@ -177,7 +177,7 @@ def test_a_key_has_one_spelling(key: str) -> None:
 def test_texts_name_the_key_in_use_or_the_command() -> None:
     table, _ = build_key_table({"help": ("ctrl+k",), "theme": ()})
     assert table.fill("{help}, {theme}, {answer}, {other}") == "Ctrl+K, /theme, F8, {other}"
-    assert ("^K", "help", "help") in table.footer(can_stop=False)
+    assert ("ctrl+k", "help", "help") in table.footer(can_stop=False)
 
 
 def test_the_row_of_keys_leaves_out_actions_without_a_key() -> None:

@@ -1,0 +1,133 @@
+"""Tests for the keys of single screens and widgets: one table lists them, and config.toml can change each."""
+
+import importlib
+import pkgutil
+from collections import defaultdict
+from itertools import combinations
+
+import pytest
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+import mcphost.tui
+from mcphost.tui.actions import ACTIONS
+from mcphost.tui.key_table import DEFAULT_KEYS, FIXED_KEYS, build_key_table
+from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, normalize_key, work_together
+
+UNNAMED = {
+    "enter", "space", "tab", "shift+tab", "shift+enter", "escape", "q", "up", "down", "left", "right", "pageup",
+    "pagedown", "home", "end", "g", "G", "ctrl+s", "ctrl+t", "ctrl+space",
+}  # fmt: skip
+"""Keys that move, leave, choose or confirm, and those of text fields; they are the same everywhere and stay fixed."""
+
+
+def change(**wanted: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    table, problems = build_key_table({name.replace("__", "-"): keys for name, keys in wanted.items()})
+    return table.local_changes, tuple(one.text for one in problems)
+
+
+def collect_bindings() -> dict[str, list[Binding]]:
+    """Return the named and unnamed bindings of all widgets and screens except dialogs, by their id."""
+    found: dict[str, list[Binding]] = defaultdict(list)
+    for module in pkgutil.walk_packages(mcphost.tui.__path__, "mcphost.tui."):
+        if module.name.startswith("mcphost.tui.dialogs"):
+            continue
+        for one in vars(importlib.import_module(module.name)).values():
+            if isinstance(one, type) and issubclass(one, DOMNode) and one.__module__ == module.name:
+                for binding in Binding.make_bindings(one.__dict__.get("BINDINGS", ())):
+                    found[binding.id or ""].append(binding)
+    return found
+
+
+def test_every_binding_outside_of_dialogs_has_a_name_in_the_table_or_a_key_that_is_fixed_everywhere() -> None:
+    found = collect_bindings()
+    assert {binding.key for binding in found.pop("")} <= UNNAMED
+    composer = {"message-steer"}  # handled by the text area itself
+    assert found.keys() | composer == LOCAL_ACTIONS.keys()
+    for name, bindings in found.items():
+        assert {binding.key for binding in bindings} == set(map(normalize_key, default_local_keys(name))), name
+
+
+def test_two_actions_that_work_at_the_same_time_have_different_default_keys() -> None:
+    for one, other in combinations(LOCAL_ACTIONS, 2):
+        if work_together(one, other):
+            assert not set(default_local_keys(one)) & set(default_local_keys(other)), (one, other)
+
+
+def test_no_global_action_has_a_name_like_that_of_a_single_screen() -> None:
+    assert not LOCAL_ACTIONS.keys() & {name for one in ACTIONS for name in (one.name, one.slash)}
+    assert all("-" in name for name in LOCAL_ACTIONS)
+
+
+def test_a_key_of_a_screen_is_a_letter_or_a_key_with_ctrl_or_alt_or_a_function_key() -> None:
+    assert change(servers__restart=("R", "ctrl+k", "f11", "alt+r"))[0] == {
+        "servers-restart": ("R", "ctrl+k", "f11", "alt+r")
+    }
+    assert change(conversation__copy=(",",)) == ({"conversation-copy": (",",)}, ())
+
+
+def test_a_screen_can_lose_a_key() -> None:
+    assert change(servers__restart=()) == ({"servers-restart": ()}, ())
+
+
+@pytest.mark.parametrize("key", ["enter", "tab", "space", "up", "home", "shift+a", *FIXED_KEYS])
+def test_no_action_of_a_screen_gets_a_key_that_moves_leaves_or_confirms(key: str) -> None:
+    keys, (problem,) = change(servers__restart=(key,))
+    assert keys == {}
+    assert problem.startswith(f'"servers-restart": {key} ')
+    assert problem.endswith("it keeps r.")
+
+
+def test_an_action_may_keep_its_own_default_key_that_others_cannot_have() -> None:
+    assert change(queue__remove=("delete", "k")) == ({"queue-remove": ("delete", "k")}, ())
+    assert change(models__save=("ctrl+s", "ctrl+k")) == ({"models-save": ("ctrl+s", "ctrl+k")}, ())
+
+
+def test_a_key_of_an_action_that_works_everywhere_is_refused() -> None:
+    keys, (problem,) = change(servers__restart=("f1",))
+    assert keys == {}
+    assert problem == '"servers-restart": f1 is already the key of "help"; write another key; it keeps r.'
+
+
+def test_a_key_of_another_action_on_the_same_screen_moves_and_is_told() -> None:
+    keys, (problem,) = change(servers__restart=("t",))
+    assert keys == {"servers-restart": ("t",), "servers-tools": ()}
+    assert problem == (
+        't is now the key of "servers-restart", and "servers-tools" has no key; '
+        "give it another key, or none with servers-tools = []."
+    )
+    assert change(servers__restart=("t",), servers__tools=("r",))[1] == ()
+
+
+def test_one_key_for_two_actions_of_a_screen_goes_to_the_first_and_other_screens_may_share_it() -> None:
+    keys, (problem,) = change(servers__restart=("k",), servers__stop=("k",), history__fork=("k",))
+    assert keys == {"servers-restart": ("k",), "history-fork": ("k",)}
+    assert problem == '"servers-stop": k is already the key of "servers-restart"; write another key; it keeps p.'
+
+
+def test_the_search_of_lists_has_a_key_that_no_list_uses() -> None:
+    keys, (problem,) = change(list__search=("ctrl+e",))
+    assert keys == {"list-search": ("ctrl+e",), "models-settings": ()}
+    assert 'ctrl+e is now the key of "list-search"' in problem
+    assert change(server__form__scope=("ctrl+k",), list__search=("ctrl+k",), message__steer=("ctrl+k",))[1] == ()
+
+
+@pytest.mark.parametrize("name", [name for name in LOCAL_ACTIONS if "+" in LOCAL_ACTIONS[name].split(",")[0]])
+def test_what_works_in_text_fields_gets_no_key_that_types(name: str) -> None:
+    table, (problem,) = build_key_table({name: ["k"]})
+    assert table.local_changes == {}
+    assert "k types text or moves the cursor" in problem.text
+
+
+def test_an_unknown_name_is_told_with_the_closest_one() -> None:
+    assert change(servers__restrat=("k",))[1] == (
+        '"servers-restrat" is not an action; did you mean "servers-restart"?',
+    )
+
+
+def test_texts_name_the_changed_key_and_a_dash_for_a_removed_one() -> None:
+    table, _ = build_key_table({"servers-restart": ["R"], "conversation-copy": [], "models-add": ["ctrl+k"]})
+    text = "{servers-restart} {servers-tools} {conversation-copy} {models-add} {conversation-previous-message}"
+    assert table.fill(text) == "R t – Ctrl+K {"
+    assert table.fill(text, in_sentence=False) == "R t – ctrl+k {"
+    assert DEFAULT_KEYS.fill(text) == "r t c Ctrl+N {"
