@@ -1,6 +1,7 @@
 """Tests that a request can be approved only after all of it has been on the screen."""
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -28,6 +29,7 @@ from mcphost.tui.widgets.key_values import QuotedText
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import Run
+from tests.screens.example_questions import SAMPLING
 
 pytestmark = pytest.mark.anyio
 
@@ -79,6 +81,20 @@ async def test_a_click_on_a_button_shows_how_much_is_left_to_read(run: Run) -> N
         await driver.until(lambda: "more lines" in driver.text(), "why not")
         assert pending.answer is None
         assert dialog.query_one("#once").has_class("locked")
+
+
+async def test_lines_below_a_sampling_question_that_can_be_approved_are_not_called_unread(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, SAMPLING)
+        dialog = await driver.enter_question()
+        await driver.until(lambda: "read to the end first" in driver.text(), "why it is locked")
+        while not dialog.is_read:
+            await driver.pilot.press("down")
+        assert not dialog.query_one("#send").has_class("locked")
+        await driver.until(lambda: re.search(r"↓ \d+ more lines? \(down", driver.text()), "what is below")
+        assert "to read" not in driver.text()
+        assert "read to the end" not in driver.text()
+        pending.worker.cancel()
 
 
 async def test_read_parts_stay_read_after_a_resize_and_edited_ones_are_read_again(run: Run) -> None:

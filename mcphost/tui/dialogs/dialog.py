@@ -423,13 +423,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self._update_read_state()
         body = self.query_one("#body")
         rest = round(body.max_scroll_y - body.scroll_y)
-        text = (
-            ngettext(
-                "↓ {rest} more line to read (down, page down)", "↓ {rest} more lines to read (down, page down)", rest
-            ).format(rest=rest)
-            if rest > 0
-            else ""
-        )
+        # What is not required to be read is only information, such as all limits of a sampling request.
+        below = ngettext("↓ {rest} more line (down, page down)", "↓ {rest} more lines (down, page down)", rest)
+        text = below.format(rest=rest) if rest > 0 else ""
         if not self.is_read and self.query_one("#buttons").display:
             text = _("↓ {unread_message} (page down, end)").format(unread_message=self.unread_message())
         more = self.query_one("#more", Static)
