@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from mcphost import redact
 from tests import bytecode
+from tests.fakes.package_tools import refuse_index_queries
 from tests.flows import fork_sockets
 from tests.flows.program import Program
 from tests.peers import node
@@ -181,6 +182,16 @@ def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 def _fail_on_process(*_: Any, **__: Any) -> NoReturn:
     pytest.fail("A quick test starts no process: add its file to PROCESS_TESTS in tests/quick_tests.py.", pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ask_no_package_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test, and every program that it starts, from asking npm or uv about a package of a real index."""
+    folder = tmp_path_factory.mktemp("offline-package-tools")
+    refuse_index_queries(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        yield
 
 
 def _rank(path: str) -> int:

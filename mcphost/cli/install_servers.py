@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
     from mcphost.config.schema import HostConfig
-    from mcphost.config.server_files import Scope
+    from mcphost.config.server_files import Scope, ServerEdit
+    from mcphost.host.servers.planned_digest import PlannedDigest
     from mcphost.host.servers.registry_installer import PlanDescription, PlanSource
     from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
     from mcphost.registry.entries import RegistryEntry
@@ -51,9 +52,18 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         help="the value of an input; NAME alone asks for it without showing it; repeatable",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only show the plan")
+    add_digest_flag(parser)
     add_registry_flag(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_digest_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--accept-digest` to *parser*."""
+    parser.add_argument(
+        "--accept-digest", action="store_true",
+        help="use the package even if its digest is not the one that the registry or the lock file states",
+    )  # fmt: skip
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -145,18 +155,21 @@ class _Installation:
         planned = source.plan(values, show_missing=args.dry_run)
         entry = with_registry(planned, option, server, place, values)
         edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
-        plan = describe_plan(edit.server, planned, option, warnings)
+        digest = await ask_digest(self._options, edit, option)
+        plan = describe_plan(edit.server, planned, option, warnings, digest)
         risks = [translate_sentence(one) for one in plan.warnings[len(warnings) :]]
         lines = [f"  {_translate_detail(line, option.inputs)}" for line in plan.details]
         lines += [_("  Warning: {warning}").format(warning=risk) for risk in risks]
         file = _("  file: {file}, as {name}").format(file=edit.file.path, name=name)
         self._review.show(*lines, file)
-        report = plan_json(server, option, planned, name, str(edit.file.path), plan)
+        report = plan_json(server, option, planned, name, str(edit.file.path), plan) | digest_json(digest)
         if args.dry_run:
             if args.json:
                 print_json(report)
             return report, None
         check_programs(option, entry)
+        if digest is not None and not args.accept_digest:
+            digest.check(f"mcphost servers install {quote(server.name)}")
         if edit.server is not None:
             publisher = describe_publisher(server, _)
             self._review.show(summarize_command(edit.server), _("publisher: {publisher}").format(publisher=publisher))
@@ -243,14 +256,37 @@ async def offer_undo(
     return error.exit_code, True
 
 
-def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
+async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
+    """Ask npm or uv for the digest of the package that a planned entry runs; None if it runs no package."""
+    from mcphost.host.servers.planned_digest import plan_digest
 
+    with show_status(_("Asking for the digest of the package…"), quiet=options.quiet):
+        return await plan_digest(edit.server, option.package, edit.file.path)
+
+
+def digest_json(digest: "PlannedDigest | None") -> dict[str, Any]:
+    """Return the digest of a package as members of a plan in JSON; {} if there is no package."""
+    if digest is None:
+        return {}
+    return {"digest": digest.digest, "digest_files": list(digest.files), "digest_problem": digest.problem}
+
+
+def translate_digest(line: str) -> str:
+    """Translate a line of a plan, with the reason if it says that a digest is unknown."""
+    from mcphost.host.servers.planned_digest import split_unknown
+
+    if reason := split_unknown(line):
+        return _("digest: not known. {reason}").format(reason=translate_sentence(reason))
+    return translate_line(line)
+
+
+def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
     if line.startswith("inputs: "):
         return _("inputs: {names}").format(names=join_list(map(_describe_input, inputs)))
     if line.startswith("needs: ") and line.endswith(" (not installed)"):
         program = line.removeprefix("needs: ").removesuffix(" (not installed)")
         return _("needs: {program} (not installed)").format(program=program)
-    return translate_line(line)
+    return translate_digest(line)
 
 
 def _describe_input(one: "PlanInput") -> str:

@@ -135,6 +135,7 @@ LINE_LABELS = (
     N_("argument"),
     N_("certificates"),
     N_("command"),
+    N_("digest"),
     N_("disabled tool"),
     N_("environment file"),
     N_("environment"),

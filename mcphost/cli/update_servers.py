@@ -5,7 +5,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import build_options
-from mcphost.cli.printing import print_error, print_json, print_note, print_text, translate_line
+from mcphost.cli.printing import print_error, print_json, print_note, print_text
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, UsageError
 from mcphost.translation import _, translate_sentence
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of the `servers update` command to *parser*."""
+    from mcphost.cli.install_servers import add_digest_flag
     from mcphost.registry.plan import KINDS
 
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the server (default: all from a registry)")
@@ -36,6 +37,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         "--from", dest="kind", default="", choices=KINDS, help="use another kind of package than before"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    add_digest_flag(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -245,6 +247,7 @@ class _Update:
 
         Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
+        from mcphost.cli.install_servers import ask_digest, digest_json, translate_digest
         from mcphost.cli.servers import summarize_command
         from mcphost.config.approval_digest import with_file_digests
         from mcphost.config.server_files import find_server_file, plan_set
@@ -258,16 +261,20 @@ class _Update:
         before, after = self._server, edit.server
         if not was_approved:  # the update also approves, so everything is shown, as it is approved
             before, after = None, with_file_digests(after) if after is not None and not self._args.dry_run else after
-        changes, warnings = describe_update(before, after, planned)
+        digest = await ask_digest(self._options, edit, source.option)
+        changes, warnings = describe_update(before, after, planned, digest)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
-            *(f"  {translate_line(line)}" for line in changes),
+            *(f"  {translate_digest(line)}" for line in changes),
             *(_("  Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings),
         )
         report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
+        report |= digest_json(digest)
         if self._args.dry_run:
             return report, None
         check_programs(source.option, entry)
+        if digest is not None and not self._args.accept_digest:
+            digest.check(f"mcphost servers update {quote(self._record.name)}")
         if edit.server is not None:
             publisher = _("publisher: {publisher}").format(publisher=describe_publisher(latest, _))
             self._review.show(summarize_command(edit.server), publisher)

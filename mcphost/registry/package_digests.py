@@ -71,6 +71,8 @@ class PackageDigest(Struct, frozen=True):
 
     digest: str = ""
     problem: str = ""
+    files: tuple[str, ...] = ()
+    """The sorted SHA-256 digests of the files of a Python package, in hexadecimal, from which `digest` is made."""
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
@@ -80,19 +82,30 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
     at most QUERY_TIMEOUT seconds.
     """
     found: dict[str, PackageDigest] = {}
-    asked: dict[tuple[str, str, str], list[str]] = {}
+    asked: dict[Query, list[str]] = {}
     for name, server in servers.items():
-        package = find_package(server.argv) if server.is_stdio else None
-        if package is None or package.type == "oci":
-            continue
-        if problem := await anyio.to_thread.run_sync(_find_obstacle, server, package):
-            found[name] = PackageDigest(problem=problem)
-        else:
-            asked.setdefault((package.type, package.name.partition("[")[0], package.version), []).append(name)
+        query = await find_query(server)
+        if isinstance(query, PackageDigest):
+            found[name] = query
+        elif query is not None:
+            asked.setdefault(query, []).append(name)
     if asked:
-        for key, answer in (await _ask_all(list(asked))).items():
+        for key, answer in (await ask_queries(list(asked))).items():
             found.update(dict.fromkeys(asked[key], answer))
     return found
+
+
+async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
+    """Return the package to ask about for a server, or a PackageDigest that says why nobody can be asked.
+
+    The result is None if the server runs no package of npm, PyPI or NuGet.
+    """
+    package = find_package(server.argv) if server.is_stdio else None
+    if package is None or package.type == "oci":
+        return None
+    if problem := await anyio.to_thread.run_sync(_find_obstacle, server, package):
+        return PackageDigest(problem=problem)
+    return package.type, package.name.partition("[")[0], package.version
 
 
 def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
@@ -156,7 +169,8 @@ def _find_npm_settings(folder: str) -> str:
     return str(settings) if os.path.lexists(settings) and not is_users_own else ""
 
 
-async def _ask_all(queries: list[Query]) -> dict[Query, PackageDigest]:
+async def ask_queries(queries: list[Query]) -> dict[Query, PackageDigest]:
+    """Ask the package tools about *queries* concurrently, and return the answers; see `ask_digests`."""
     answers: dict[Query, PackageDigest] = {}
     limiter = anyio.CapacityLimiter(MAX_QUERIES)
     runner = HookRunner()
@@ -165,7 +179,7 @@ async def _ask_all(queries: list[Query]) -> dict[Query, PackageDigest]:
         kind, name, version = query
         async with limiter:
             try:
-                answers[query] = PackageDigest(await _TOOLS[kind](runner, folder, name, version))
+                answers[query] = await _TOOLS[kind](runner, folder, name, version)
             except RegistryError as error:
                 answers[query] = PackageDigest(problem=error.message)
 
@@ -197,11 +211,11 @@ def _make_empty_folder() -> "tempfile.TemporaryDirectory[str]":
     return folder
 
 
-async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> str:
+async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> PackageDigest:
     fields = ("name", "version", "dist.integrity")
     command = ("npm", "view", "--json", f"{name}@{version}", *fields)
     output = await _run(runner, command, folder, b"")
-    return await anyio.to_thread.run_sync(read_npm_answer, output, name, version)
+    return PackageDigest(await anyio.to_thread.run_sync(read_npm_answer, output, name, version))
 
 
 def read_npm_answer(output: bytes, name: str, version: str) -> str:
@@ -226,17 +240,17 @@ def read_npm_answer(output: bytes, name: str, version: str) -> str:
     return digest
 
 
-async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> str:
+async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> PackageDigest:
     options = ("--no-deps", "--no-build", "--generate-hashes", "--no-header", "--no-annotate")
     command = ("uv", "pip", "compile", "-", *options, "--refresh-package", name)
     output = await _run(runner, command, folder, f"{name}=={version}\n".encode())
     return await anyio.to_thread.run_sync(read_uv_answer, output, name, version)
 
 
-def read_uv_answer(output: bytes, name: str, version: str) -> str:
+def read_uv_answer(output: bytes, name: str, version: str) -> PackageDigest:
     """Return one digest for all files of a package version, from the output of `uv pip compile`.
 
-    *output* is the output with the option `--generate-hashes`. The result is the SHA-256 of the sorted
+    *output* is the output with the option `--generate-hashes`. The digest is the SHA-256 of the sorted
     SHA-256 digests of the files, one on each line. Raises RegistryError.
     """
     joined = output.decode("utf-8", "replace").replace("\\\r\n", " ").replace("\\\n", " ")
@@ -250,7 +264,15 @@ def read_uv_answer(output: bytes, name: str, version: str) -> str:
     hashes = {word.removeprefix("--hash=") for word in match[3].split()}
     if not 0 < len(hashes) <= MAX_FILES or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes):
         raise RegistryError("uv did not print the SHA-256 of each file of this version.")
-    return "sha256:" + sha256("".join(f"{one}\n" for one in sorted(hashes)).encode()).hexdigest()
+    digest = sha256("".join(f"{one}\n" for one in sorted(hashes)).encode()).hexdigest()
+    return PackageDigest(f"sha256:{digest}", files=tuple(one.removeprefix("sha256:") for one in sorted(hashes)))
+
+
+def is_same_package(one: Query, other: Query) -> bool:
+    """Return whether two exact versions of packages are the same, also if they are spelled differently."""
+    if one[0] != "pypi" or other[0] != "pypi":
+        return one == other
+    return _normalize_name(one[1]) == _normalize_name(other[1]) and _is_same_version(one[2], other[2])
 
 
 def _normalize_name(name: str) -> str:
@@ -289,4 +311,4 @@ async def _run(runner: HookRunner, command: tuple[str, ...], folder: str, docume
     return result.output
 
 
-_TOOLS: dict[str, Callable[[HookRunner, str, str, str], Awaitable[str]]] = {"npm": _ask_npm, "pypi": _ask_uv}
+_TOOLS: dict[str, Callable[[HookRunner, str, str, str], Awaitable[PackageDigest]]] = {"npm": _ask_npm, "pypi": _ask_uv}

@@ -1,10 +1,12 @@
 """Fake npm and uv commands that record how they were started and print what a test wants."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 _SCRIPT = """#!/bin/sh
+PATH="$PATH:/usr/bin:/bin"
 cd_files=$(ls -A | tr '\\n' ' ')
 cat > '{home}/{name}.input'
 printf '%s\\n' "{name} $*" >> '{home}/package-tools.log'
@@ -18,12 +20,29 @@ INTEGRITY = f"sha512-{'A' * 86}=="
 OTHER_INTEGRITY = f"sha512-{'B' * 86}=="
 
 
+_OFFLINE_SCRIPT = """#!/bin/sh
+case "$1 $2" in
+"view "*|"pip compile") echo "{name}: no test asks a package index" >&2; exit 1 ;;
+esac
+exec '{program}' "$@"
+"""
+
+
+def refuse_index_queries(folder: Path) -> None:
+    """Write npm and uv commands to *folder* that run the installed ones, but ask no package index about a version."""
+    for name in ("npm", "uv"):
+        if program := shutil.which(name):
+            script = folder / name
+            script.write_text(_OFFLINE_SCRIPT.format(name=name, program=program))
+            script.chmod(0o755)
+
+
 class FakePackageTools:
     """A folder with the commands npm and uv, to be put into PATH; both fail until a test sets what they print."""
 
     def __init__(self, home: Path) -> None:
         self.folder = home / "package-tools"
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         self._home = home
         for name in ("npm", "uv"):
             program = self.folder / name

@@ -122,19 +122,26 @@ def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer,
         if kind == "npm":
             yield registry, _prepare_npx(registry, home)
         else:
-            yield registry, _prepare_uvx(home)
+            yield registry, _prepare_uvx(registry, home)
 
 
-def _prepare_uvx(home: Path) -> str:
-    uv = os.environ.get("UV") or shutil.which("uv")
-    uvx = Path(uv or "").resolve().with_name("uvx")
-    if not uv or not uvx.exists():
+def _prepare_uvx(registry: RegistryServer, home: Path) -> str:
+    uv, found = os.environ.get("UV"), shutil.which("uvx")
+    uvx = Path(uv or found or "").resolve().with_name("uvx")
+    if not uvx.exists():
         skip_or_fail("there is no uvx")
     for version in VERSIONS:
         build_wheel(home / "wheels", version)
     settings = home / ".config" / "uv"
     settings.mkdir(parents=True)
-    (settings / "uv.toml").write_text(f'no-index = true\nfind-links = ["{home / "wheels"}"]\n')
+    (settings / "uv.toml").write_text(f'index-url = "{registry.url}/simple/"\n')
+    wheels = {f"/{path.name}": path.read_bytes() for path in (home / "wheels").iterdir()}
+    links = (
+        f'<a href="{name}#sha256={hashlib.sha256(wheel).hexdigest()}">{name[1:]}</a>' for name, wheel in wheels.items()
+    )
+    answers = wheels | {"/simple/real-mcp/": f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode()}
+    headers = {"content-type": "text/html"}
+    registry.override = lambda path: (200, headers, answers[path]) if path in answers else None
     return os.pathsep.join([str(uvx.parent), os.environ["PATH"]])
 
 
@@ -143,11 +150,12 @@ def _prepare_npx(registry: RegistryServer, home: Path) -> str:
         executable = Path(node.node_executable())
     except node.PeersMissing as error:
         skip_or_fail(str(error))
-    npx = executable.parents[1] / "lib/node_modules/npm/bin/npx-cli.js"
     folder = home / "bin"
     folder.mkdir()
-    (folder / "npx").write_text(f'#!/bin/sh\nexec "{executable}" "{npx}" "$@"\n')
-    (folder / "npx").chmod(0o755)
+    for name in ("npx", "npm"):
+        script = executable.parents[1] / f"lib/node_modules/npm/bin/{name}-cli.js"
+        (folder / name).write_text(f'#!/bin/sh\nexec "{executable}" "{script}" "$@"\n')
+        (folder / name).chmod(0o755)
     tarballs = {version: build_npm_package(version) for version in VERSIONS}
     (home / ".npmrc").write_text(f"registry={registry.url}/\nupdate-notifier=false\n")
     answers = {f"/real-mcp-{version}.tgz": tarball for version, tarball in tarballs.items()}

@@ -103,7 +103,11 @@ class _RegistryHandler(BaseHTTPRequestHandler):
         for name, value in {"content-type": "application/json", "content-length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """Do not print requests to standard error."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.package_tools import FakePackageTools
 from tests.flows.program import Program
 
 RUNNER = """#!{python}
@@ -19,7 +20,7 @@ os.execv({python!r}, [{python!r}, "-m", "mcphost.demo.server"])
 
 
 class PackageRunners:
-    """A folder with the fake commands, which is first in the program's PATH."""
+    """A folder with the fake commands, which is first in the program's PATH, and fakes of npm and uv in `tools`."""
 
     def __init__(self, program: Program, *names: str, fails: bool = False) -> None:
         self.folder = program.home / "bin"
@@ -30,10 +31,10 @@ class PackageRunners:
             path = self.folder / name
             path.write_text(text)
             path.chmod(0o755)
+        self.tools = FakePackageTools(program.home)
         # Nothing else of this machine that runs packages may be found.
-        program.env["PATH"] = os.pathsep.join(
-            [str(self.folder), "/usr/bin", "/bin"] if not names else [str(self.folder)]
-        )
+        found = [str(self.folder), str(self.tools.folder)]
+        program.env["PATH"] = os.pathsep.join(found if names else [*found, "/usr/bin", "/bin"])
 
     @property
     def started(self) -> list[list[str]]:

@@ -25,6 +25,7 @@ def test_a_package_is_found_planned_installed_called_updated_and_removed(
         assert NAME in program.text("servers", "search", "real", *asked)
         plan = json.loads(program.text("servers", "install", NAME, "--from", kind, "--dry-run", "--json", *asked))
         assert plan["command"][-3:] == ["real-mcp@1.0.0", "serve", "--fast=yes"]
+        assert plan["digest"].startswith("sha512-" if kind == "npm" else "sha256:"), plan["digest_problem"]
         said = program.text("servers", "install", NAME, "--from", kind, "--yes", *asked, seconds=SECONDS)
         assert f"runs: {command} real-mcp@1.0.0 serve --fast=yes" in said
         assert "1 tool" in said

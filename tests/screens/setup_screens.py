@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,14 +18,16 @@ from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.host import events
 from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.servers.import_plan import ImportCandidate
-from mcphost.host.servers.registry_installer import RegistryInstaller
+from mcphost.host.servers.registry_installer import InstallDraft, InstallReview, RegistryInstaller
 from mcphost.host.setup import SetupOffers
 from mcphost.llm.model_finder import AvailableModel
+from mcphost.registry.package_digests import PackageDigest
 from mcphost.serialization import replace
 from mcphost.tui.screens.config_changes import ConfigChangesScreen
 from mcphost.tui.screens.profiles import ProfilesScreen
 from mcphost.tui.screens.registry import RegistryScreen
 from mcphost.tui.screens.setup import SetupScreen
+from tests.fakes.package_tools import INTEGRITY
 from tests.fakes.registry_entries import ENTRIES
 from tests.screens.fake_host import FakeHost
 
@@ -172,13 +174,23 @@ async def _profiles(pilot: Any, host: FakeHost) -> None:
     pilot.app.push_screen(ProfilesScreen(config, replace(review, name="", description="")))
 
 
+class _OfflineInstaller(RegistryInstaller):
+    """An installer that knows the digests of all packages without asking npm or uv."""
+
+    async def ask_digest(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
+        package = draft.option.package
+        if package is not None:
+            draft.digests[package.registry_type, package.identifier, package.version] = PackageDigest(INTEGRITY)
+        return await super().ask_digest(draft, values)
+
+
 async def _registry(pilot: Any, host: FakeHost) -> None:
     folder = Path(_FOLDER.name)
     file = folder / "registry.json"
     file.write_text(json.dumps({"servers": ENTRIES}))
     places = cast("Any", SimpleNamespace(cache_dir=folder, data_dir=folder))
     editor = cast("Any", SimpleNamespace(config_dir=Path("/home/me/.config/mcphost"), folder=Path("/home/me")))
-    installer = RegistryInstaller(str(file), places, cast("Any", ()), editor, cast("Any", None))
+    installer = _OfflineInstaller(str(file), places, cast("Any", ()), editor, cast("Any", None))
     pilot.app.push_screen(RegistryScreen(installer))
 
 

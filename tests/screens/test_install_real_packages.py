@@ -35,6 +35,7 @@ async def test_a_real_package_is_found_installed_called_updated_and_removed(
             if f"runs: {runner} " not in driver.text():
                 await driver.pilot.press("ctrl+o")
                 await driver.until(lambda: f"runs: {runner} " in driver.text(), "the plan of the other kind")
+            await driver.until(lambda: "sha512-" in driver.text() or "sha256:" in driver.text(), "the digest")
             await driver.pilot.press("pagedown", "pagedown")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
@@ -57,6 +58,7 @@ async def test_a_real_package_is_found_installed_called_updated_and_removed(
             await driver.until(lambda: "1.0.0, as real" in driver.text(), "the installed version")
             await driver.pilot.press("enter")
             await driver.until(lambda: "1.0.0 -> 1.1.0" in driver.text(), "what changes")
+            await driver.until(lambda: "sha512-" in driver.text() or "sha256:" in driver.text(), "the digest")
             await driver.pilot.press("pagedown", "pagedown")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import SourceRepository
@@ -17,6 +17,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.screens.registry import InstallForm
 from tests.fakes.bundles import bundle, manifest, sha256_of
 from tests.fakes.json_server import json_server
+from tests.fakes.package_tools import FakePackageTools
 from tests.fakes.registry_entries import ENTRIES, package, server
 from tests.fakes.registry_server import RegistryServer, published, registry_server
 from tests.screens.conftest import AppDriver, ManualClock
@@ -62,8 +63,18 @@ async def open_registry(driver: AppDriver, word: str = "") -> None:
         await driver.until(lambda: f"server      io.github.ada/{word}" in driver.text(), "the server")
 
 
+def is_plan_complete(driver: AppDriver) -> bool:
+    """Return whether the install form is open, with a plan that is not waiting for the digest of its package."""
+    form = driver.app.screen
+    if not isinstance(form, InstallForm):
+        return False
+    plan = str(form.query_one("#plan", Static).render())
+    return "download: " in plan or ("digest: " in plan and "asking" not in plan)
+
+
 async def press_install(driver: AppDriver) -> None:
-    """Press Ctrl+S after reading the install plan for long enough."""
+    """Press Ctrl+S after reading the install plan, with the digest, for long enough."""
+    await driver.until(lambda: is_plan_complete(driver), "the plan with the digest")
     await driver.pilot.press("pagedown", "pagedown")
     await driver.pilot.pause(input_guard.GUARD_SECONDS)
     await driver.pilot.press("ctrl+s")
@@ -225,6 +236,49 @@ async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Fil
             assert files.read_servers() == {}
             await press_install(driver)
             await driver.until(lambda: "weather" in files.read_servers(), "the entry")
+
+
+async def test_another_digest_than_the_one_that_the_registry_states_is_refused_with_the_command_that_accepts_it(
+    files: Files, runners: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del runners
+    tools = FakePackageTools(tmp_path)
+    monkeypatch.setenv("PATH", f"{tools.folder}{os.pathsep}{os.environ['PATH']}")
+    tools.answer_uv("clock-mcp", "1.0.0", "1" * 64)
+    stated = {**CLOCK, "packages": [package("pypi", "clock-mcp", fileSha256="2" * 64)]}
+    with registry_server([published(stated)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "has no file of clock-mcp 1.0.0 with the" in driver.text(), "the warning")
+            assert "digest: sha256:" in " ".join(driver.text().split())
+            await press_install(driver)
+            await driver.until(lambda: "io.github.ada/clock --accept-digest" in driver.text(), "the refusal")
+            assert files.read_servers() == {}
+
+
+async def test_nothing_is_installed_while_the_digest_is_being_asked_for(
+    files: Files, runners: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del runners
+    tools = FakePackageTools(tmp_path)
+    tools.hang("uv")
+    monkeypatch.setenv("PATH", f"{tools.folder}{os.pathsep}{os.environ['PATH']}")
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "digest: asking npm or uv…" in driver.text(), "the plan")
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "is being asked for" in driver.text(), "the demand")
+            assert files.read_servers() == {}
+            await driver.pilot.press("escape")
+            await driver.until(lambda: "Install io.github" not in driver.text(), "the list")
 
 
 async def test_the_servers_page_opens_with_what_was_installed_from_the_registry_page(

@@ -113,8 +113,8 @@ SENTENCE_MODULES = {
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection definition_diff import_plan lock_drift "
-        "orphaned_tasks project_lock registry_installer running_calls server_editor server_file_editor server_log "
-        "servers status tool_changes",
+        "orphaned_tasks planned_digest project_lock registry_installer running_calls server_editor "
+        "server_file_editor server_log servers status tool_changes",
         "host/tools": "approval_checks call_executor schema_validation tool_outcome",
         "llm": "errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",

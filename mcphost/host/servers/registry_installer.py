@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from shlex import join
+from shlex import join, quote
 from typing import Any, cast
 
 import anyio.to_thread
@@ -11,8 +11,9 @@ import anyio.to_thread
 from mcphost.config.approval_digest import ShownValues, describe_server, diff_lines
 from mcphost.config.published_values import PUBLISHED_KEY, REGISTRY_KEY, read_published
 from mcphost.config.schema import ServerConfig
-from mcphost.config.server_files import ServerFile, find_server_file, plan_set, scope_file
+from mcphost.config.server_files import ServerEdit, ServerFile, find_server_file, plan_set, scope_file
 from mcphost.errors import ConfigError, RegistryError, UsageError
+from mcphost.host.servers.planned_digest import KnownDigests, PlannedDigest, plan_digest
 from mcphost.host.servers.server_approval import server_warnings
 from mcphost.host.servers.server_editor import ServerEditor
 from mcphost.host.servers.server_file_editor import ServerFileEditor
@@ -134,11 +135,16 @@ class PlanDescription:
 
 
 def describe_plan(
-    server: ServerConfig | None, planned: PlannedEntry, option: InstallOption, earlier: Sequence[str]
+    server: ServerConfig | None,
+    planned: PlannedEntry,
+    option: InstallOption,
+    earlier: Sequence[str],
+    digest: PlannedDigest | None,
 ) -> PlanDescription:
     """Describe what would be started or contacted, with secrets masked, and the risks.
 
-    *earlier* contains the warnings about the publisher, which were already shown.
+    *earlier* contains the warnings about the publisher, which were already shown. *digest* is None if the server runs
+    no package that has one.
     """
     if server is None:
         return PlanDescription(None, (), (), earlier)
@@ -148,10 +154,12 @@ def describe_plan(
         path = installed_programs().get(option.program)
         needs = (f"needs: {option.program} ({path or 'not installed'})",)
     summary = (f"runs: {join(masked.argv)}",) if masked.is_stdio else ()
+    if digest is not None:
+        summary = (*summary, *digest.lines)
     if option.inputs:
         summary = (*summary, f"inputs: {', '.join(map(describe_input, option.inputs))}")
     notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
-    risks = (*notes, *server_warnings(masked))
+    risks = (*(digest.mismatches if digest is not None else ()), *notes, *server_warnings(masked))
     return PlanDescription(masked, (*needs, *summary, *describe_server(masked, planned.shown)), risks, earlier)
 
 
@@ -215,11 +223,12 @@ def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping
 
 
 def describe_update(
-    old: ServerConfig | None, new: ServerConfig | None, planned: PlannedEntry
+    old: ServerConfig | None, new: ServerConfig | None, planned: PlannedEntry, digest: PlannedDigest | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a diff of the server's description and the warnings that are new; secrets are masked in both.
 
-    If *old* is None, which means that the user has not approved the server, all lines and warnings are new.
+    If *old* is None, which means that the user has not approved the server, all lines and warnings are new. *digest*
+    is that of the new version's package, or None if there is none.
     """
     if new is None:
         return (), ()
@@ -228,20 +237,23 @@ def describe_update(
     lines = diff_lines(before, describe_server(masked, planned.shown))
     changed = tuple(line for line in lines if not line.startswith("  "))
     known = server_warnings(old) if old is not None else ()
-    return changed, (*planned.notes, *(warning for warning in server_warnings(masked) if warning not in known))
+    stated, mismatches = (digest.lines, digest.mismatches) if digest is not None else ((), ())
+    new_warnings = tuple(warning for warning in server_warnings(masked) if warning not in known)
+    return (*changed, *stated), (*mismatches, *planned.notes, *new_warnings)
 
 
 class InstallReview(Struct, frozen=True):
     """Description of an installation, which the user reads before confirming it.
 
-    `missing` names the required inputs without a value. `problem` says why the installation cannot be planned, "" if it
-    can.
+    `missing` names the required inputs without a value. `problem` says why the server cannot be installed, "" if it
+    can. `is_pending` is set until `RegistryInstaller.ask_digest` has asked for the digest of the package.
     """
 
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     problem: str = ""
+    is_pending: bool = False
 
 
 class InstallDraft:
@@ -259,6 +271,9 @@ class InstallDraft:
         self.installed = installed
         self.source = None if option.kind == "mcpb" else PlanSource(option)
         """The plan's source; None until the bundle has been downloaded."""
+
+        self.digests: KnownDigests = {}
+        """The digests that were asked for while this draft was shown."""
 
     @property
     def next_kind(self) -> str:
@@ -367,23 +382,26 @@ class RegistryInstaller:
 
     async def review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
         """Describe an installation with these input values for the user to review; secrets are masked."""
-        return await anyio.to_thread.run_sync(self._review, draft, values)
+        return await self._review(draft, values, asks=False)
 
-    def _review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        try:
+    async def ask_digest(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
+        """Ask npm or uv for the digest of the draft's package, unless it was asked for, and describe the installation.
+
+        Takes up to half a minute. Safe to cancel.
+        """
+        return await self._review(draft, values, asks=True)
+
+    async def _review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], *, asks: bool) -> InstallReview:
+        def plan() -> tuple[ServerEdit, PlannedEntry]:
             entry, planned = self._plan(draft, values, show_missing=True)
-            edit = plan_set(self._file(draft), draft.name, entry, replace=draft.installed is not None)
+            return plan_set(self._file(draft), draft.name, entry, replace=draft.installed is not None), planned
+
+        try:
+            edit, planned = await anyio.to_thread.run_sync(plan)
         except (UsageError, RegistryError, ConfigError) as error:
             return InstallReview(problem=f"{error.message} {error.hint}".strip())
-        file = f"file: {edit.file.path}, as {draft.name}"
-        if draft.installed is not None:
-            old, record = draft.installed
-            changes, risks = describe_update(old, edit.server, planned)
-            lines = (f"version: {record.version} -> {draft.entry.version}", *changes, file)
-            return InstallReview(lines, (*draft.warnings, *risks), planned.missing)
-        plan = describe_plan(edit.server, planned, draft.option, draft.warnings)
-        lines = (line for line in plan.details if not line.startswith("inputs: "))  # the form shows them
-        return InstallReview((*lines, file), tuple(plan.warnings), planned.missing)
+        digest = await plan_digest(edit.server, draft.option.package, edit.file.path, draft.digests, asks=asks)
+        return await anyio.to_thread.run_sync(_describe_draft, draft, edit, planned, digest)
 
     async def install(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], review: InstallReview) -> str:
         """Write the entry, start the server, and return a confirmation for the user.
@@ -391,8 +409,12 @@ class RegistryInstaller:
         *review* is what the user has read; UsageError is raised if it no longer matches *values*. If the review has no
         warnings, the server is approved; otherwise the user is asked to approve it.
         """
-        if review.problem or review != await self.review(draft, values):
-            raise UsageError(review.problem or "The plan has changed.", "Review it again.")
+        if review.is_pending:
+            raise UsageError("The digest of the package is still being asked for.", "Try again in a moment.")
+        if review.problem:
+            raise UsageError(review.problem)
+        if review != await self.review(draft, values):
+            raise UsageError("The plan has changed.", "Review it again.")
         if review.missing:
             raise UsageError(f"{review.missing[0]} needs a value.")
         entry, planned = await anyio.to_thread.run_sync(lambda: self._plan(draft, values, show_missing=False))
@@ -447,6 +469,28 @@ class RegistryInstaller:
     @property
     def _cache(self) -> Path:
         return self._places.cache_dir / "registry"
+
+
+def _describe_draft(
+    draft: InstallDraft, edit: ServerEdit, planned: PlannedEntry, digest: PlannedDigest | None
+) -> InstallReview:
+    problem = ""
+    if digest is not None:
+        try:
+            what = f"update {quote(draft.name)}" if draft.installed else f"install {quote(draft.entry.name)}"
+            digest.check(f"mcphost servers {what}")
+        except RegistryError as error:
+            problem = f"{error.message} {error.hint}"
+    is_pending = digest is not None and digest.is_pending
+    file = f"file: {edit.file.path}, as {draft.name}"
+    if draft.installed is not None:
+        old, record = draft.installed
+        changes, risks = describe_update(old, edit.server, planned, digest)
+        lines = (f"version: {record.version} -> {draft.entry.version}", *changes, file)
+        return InstallReview(lines, (*draft.warnings, *risks), planned.missing, problem, is_pending)
+    plan = describe_plan(edit.server, planned, draft.option, draft.warnings, digest)
+    lines = (line for line in plan.details if not line.startswith("inputs: "))  # the form shows them
+    return InstallReview((*lines, file), tuple(plan.warnings), planned.missing, problem, is_pending)
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

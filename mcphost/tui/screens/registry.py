@@ -448,7 +448,13 @@ class InstallForm(FormScreen[str]):
                 _("The bundle (at most {size} MB) is downloaded first. Nothing is started yet.").format(size=size)
             )
             return
-        review = await self._registry.review(self.draft, self._values())
+        values = self._values()
+        review = await self._registry.review(self.draft, values)
+        self._present(review)
+        if review.is_pending:
+            self._present(await self._registry.ask_digest(self.draft, values))
+
+    def _present(self, review: "InstallReview") -> None:
         if review != self._review:
             self._is_read = False
         self._review = review
@@ -502,6 +508,9 @@ class InstallForm(FormScreen[str]):
                 await self._show_review()
                 self.show_fault(_("The plan has changed. Read it, then press Ctrl+S again."))
                 return
+            if shown.is_pending:
+                self.show_fault(_("The digest of the package is being asked for. Read it, then press ^S again."))
+                return
             if not self._is_read and not shown.missing:
                 self.show_fault(_("Read to the end of the plan first: page down."))
                 return
@@ -553,6 +562,7 @@ _LINE_LABELS = frozenset(
         N_("argument"),
         N_("certificates"),
         N_("command"),
+        N_("digest"),
         N_("environment"),
         N_("environment file"),
         N_("file"),
@@ -574,6 +584,12 @@ def _translate_line(line: str) -> str:
 
     A diff mark such as "+ " may precede the label.
     """
+    from mcphost.host.servers.planned_digest import PENDING, split_unknown  # not needed before there is a plan
+
+    if reason := split_unknown(line):
+        return _("digest: not known. {reason}").format(reason=translate_sentence(reason))
+    if line == PENDING:
+        return _("digest: asking npm or uv…")
     mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
     label, colon, value = text.partition(": ")
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")

@@ -48,7 +48,7 @@ async def test_uv_is_asked_for_the_hashes_of_all_files_of_the_exact_version(
         ("uvx", "ada.files@1.2.0"),
         ("uvx", "--python", "3.12", "--from", "Ada_Files[web]==1.2.0", "run"),
     ):
-        assert await ask(tmp_path, *argv) == PackageDigest(DIGEST)
+        assert await ask(tmp_path, *argv) == PackageDigest(DIGEST, files=(ONE, TWO))
     assert tools.started[0] == (
         "uv pip compile - --no-deps --no-build --generate-hashes --no-header --no-annotate --refresh-package ada_files"
     )
@@ -209,7 +209,7 @@ def test_of_several_digests_of_npm_the_strongest_is_taken() -> None:
 def test_options_of_the_users_configuration_in_the_output_of_uv_are_skipped() -> None:
     hashes = f" \\\n    --hash=sha256:{ONE} \\\n    --hash=sha256:{TWO}"
     printed = f"# note\n--index-url https://own.example/simple\nfiles==1.2{hashes}\n"
-    assert read_uv_answer(printed.encode(), "files", "1.2.0") == DIGEST
+    assert read_uv_answer(printed.encode(), "files", "1.2.0") == PackageDigest(DIGEST, files=(ONE, TWO))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""The digest of the package that an install plan runs, compared with what the registry and the lock file state."""
+
+from collections.abc import MutableMapping
+from pathlib import Path
+
+import anyio.to_thread
+
+from mcphost.config.lock_file import LOCK_FILE, read_lock
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import LockFileError, RegistryError
+from mcphost.registry.entries import RegistryPackage
+from mcphost.registry.package_digests import PackageDigest, Query, ask_queries, find_query, is_same_package
+from mcphost.serialization import Struct
+
+KnownDigests = MutableMapping[Query, PackageDigest]
+"""The answers of the package tools, by package."""
+
+PENDING = "digest: …"
+"""The line of a plan for a digest that nobody was asked about yet."""
+
+_UNKNOWN = "not known. "
+
+
+class PlannedDigest(Struct, frozen=True, kw_only=True):
+    """The digest of the package that an install plan runs; if it is "", `problem` says why it is unknown.
+
+    `mismatches` has a sentence for each place that states another digest of the same version.
+    """
+
+    digest: str = ""
+    problem: str = ""
+    files: tuple[str, ...] = ()
+    """See `PackageDigest.files`."""
+
+    mismatches: tuple[str, ...] = ()
+    is_pending: bool = False
+    """Whether the package tool has not been asked yet."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The line of the plan that shows the digest."""
+        if self.is_pending:
+            return (PENDING,)
+        return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
+
+    def check(self, command: str) -> None:
+        """Raise RegistryError if another digest of the package is stated elsewhere.
+
+        *command* installs or updates the server, and accepts the digest if `--accept-digest` is added.
+        """
+        if self.mismatches:
+            raise RegistryError(
+                self.mismatches[0], f"Nothing was changed. To use the package anyway: {command} --accept-digest"
+            )
+
+
+def split_unknown(line: str) -> str:
+    """Return the reason in the line of a plan that says that the digest is unknown, "" for every other line."""
+    start = f"digest: {_UNKNOWN}"
+    return line.removeprefix(start) if line.startswith(start) else ""
+
+
+async def plan_digest(
+    server: ServerConfig | None,
+    package: RegistryPackage | None,
+    file: Path,
+    known: KnownDigests | None = None,
+    *,
+    asks: bool = True,
+) -> PlannedDigest | None:
+    """Return the digest of the package that a planned server runs, or None if it runs none of npm, PyPI or NuGet.
+
+    *package* is the package in the registry's entry, and *file* the configuration file in which the server would be
+    written; a lock file beside it is compared. Answers of the package tools are added to *known*, and what is known is
+    not asked again. Unless *asks* is set, nobody is asked; the digest is then pending. Never raises McpHostError.
+    """
+    query = await find_query(server) if server is not None else None
+    if query is None or isinstance(query, PackageDigest):
+        return None if query is None else PlannedDigest(problem=query.problem)
+    known = {} if known is None else known
+    if query not in known:
+        if not asks:
+            return PlannedDigest(is_pending=True)
+        known.update(await ask_queries([query]))
+    found, (_kind, name, version) = known[query], query
+    mismatches: list[str] = []
+    if found.files and package is not None and package.file_sha256 and package.file_sha256 not in found.files:
+        mismatches.append(
+            f"The package index has no file of {name} {version} with the SHA-256 that the registry states."
+        )
+    if found.digest:
+        mismatches += await anyio.to_thread.run_sync(_compare_with_lock, file.with_name(LOCK_FILE), query, found.digest)
+    return PlannedDigest(digest=found.digest, problem=found.problem, files=found.files, mismatches=tuple(mismatches))
+
+
+def _compare_with_lock(path: Path, query: Query, digest: str) -> list[str]:
+    """Return a sentence if a lock file has another digest of the same version of the package, or cannot be used."""
+    try:
+        servers = read_lock(path)[0].servers.values()
+    except FileNotFoundError:
+        return []
+    except LockFileError as error:
+        problem = "The digest cannot be compared with the lock file."
+        return [f"{problem} {error.message}"]
+    packages = [one.package for one in servers if one.package is not None]
+    locked = {
+        one.digest
+        for one in packages
+        if one.digest and is_same_package((one.type, one.name.partition("[")[0], one.version), query)
+    }
+    if not locked or digest in locked:
+        return []
+    _kind, name, version = query
+    return [f"The digest of {name} {version} is not the one in {path}."]
