@@ -15,7 +15,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition
 from mcphost.host.servers.project_lock import ProjectLock
@@ -218,8 +218,16 @@ class ToolChangeTracker:
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
         """Accept quarantined tools, given as a mapping of names to digests; return the accepted names.
 
-        A tool whose definition no longer has the given digest stays in quarantine.
+        A tool whose definition no longer has the given digest stays in quarantine. An open question is withdrawn, and
+        asked again about the tools that are left.
         """
+        accepted = await self._accept(tools)
+        if accepted:
+            self._has_work.set()
+        return accepted
+
+    async def _accept(self, tools: dict[str, str], *, is_recorded: bool = False) -> tuple[str, ...]:
+        """Accept tools as `accept` does; *is_recorded* means that another process has recorded it already."""
         accepted: list[str] = []
         for name, digest in tools.items():
             if self._quarantined_digests.get(name) != digest or not self._make_room(name):
@@ -229,9 +237,9 @@ class ToolChangeTracker:
             del self._quarantined_digests[name]
             before = (self._known or {}).get(name)
             self._remember(name, ToolFingerprint(name, hashlib.sha256(listed.raw).hexdigest(), digest), listed)
-            self._audit.queue_event(
-                AuditSubject(kind="drift", server=self._server, name=name, definition=digest), "kept"
-            )
+            if not is_recorded:
+                subject = AuditSubject(kind="drift", server=self._server, name=name, definition=digest)
+                self._audit.queue_event(subject, "kept")
             if before is not None:
                 await self._carry_over(self._server, self._digest, name, before.digest, digest)
         await self.save()
@@ -289,16 +297,43 @@ class ToolChangeTracker:
                 f"unknown, because mcphost stores the definitions of at most {MAX_REMEMBERED_TOOLS:,} tools per server"
             )
         why = f"{len(changes)} of its tools are {change}" if len(changes) > 1 else f"one of its tools is {change}"
-        verdict = await self._frontend.ask(ReviewToolChanges(server=self._server, why=why, changes=changes))
+        question = ReviewToolChanges(server=self._server, why=why, changes=changes)
+        elsewhere: dict[str, str] = {}
+
+        async def is_decided() -> bool:
+            elsewhere.update(await self._find_accepted_elsewhere(digests))
+            return bool(elsewhere)
+
+        verdict = await ask_until_decided(self._frontend, question, is_decided)
+        if verdict is None and elsewhere:
+            await self._accept(elsewhere, is_recorded=True)
+            scope.cancel()
+            self._has_work.set()
+            return
         # Any other answer of a frontend accepts nothing.
         selected = verdict.tools if isinstance(verdict, AcceptToolChanges) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
         self._refused.update((name, digest) for name, digest in digests.items() if name not in selected)
         self._refuses_unknown |= not unknown.issubset(selected)
-        accepted = await self.accept({name: digest for name, digest in digests.items() if name in selected})
+        accepted = await self._accept({name: digest for name, digest in digests.items() if name in selected})
         # Tools that could not be accepted are not asked about again immediately.
         self._refused.update((name, digest) for name, digest in digests.items() if name not in accepted)
         scope.cancel()
         self._has_work.set()
+
+    async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
+        """Return those of these definitions to which the user has consented in another process, as it has stored.
+
+        A definition that is back to the accepted one is stored anyway, and so may be one of an unknown tool. The user
+        is asked about them in any case. Raises StoreError.
+        """
+        known = self._known or {}
+        changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}
+        stored = await self._fingerprints.load_all(self._server, self._digest) if changed else {}
+        return {
+            name: digest
+            for name, digest in changed.items()
+            if (pin := stored.get(name)) is not None and (pin.digest, pin.changed_digest) == (digest, "")
+        }
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
         from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions

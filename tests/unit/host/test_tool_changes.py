@@ -16,6 +16,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import AuditConfig, ServerConfig
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.questions import frontend as frontend_module
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
@@ -297,6 +298,54 @@ async def test_a_tool_that_changes_again_during_its_question_is_asked_about_as_i
         tasks.cancel_scope.cancel()
     shown = [question.changes[0].difference for question in frontend.asked if isinstance(question, ReviewToolChanges)]
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
+
+
+@pytest.mark.parametrize("in_other_process", [False, True])
+async def test_a_question_about_a_change_that_is_kept_elsewhere_is_withdrawn(
+    database_path: Path, monkeypatch: pytest.MonkeyPatch, in_other_process: bool
+) -> None:
+    monkeypatch.setattr(frontend_module, "POLL_SECONDS", 0.01)
+    frontend = ScriptedFrontend()
+    bench, changed = TrackerSetup(database_path, frontend), server_listing({"name": "a", "description": "new"})
+    await list_and_save(bench.tracker, server_listing({"name": "a"}, {"name": "b"}))
+    other = TrackerSetup(database_path).tracker if in_other_process else bench.tracker
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(changed)
+        with anyio.fail_after(20):
+            await frontend.asked_now.wait()
+            if in_other_process:
+                await other.compare_first(changed)
+            (change,) = await other.list_changes()
+            assert bench.tracker.quarantined == {"a"}
+            await other.accept({"a": change.digest})
+            assert await bench.tracker.wait_for_decision("a")
+            while frontend.waiting:
+                await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert len(frontend.asked) == 1
+    assert bench.followed[-1][2] == "a"  # its grants, too
+
+
+async def test_a_definition_that_returned_is_asked_about_until_the_user_has_seen_it(
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontend_module, "POLL_SECONDS", 0.01)
+    frontend = ScriptedFrontend()
+    bench, other = TrackerSetup(database_path, frontend), TrackerSetup(database_path)
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    await list_and_save(other.tracker, server_listing({"name": "a"}))
+    bench.tracker.compare(server_listing({"name": "a", "description": "evil"}))
+    bench.tracker.compare(server_listing({"name": "a"}))  # stored as accepted, but turned in between
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tracker.run)
+        with anyio.fail_after(20):
+            await frontend.asked_now.wait()
+        with anyio.move_on_after(0.2):
+            await bench.tracker.wait_for_decision("a")
+        assert bench.tracker.quarantined == {"a"}
+        assert frontend.waiting == 1
+        tasks.cancel_scope.cancel()
 
 
 async def test_an_answer_about_a_previous_definition_does_not_keep_the_current_one(database_path: Path) -> None:
