@@ -81,6 +81,11 @@ def find_hooks_root(places: ProjectPlaces) -> Path:
     return find_project_root(Path(os.path.realpath(places.folder)))
 
 
+def hooks_file(root: Path) -> str:
+    """Return the path of a project's hooks file, as it is used in approvals."""
+    return replace_surrogates(str(root / PROJECT_FOLDER / HOOKS_FILE))
+
+
 def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
     """Return the paths of hooks files that are not used, but may have been used in an earlier run.
 

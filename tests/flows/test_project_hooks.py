@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -51,6 +52,22 @@ async def test_without_a_question_a_changed_file_leaves_the_approved_hooks_in_ef
             change()
             await hooked.call()
             assert hooked.called == []
+
+
+@pytest.mark.parametrize("content", ["[[hooks", "#" * 2_000_000, "hooks = 1"], ids=["broken", "too large", "wrong"])
+@pytest.mark.parametrize("approval", ["ask", "stored"])
+async def test_a_file_that_becomes_unusable_leaves_the_approved_hooks_in_effect(
+    tmp_path: Path, places: ProjectPlaces, content: str, approval: Literal["ask", "stored"]
+) -> None:
+    file = write_project_hook(places, DENY)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+    file.write_text(content)
+    later = replace(places, approval=approval)
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=later) as hooked:
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert hooked.called == []
+        assert any(f"{file} has changed since you approved it" in text for text in hooked.notices())
 
 
 async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: Path, places: ProjectPlaces) -> None:

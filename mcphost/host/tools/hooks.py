@@ -12,6 +12,7 @@ import anyio.to_thread
 from mcphost.config.hooks import (
     HookOutput,
     find_hooks_root,
+    hooks_file,
     parse_project_hooks,
     read_project_hooks,
     unused_hooks_files,
@@ -152,34 +153,41 @@ class ToolHooks:
             if self._root is None:
                 self._root = await anyio.to_thread.run_sync(find_hooks_root, self._places)
                 problems += await self._find_missing(self._places, self._root)
+            count = len(problems)
             text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
+            is_unusable = len(problems) > count
             # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.
-            self._project = await self._find_approved(text, self._root, problems)
+            hooks = await self._find_approved(text, self._root, problems, is_unusable=is_unusable)
+            self._project = hooks
             for problem in problems:
                 if problem not in self._reported:
                     self._reported.add(problem)
                     self._events.notify("warning", problem)
 
-    async def _find_approved(self, text: ProjectText | None, root: Path, problems: list[str]) -> tuple[HookConfig, ...]:
+    async def _find_approved(
+        self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool
+    ) -> tuple[HookConfig, ...]:
         """Return the project's hooks if the user approves their file, otherwise those approved before.
 
-        *text* is the content of the hooks file; it is None if there is no such file, and *root* is the project's
-        folder. Sentences for the user about hooks that are not used are added to *problems*.
+        *text* is the content of the hooks file, None if there is no such file or *is_unusable* is set. *root* is the
+        project's folder. Sentences for the user about hooks that are not used are added to *problems*.
         """
-        digest = "" if text is None else text.digest
-        if text is not None:
-            try:
+        digest, is_undecided = "" if text is None else text.digest, is_unusable
+        try:
+            if text is not None:
+                is_undecided = True
                 hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
                 await self._approvals.ask("hooks", [text], hooks=hooks)
                 source = await self._approvals.find_source(text)
                 problems += self._approvals.describe_changed([(text, source)])
+                is_undecided = source == "not asked"
                 if source in USED:
                     self._approved_digest = digest
                     return hooks
-                if source == "not asked" and (earlier := await self._find_earlier(text, root, problems)) is not None:
-                    return earlier
-            except McpHostError as error:
-                problems.append(f"The project's hooks are not used: {error.message}")
+        except McpHostError as error:
+            problems.append(f"The project's hooks file is not used: {error.message}")
+        if is_undecided and (earlier := await self._find_earlier(root, problems)) is not None:
+            return earlier
         if self._project and digest != self._approved_digest:
             problems.append(
                 "The project's hooks file is missing, or is not approved as it is now. "
@@ -188,19 +196,23 @@ class ToolHooks:
             return self._project
         return ()
 
-    async def _find_earlier(self, text: ProjectText, root: Path, problems: list[str]) -> tuple[HookConfig, ...] | None:
-        """Return the hooks as the user approved them permanently, before the file changed to *text*.
+    async def _find_earlier(self, root: Path, problems: list[str]) -> tuple[HookConfig, ...] | None:
+        """Return the hooks as the user approved them permanently, before their file changed.
 
-        Returns None if there are none, or if others were approved in this run. Raises StoreError or ConfigError.
+        Returns None if there are none, if others were approved in this run, or if they cannot be read.
         """
-        approved = await self._approvals.find_approved(text.path)
-        if approved is None or self._approved_digest not in ("", approved.digest):
-            return None
-        hooks = await anyio.to_thread.run_sync(parse_project_hooks, approved, root)
+        path = hooks_file(root)
+        try:
+            approved = await self._approvals.find_approved(path)
+            if approved is None or self._approved_digest not in ("", approved.digest):
+                return None
+            hooks = await anyio.to_thread.run_sync(parse_project_hooks, approved, root)
+        except McpHostError:
+            return None  # reported when the file in the project was read
         self._approved_digest = approved.digest
         problems.append(
-            f"{sanitize(text.path, keep_newlines=False)} has changed since you approved it. The hooks that you approved"
-            " stay in effect. To review the change, start the chat in this project."
+            f"{sanitize(path, keep_newlines=False)} has changed since you approved it. The hooks that you approved stay"
+            " in effect. To review the change, start the chat in this project."
         )
         return hooks
 
