@@ -165,7 +165,7 @@ ACTIONS: tuple[Action, ...] = (
         "retry_with",
         "",
         N_("other model"),
-        N_("Answer the last message again with another model"),
+        N_("Answer again with another model"),
         N_("Choose a model that answers at once; the first answer stays stored"),
         "retry-with",
         takes_value=True,

@@ -78,7 +78,7 @@ _ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", 
 
 
 def _load_palette_provider() -> "type[Provider]":
-    from mcphost.tui.commands import CommandPaletteProvider
+    from mcphost.tui.command_palette import CommandPaletteProvider
 
     return CommandPaletteProvider
 

@@ -1,21 +1,14 @@
-"""Slash commands, completions for the composer, and the command palette."""
+"""Slash commands, and completions for the composer."""
 
 import difflib
 import re
 from collections.abc import Iterable
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rich.align import Align
-from rich.text import Text
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.widgets.option_list import Option
-
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _
-from mcphost.tui.actions import ACTIONS, ALIASES, aliases_of, find_alias
-from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.actions import ACTIONS, ALIASES, find_alias
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import ArgumentCheckRequested
 from mcphost.tui.widgets.completion_popup import CompletionItem
@@ -102,59 +95,6 @@ def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for tool in view.catalog.tools:
         typed = f"!{view.name}/{tool.name}"
         yield CompletionItem("text", typed, view.name, typed, (tool.description or "").split("\n")[0])
-
-
-class TranslatedCommandPalette(CommandPalette):
-    """Textual's command palette, with its built-in messages translated."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder=_("Search for commands…"), id="--command-palette")
-
-    def _start_no_matches_countdown(self, search_value: str) -> None:
-        self._stop_no_matches_countdown()
-        self._no_matches_timer = self.set_timer(
-            self._NO_MATCHES_COUNTDOWN, partial(self._show_no_matches, bool(search_value))
-        )
-
-    def _show_no_matches(self, is_search: bool) -> None:
-        if is_search:
-            text = Align.center(Text(_("No matches found"), style="not bold"))
-            self.query_one(CommandList).add_option(Option(text, disabled=True, id=self._NO_MATCHES))
-        self._list_visible = is_search
-
-
-class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: all global actions except the one that opens the palette."""
-
-    async def discover(self) -> Hits:
-        """Yield every action; Textual calls this to fill the palette before the user has typed anything."""
-        for action in ACTIONS:
-            if action.name != "palette":
-                yield DiscoveryHit(
-                    f"{_(action.title)}  ({self._key(action.name)})",
-                    partial(self._run, action.name),
-                    help=_(action.help),
-                )
-
-    async def search(self, query: str) -> Hits:
-        """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
-        matcher = self.matcher(query)
-        words = query.casefold().split()
-        for action in ACTIONS:
-            # Match any name of the action: "theme" must find "Light or dark".
-            names = (_(action.title), _(action.label), action.title, action.label, action.slash)
-            score = max(map(matcher.match, names))
-            texts = " ".join((*names, *aliases_of(action), action.help, _(action.help))).casefold()
-            score = score or 0.1 * all(word in texts for word in words)
-            if score and action.name != "palette":
-                shown = matcher.highlight(f"{_(action.title)}  ({self._key(action.name)})")
-                yield Hit(score, shown, partial(self._run, action.name), help=_(action.help))
-
-    def _key(self, name: str) -> str:
-        return keys_in_use(self).short(name)
-
-    async def _run(self, name: str) -> None:
-        await self.app.run_action(name)
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:

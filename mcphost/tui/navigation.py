@@ -60,9 +60,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
         from textual.command import CommandPalette
 
         if not CommandPalette.is_open(cast("App[object]", self)):
-            from mcphost.tui.commands import TranslatedCommandPalette
+            from mcphost.tui.command_palette import ActionPalette
 
-            self.push_screen(TranslatedCommandPalette())
+            self.push_screen(ActionPalette())
 
     @property
     def host(self) -> "Host":

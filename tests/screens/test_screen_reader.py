@@ -105,10 +105,12 @@ async def test_the_entry_of_a_list_that_has_no_focus_is_announced(run: Run) -> N
         assert drawn(driver) == []
         await driver.pilot.press("escape", "backspace", "ctrl+p")
         await driver.until(
-            lambda: first_row(driver) == "Help (F1). Show keys, commands and symbols", "the first action"
+            lambda: first_row(driver) == "History (F6). Open an earlier conversation", "the first action"
         )
         await driver.pilot.press("down")
-        await driver.until(lambda: first_row(driver).startswith("Show or hide the sidebar (F2)."), "the second action")
+        await driver.until(
+            lambda: first_row(driver).startswith("Find in the conversation (Ctrl+F)."), "the second action"
+        )
         assert drawn(driver) == []
 
 

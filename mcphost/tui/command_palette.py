@@ -1,0 +1,177 @@
+"""The command palette: all global actions in groups, or those that match a search, each with its key."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from rich.align import Align
+from rich.text import Text
+from textual import on
+from textual.command import Command, CommandList, CommandPalette, Hit, Hits, Provider
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from mcphost.translation import N_, _
+from mcphost.tui.actions import ACTIONS, Action, aliases_of
+from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.screen_reader import is_reader
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        N_("Conversation"),
+        (
+            *("history", "find", "focus_transcript", "recall", "copy_last", "new", "stop", "continue_turn", "rewind"),
+            *("fork", "retry", "retry_with", "call_again", "summarize", "summary", "undo_summary", "export"),
+        ),
+    ),
+    (
+        N_("Servers"),
+        (
+            *("servers", "resources", "prompts", "undo_insert", "attach_result", "tasks", "accounts", "folders"),
+            *("registry", "toggle_servers"),
+        ),
+    ),
+    (N_("Permissions"), ("answer", "auto_approval", "grants", "audit")),
+    (N_("Model"), ("model", "context", "pin_tool", "costs", "profile", "system_prompt", "instructions")),
+    ("mcphost", ("help", "theme", "setup", "reload", "quit")),
+)
+"""The actions in the order in which the palette lists them, below the names of their groups."""
+MAX_WIDTH = 100
+"""Maximum width of the palette in cells."""
+_TITLE_CELLS = 34
+_MIN_WIDTH_WITH_HELP = 70
+_PADDING = 2
+
+
+@dataclass(eq=False)
+class ActionHit(Hit):
+    """An action that the palette lists; `title` may have its matching letters highlighted.
+
+    `group` is the name of the group below whose heading it stands, or "" while the user searches.
+    """
+
+    title: Content = Content("")  # noqa: RUF009 - immutable
+    key: str = ""
+    group: str = ""
+
+
+def layout_action(title: Content, text: str, key: str, width: int) -> Content:
+    """Return a line of *width* cells: the title, as much of a dim text as fits, and the key at the right edge.
+
+    A narrow line has no text.
+    """
+    keys = Content.styled(key, "$accent")
+    left = max(0, width - keys.cell_length - _PADDING)
+    if width < _MIN_WIDTH_WITH_HELP:
+        return Content.assemble(title.truncate(left, ellipsis=True, pad=True), " " * _PADDING, keys)
+    title = title.truncate(_TITLE_CELLS, ellipsis=True, pad=True)
+    about = Content.styled(text, "$muted").truncate(left - _TITLE_CELLS - _PADDING, ellipsis=True, pad=True)
+    return Content.assemble(title, " " * _PADDING, about, " " * _PADDING, keys)
+
+
+class ActionPalette(CommandPalette):
+    """Textual's command palette with an action in each line, group headings, and translated messages."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ActionPalette > Vertical {
+        margin-top: 2; max-width: 100; background: $surface;
+        &:dark { background: $surface; }
+    }
+    ActionPalette #--input { height: 3; border: none; padding: 1 2; background: $panel; }
+    ActionPalette CommandInput, ActionPalette CommandInput:focus { border: none; height: 1; padding: 0; }
+    ActionPalette CommandList {
+        border: none; padding: 0 0 1 0; background: $surface;
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
+    ActionPalette CommandList > .option-list--option { text-style: none; }
+    ActionPalette CommandList > .option-list--option-disabled { color: $text; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder=_("Search for commands…"), id="--command-palette")
+        self._listed: list[Command] = []
+
+    def _refresh_command_list(self, command_list: CommandList, commands: list[Command], clear_current: bool) -> None:
+        if is_reader(self):  # which announces a title, its key and a sentence
+            super()._refresh_command_list(command_list, commands, clear_current)
+            return
+        self._listed = sorted(commands, key=lambda command: command.hit.score, reverse=True)
+        command_list.clear_options().add_options(self._layout_rows())
+        command_list.action_first()
+        self._list_visible = bool(self._listed)
+        self._hit_count = len(self._listed)
+
+    def _layout_rows(self) -> Iterator[Option]:
+        """Yield the listed actions, each in one line, and the headings of their groups."""
+        width = min(MAX_WIDTH, self.size.width) - 2 * _PADDING - 1  # the scrollbar
+        group = ""
+        for command in self._listed:
+            hit = command.hit
+            if not isinstance(hit, ActionHit):
+                yield command
+                continue
+            if hit.group != group:
+                group = hit.group
+                yield Option(Content.styled(group, "bold $accent"), disabled=True)
+            yield Command(layout_action(hit.title, hit.help or "", hit.key, width), hit, id=command.id)
+
+    def on_resize(self) -> None:
+        """Fit the listed actions to the new width."""
+        commands = self.query_one(CommandList)
+        if self._listed and self._hit_count and not is_reader(self):
+            selected = commands.highlighted
+            commands.clear_options().add_options(self._layout_rows())
+            commands.highlighted = selected
+
+    @on(OptionList.OptionHighlighted)
+    def _show_first_heading(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_index <= 1:
+            event.option_list.scroll_home(animate=False)
+
+    def _start_no_matches_countdown(self, search_value: str) -> None:
+        self._stop_no_matches_countdown()
+        self._no_matches_timer = self.set_timer(
+            self._NO_MATCHES_COUNTDOWN, partial(self._show_no_matches, bool(search_value))
+        )
+
+    def _show_no_matches(self, is_search: bool) -> None:
+        if is_search:
+            text = Align.center(Text(_("No matches found"), style="not bold"))
+            self.query_one(CommandList).add_option(Option(text, disabled=True, id=self._NO_MATCHES))
+        self._list_visible = is_search
+
+
+class CommandPaletteProvider(Provider):
+    """Source of the command palette's entries: all global actions except the one that opens the palette."""
+
+    async def discover(self) -> Hits:
+        """Yield every action by group; Textual calls this to fill the palette before the user has typed anything."""
+        actions = {action.name: action for action in ACTIONS}
+        for group, names in GROUPS:
+            for name in names:
+                yield self._hit(actions[name], 0.0, Content(_(actions[name].title)), _(group))
+
+    async def search(self, query: str) -> Hits:
+        """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
+        matcher = self.matcher(query)
+        words = query.casefold().split()
+        for action in ACTIONS:
+            # Match any name of the action: "theme" must find "Light or dark".
+            names = (_(action.title), _(action.label), action.title, action.label, action.slash)
+            score = max(map(matcher.match, names))
+            texts = " ".join((*names, *aliases_of(action), action.help, _(action.help))).casefold()
+            score = score or 0.1 * all(word in texts for word in words)
+            if score and action.name != "palette":
+                yield self._hit(action, score, matcher.highlight(_(action.title)), "")
+
+    def _hit(self, action: Action, score: float, title: Content, group: str) -> ActionHit:
+        key = keys_in_use(self).long(action.name)
+        shown = Content.assemble(title, f"  ({key})") if key else title
+        return ActionHit(
+            score, shown, partial(self._run, action.name), help=_(action.help), title=title, key=key, group=group
+        )
+
+    async def _run(self, name: str) -> None:
+        await self.app.run_action(name)
