@@ -2,6 +2,7 @@
 
 from collections.abc import MutableMapping
 from pathlib import Path
+from shlex import quote
 
 import anyio.to_thread
 
@@ -43,12 +44,13 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
             return (PENDING,)
         return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
 
-    def check(self, command: str) -> None:
+    def check(self, name: str, *, is_update: bool = False) -> None:
         """Raise RegistryError if another digest of the package is stated elsewhere.
 
-        *command* installs or updates the server, and accepts the digest if `--accept-digest` is added.
+        *name* is the name with which the server is installed or, if *is_update* is set, updated.
         """
         if self.mismatches:
+            command = f"mcphost servers update {quote(name)}" if is_update else f"mcphost servers install {quote(name)}"
             raise RegistryError(
                 self.mismatches[0], f"Nothing was changed. To use the package anyway: {command} --accept-digest"
             )

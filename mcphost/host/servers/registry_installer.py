@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from shlex import join, quote
+from shlex import join
 from typing import Any, cast
 
 import anyio.to_thread
@@ -477,8 +477,9 @@ def _describe_draft(
     problem = ""
     if digest is not None:
         try:
-            what = f"update {quote(draft.name)}" if draft.installed else f"install {quote(draft.entry.name)}"
-            digest.check(f"mcphost servers {what}")
+            if draft.installed is not None:
+                digest.check(draft.name, is_update=True)
+            digest.check(draft.entry.name)
         except RegistryError as error:
             problem = f"{error.message} {error.hint}"
     is_pending = digest is not None and digest.is_pending
