@@ -1,7 +1,6 @@
 """Commands `servers add`, `edit`, `remove`, `enable`, `disable` and `restart`."""
 
 import argparse
-import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -80,7 +79,9 @@ def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _real_path(text: str) -> str:
-    return os.path.realpath(os.path.expanduser(text))
+    from mcphost.config.typed_servers import resolve_folder
+
+    return resolve_folder(text)
 
 
 def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -456,8 +457,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
     Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
     """
     from mcphost.cli.server_arguments import split_pair
+    from mcphost.config.typed_servers import TypedSettings
 
-    entry = dict(entry)
+    typed: dict[str, dict[str, str]] = {"env": {}, "headers": {}}
     is_url = "url" in entry
     for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
         if values and (key == "headers") != is_url:
@@ -466,9 +468,8 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
             )
         for value in values:
             name, text = await split_pair(value, separator, terminal)
-            entry[key] = {**entry.get(key, {}), name: text}
-    if args.cwd is not None:
-        entry["cwd"] = args.cwd
+            typed[key][name] = text
+    entry = TypedSettings(env=typed["env"], headers=typed["headers"], cwd=args.cwd).apply(entry)
     if args.transport != "auto":
         if not is_url:
             raise UsageError("--transport is for servers with a URL.")

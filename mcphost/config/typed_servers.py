@@ -3,12 +3,14 @@
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import find_program
+from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
@@ -18,12 +20,60 @@ _HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/
 """Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
 
 
-def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
+class TypedSettings(Struct, frozen=True, kw_only=True):
+    """Settings that a user types beside a server's command or URL; `cwd` is None if it is not given."""
+
+    env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+    headers: dict[str, str] = {}  # noqa: RUF012
+    cwd: str | None = None
+
+    def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of an mcp.json entry with these settings. Raises UsageError if they do not suit the entry."""
+        if self.headers and "url" not in entry:
+            raise UsageError("Headers are for servers with a URL.")
+        if self.env and "url" in entry:
+            raise UsageError("Variables are for servers with a command.")
+        changed = dict(entry)
+        for key, values in (("env", self.env), ("headers", self.headers)):
+            if values:
+                changed[key] = {**changed.get(key, {}), **values}
+        return changed if self.cwd is None else {**changed, "cwd": self.cwd}
+
+
+def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
+    """Parse settings that a user types: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder or "".
+
+    Raises UsageError if a line has no name or no value.
+    """
+    return TypedSettings(
+        env=_read_pairs(env, "="),
+        headers={name: value.strip() for name, value in _read_pairs(headers, ":").items()},
+        cwd=resolve_folder(folder.strip()) if folder.strip() else None,
+    )
+
+
+def _read_pairs(text: str, separator: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, found, value = line.partition(separator)
+        name = name.strip()
+        if not name or not found:
+            raise UsageError(f"{name} has no value." if name else "A line has no name.", f"Write NAME{separator}VALUE.")
+        pairs[name] = value
+    return pairs
+
+
+def resolve_folder(text: str) -> str:
+    """Return the absolute path of a folder that a user types; `~` and symbolic links are resolved."""
+    return os.path.realpath(os.path.expanduser(text))
+
+
+def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict[str, dict[str, Any]]:
     """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
 
     *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
     line of mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one
-    from the host or the program. Raises ConfigError or UsageError.
+    from the host or the program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
     """
     text, name = text.strip(), name.strip()
     if not text:
@@ -39,7 +89,7 @@ def parse_server_text(text: str, name: str = "") -> dict[str, dict[str, Any]]:
         raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
     own_name, words = _split_name(words)
     name = name or own_name
-    entry = make_entry(words)
+    entry = make_entry(words, cwd)
     return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
 
 

@@ -228,6 +228,10 @@ async def _config_changes(pilot: Any, host: FakeHost) -> None:
     pilot.app.push_screen(ConfigChangesScreen(changes))
 
 
+NEW_SERVER_KEYS = (
+    *("n", *"uvx mcp-server-time", "tab", *"LOCAL_TIMEZONE=Europe/Berlin", "enter", *"API_TOKEN=quiet-0123-river"),
+    *("tab", "tab", *"~/services"),
+)
 SETUP_SCREENS: dict[str, Opener] = {
     "start_card": SetupStep(_start_card(SetupOffers(MODELS[:3], FOUND)), "□ files", ("ctrl+a",), "■ files"),
     "start_card_nothing": SetupStep(_start_card(SetupOffers()), "Paste a key", tuple("sk-ant-1"), "•" * 8),
@@ -241,6 +245,7 @@ SETUP_SCREENS: dict[str, Opener] = {
     "install_form": SetupStep(_registry, "publisher", (*["down"] * 5, "enter"), "needed: tenant"),
     "install_form_long": SetupStep(_registry, "publisher", ("enter",), "needed: cache_dir"),
     "server_form": SetupStep(_servers, "n add", ("n", *"uvx mcp-server-time"), "uvx mcp-server-time"),
+    "server_form_settings": SetupStep(_servers, "n add", NEW_SERVER_KEYS, "~/services"),
     "server_edit": SetupStep(_servers, "n add", ("e",), '"command": "npx"'),
     "tool_form": SetupStep(_servers, "n add", ("t", "enter"), "Call files · search_files"),
     "diagnosis": SetupStep(_diagnosis(*STEPS), "latency"),

@@ -3,25 +3,38 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input, Static, TextArea
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.pair_lines import LabeledPairs
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
 
-SaveServerFn = Callable[[str, str, "Scope"], Awaitable[str]]
-"""Saves a server with a name, configuration text and scope; returns a sentence to show, or raises McpHostError."""
+
+class TypedTexts(NamedTuple):
+    """The texts of the fields beside a new server's command or URL; the texts of an edited server are empty."""
+
+    env: str = ""
+    headers: str = ""
+    folder: str = ""
+
+
+SaveServerFn = Callable[[str, str, "Scope", TypedTexts], Awaitable[str]]
+"""Saves a server with a name, configuration text, scope and further settings.
+
+Returns a sentence to show, or raises McpHostError.
+"""
 
 _SCOPES: "dict[Scope, str]" = {
     "user": N_("for you, in every folder"),
@@ -29,6 +42,8 @@ _SCOPES: "dict[Scope, str]" = {
     "project": N_("for everyone who has this folder"),
 }
 _MAX_PATH_LENGTH = 200
+_FULL_HEIGHT = 34
+"""Minimum number of lines of a screen on which the fields are apart from each other."""
 
 
 class ServerForm(FormScreen[str]):
@@ -39,10 +54,18 @@ class ServerForm(FormScreen[str]):
 
     CONFIRMS_LEAVING = True
     DEFAULT_CSS = """
+    ServerForm #box { overflow-y: auto; scrollbar-size-vertical: 1; }
     ServerForm LabeledInput { margin: 0 0 1 0; }
-    ServerForm TextArea { height: 9; border: none; padding: 0 1; background: $surface; }
+    ServerForm LabeledPairs { margin: 0 0 1 0; }
+    ServerForm #text { height: 9; border: none; padding: 0 1; background: $surface; }
+    ServerForm.-new #text { height: 4; margin: 0 0 1 0; }
     ServerForm #what { color: $muted; }
     ServerForm #file { color: $muted; margin: 1 0 0 0; }
+    ServerForm.-new #file { margin: 0; }
+    ServerForm.-low LabeledInput { margin: 0; }
+    ServerForm.-low LabeledPairs { margin: 0; }
+    ServerForm.-low LabeledPairs TextArea { height: 2; }
+    ServerForm.-low.-new #text { height: 3; margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False, priority=True),
@@ -88,6 +111,11 @@ class ServerForm(FormScreen[str]):
             yield Static(_("Its entry. Secrets that you type are stored outside of it."), id="what", markup=False)
         text = "" if self._entry is None else dumps(self._entry, indent=2)
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
+        if self._entry is None:
+            yield LabeledPairs(_("environment"), "=", "env", placeholder=_("NAME=VALUE, each in a line"))
+            yield LabeledPairs(_("headers"), ":", "headers", placeholder=_("NAME: VALUE, each in a line, for a URL"))
+            folder = _("optional; where a command is started")
+            yield LabeledInput(_("folder"), "folder", placeholder=folder)
         yield Static(self._describe_file(), id="file", markup=False)
 
     def _describe_file(self) -> str:
@@ -113,7 +141,17 @@ class ServerForm(FormScreen[str]):
 
     def on_mount(self) -> None:
         """Focus the text area, the only required field."""
+        super().on_mount()
+        self.set_class(self._entry is None, "-new")
         self.query_one("#text").focus()
+
+    def on_resize(self) -> None:
+        """Leave out blank lines on a screen that is not high enough for them."""
+        self.set_class(self.size.height < _FULL_HEIGHT, "-low")
+
+    def moves_on_enter(self, field: Input) -> bool:
+        """Return whether Enter in *field* focuses the next widget; it does in the folder, the last field."""
+        return field.id == "folder"
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """Focus the text area when Enter is pressed in the name input."""
@@ -126,11 +164,13 @@ class ServerForm(FormScreen[str]):
 
     async def _finish(self) -> None:
         text = self.query_one("#text", OrderedTextArea)
-        names = list(self.query(Input))
-        await wait_for_typed_text(text, *names)
+        await wait_for_typed_text(*self.query(TextArea), *self.query(Input))
+        values = {str(field.id): field.value for field in self.query(Input)}
+        values |= {str(field.id): field.text for field in self.query(TextArea)}
+        typed = TypedTexts(values.get("env", ""), values.get("headers", ""), values.get("folder", ""))
         try:
-            name = self._server or "".join(field.value for field in names).strip()
-            done = await self._save(name, text.text, self._scope)
+            name = self._server or values.get("name", "").strip()
+            done = await self._save(name, text.text, self._scope, typed)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return

@@ -32,7 +32,7 @@ from mcphost.tui.screens.server_details import (
     offer_sections,
     translate_capabilities,
 )
-from mcphost.tui.screens.server_form import ServerForm
+from mcphost.tui.screens.server_form import ServerForm, TypedTexts
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
@@ -546,10 +546,14 @@ class ServersScreen(TypeAheadListScreen):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 
 
-async def _add_server(editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, scope: "Scope") -> str:
-    from mcphost.config.typed_servers import parse_server_text
+async def _add_server(
+    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, scope: "Scope", typed: TypedTexts
+) -> str:
+    from mcphost.config.typed_servers import parse_server_text, read_settings
 
-    saved = await editor.add(parse_server_text(text, name), scope)
+    settings = read_settings(typed.env, typed.headers, typed.folder)
+    entries = parse_server_text(text, name, settings.cwd)
+    saved = await editor.add({one: settings.apply(entry) for one, entry in entries.items()}, scope)
     done = fill(_("Added {name} to {path}. Press {servers-undo} to undo.")).format(
         name=join_list(one.edit.name for one in saved), path=saved[0].edit.file.path
     )
@@ -560,7 +564,7 @@ async def _add_server(editor: "ServerEditor", fill: Callable[[str], str], name: 
 
 
 async def _change_server(
-    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, _scope: "Scope"
+    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, _scope: "Scope", _typed: TypedTexts
 ) -> str:
     from mcphost.config.typed_servers import parse_entry
 

@@ -1,0 +1,116 @@
+"""Tests for the fields of the form for a new server: variables, headers and folder, by keyboard, as `servers add`."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.typed_servers import TypedSettings, read_settings
+from mcphost.errors import UsageError
+from tests.flows.program import Program
+from tests.screens.conftest import AppDriver
+from tests.screens.real_program import Files
+
+pytestmark = pytest.mark.anyio
+SECRET = "quiet-0123-river"
+IN_FILE = '[secrets]\nstore = "file"\n'
+
+
+async def open_form(driver: AppDriver) -> None:
+    """Open the form for a new server from the list of servers."""
+    await driver.pilot.press("f3")
+    await driver.until(lambda: "n add" in driver.text(), "the page")
+    await driver.pilot.press("n")
+    await driver.until(lambda: "Add a server" in driver.text(), "the form")
+
+
+def add(tmp_path: Path, *arguments: str) -> dict[str, object]:
+    """Run `mcphost servers add` in a set-up of its own, and return the entries that it writes."""
+    home = tmp_path / "command"
+    home.mkdir()
+    program = Program(home)
+    (home / "config").mkdir()
+    (home / "config" / "config.toml").write_text(IN_FILE)
+    program.text("servers", "add", *arguments)
+    return Files(home / "config").read_servers()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_form_writes_what_the_command_writes_for_a_program(
+    files: Files, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    (tmp_path / "place").mkdir()
+    files.write_servers()
+    files.write_settings(IN_FILE)
+    async with files.open(size, approved=False) as driver:
+        await open_form(driver)
+        await driver.type("mine -- program --flag")
+        await driver.pilot.press("tab")
+        await driver.type("LEVEL=a = b")
+        await driver.pilot.press("enter")
+        await driver.type(f"API_TOKEN={SECRET}")
+        await driver.until(lambda: f"API_TOKEN={'•' * len(SECRET)}" in driver.text(), "the masked secret")
+        assert "LEVEL=a = b" in driver.text()
+        assert "quiet" not in driver.text()
+        await driver.pilot.press("tab", "tab")
+        await driver.type(str(tmp_path / "place"))
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "mine" in files.read_servers(), "the entry")
+        written = files.read_servers()
+    assert SECRET not in str(written)
+    command = ("mine", "--env", "LEVEL=a = b", "--env", f"API_TOKEN={SECRET}", "--cwd", str(tmp_path / "place"))
+    assert written == add(tmp_path, *command, "--", "program", "--flag")
+
+
+async def test_the_form_writes_what_the_command_writes_for_an_address(files: Files, tmp_path: Path) -> None:
+    files.write_servers()
+    files.write_settings(IN_FILE)
+    async with files.open((80, 24), approved=False) as driver:
+        await open_form(driver)
+        await driver.type("http://127.0.0.1:9/mcp")
+        await driver.pilot.press("tab", "tab")
+        await driver.type(f"Authorization: Bearer {SECRET}")
+        await driver.pilot.press("enter")
+        await driver.type("X-Region:us")
+        await driver.until(lambda: "X-Region:us" in driver.text(), "the headers")
+        assert "Bearer" not in driver.text()
+        await driver.pilot.press("shift+tab", "shift+tab", "shift+tab")
+        await driver.type("far")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "far" in files.read_servers(), "the entry")
+        written = files.read_servers()
+    headers = ("--header", f"Authorization: Bearer {SECRET}", "--header", "X-Region:us")
+    assert written == add(tmp_path, "far", *headers, "http://127.0.0.1:9/mcp")
+    assert "${" in written["far"]["headers"]["Authorization"]
+
+
+async def test_every_field_is_reached_by_tab_and_a_wrong_line_is_named(files: Files) -> None:
+    files.write_servers()
+    async with files.open((80, 24), approved=False) as driver:
+        await open_form(driver)
+        await driver.type("program")
+        reached: list[str] = []
+        for _ in range(5):
+            await driver.pilot.press("tab")
+            reached.append(str(getattr(driver.app.screen.focused, "id", "")))
+        assert reached == ["env", "headers", "folder", "leave", "save"]
+        await driver.pilot.press("shift+tab", "shift+tab", "shift+tab", "shift+tab")
+        await driver.type("LEVEL")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "LEVEL has no value. Write NAME=VALUE." in driver.text(), "the fault")
+        assert files.read_servers() == {}
+        for label in ("environment", "headers", "folder", "Save and start", "esc back"):
+            assert label in driver.text()
+
+
+def test_settings_that_do_not_suit_the_server_are_refused() -> None:
+    with pytest.raises(UsageError, match="Headers are for servers with a URL"):
+        TypedSettings(headers={"A": "b"}).apply({"command": "x"})
+    with pytest.raises(UsageError, match="Variables are for servers with a command"):
+        TypedSettings(env={"A": "b"}).apply({"url": "https://x.example"})
+    with pytest.raises(UsageError, match="A line has no name"):
+        read_settings("=b", "", "")
+
+
+def test_lines_without_text_are_passed_over_and_a_header_is_trimmed() -> None:
+    settings = read_settings("\nA=b=c\n\n", " X :  y \n", "")
+    assert settings == TypedSettings(env={"A": "b=c"}, headers={"X": "y"})
