@@ -7,8 +7,9 @@ from textual.messages import TerminalSupportsSynchronizedOutput
 from mcphost.tui.terminal_driver import ReplyParser
 
 
-def keys_of(parser: ReplyParser, *pieces: str) -> list[str]:
-    """Return the keys that the parser finds in these pieces of input."""
+def split_into_keys(parser: ReplyParser, text: str, size: int) -> list[str]:
+    """Return the keys that the parser finds if the input arrives in pieces of this size."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     return [event.key for piece in pieces for event in parser.feed(piece) if isinstance(event, Key)]
 
 
@@ -16,20 +17,18 @@ def keys_of(parser: ReplyParser, *pieces: str) -> list[str]:
 def test_no_part_of_the_device_attributes_is_typed_however_they_arrive(size: int) -> None:
     found: list[frozenset[int]] = []
     text = "ab\x1b[?62;4;22cc\x1b[?6cd"
-    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     parser = ReplyParser(lambda _: None, on_attributes=found.append)
     parser.is_answer_expected = True
-    assert keys_of(parser, *pieces) == ["a", "b", "c", "d"]
+    assert split_into_keys(parser, text, size) == ["a", "b", "c", "d"]
     assert found == [{62, 4, 22}, {6}]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_keys_that_begin_like_an_answer_are_keys_while_one_is_expected(size: int) -> None:
     text = "\x1b[A\x1b[15~x"
-    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     parser = ReplyParser(lambda _: None)
     parser.is_answer_expected = True
-    assert keys_of(parser, *pieces) == ["up", "f5", "x"]
+    assert split_into_keys(parser, text, size) == ["up", "f5", "x"]
 
 
 @pytest.mark.parametrize("size", [4, 6, 100])
