@@ -126,3 +126,12 @@ async def test_no_key_stands_alone_in_the_last_row(
         assert len(shown) == rows
         assert shown[-1].endswith("ctrl+f search  esc back")
         assert ("tab read" in "".join(shown)) == (rows == 2)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_one_blank_line_is_between_the_details_and_the_text(run: Run, size: tuple[int, int]) -> None:
+    async with run(size=size) as driver:
+        await driver.pilot.press("f4")
+        await driver.until(lambda: "# A project" in driver.text(), "the text")
+        about, text = (driver.app.screen.query_one(name).region for name in ("#about", "#text"))
+        assert text.y == about.bottom + 1

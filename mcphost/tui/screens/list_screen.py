@@ -100,7 +100,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ListScreen #side { width: 3fr; height: 1fr; margin: 0 0 0 2; }
     ListScreen #icon { margin: 0 1 1 1; }
     ListScreen.narrow #icon { max-height: 2; }
-    ListScreen #facts { height: auto; max-height: 50%; margin-bottom: 1; scrollbar-size-vertical: 1;
+    ListScreen #facts { height: auto; max-height: 50%; margin-bottom: 1; scrollbar-size: 0 1;
                      scrollbar-gutter: stable; }
     ListScreen #facts:focus, ListScreen LongText:focus { background: $surface; }
     ListScreen #about { height: auto; color: $text; padding: 0 1; }
