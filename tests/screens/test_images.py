@@ -2,6 +2,7 @@
 
 import base64
 import io
+import struct
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sandbox import images as image_sandbox
 from mcphost.serialization import Raw, encode, replace
 from mcphost.tui.image_cache import ImageCache
+from mcphost.tui.screens.resources import describe_saving
 from mcphost.tui.transcript.image_block import MAX_ROWS, ImageCard
 from mcphost.tui.widgets.image_view import ImageView
 from tests.screens.conftest import Run
@@ -274,6 +276,25 @@ async def test_an_image_resource_is_drawn_and_does_not_cover_the_next_one(run: R
         await driver.pilot.press("down")
         await driver.until(lambda: '"a"' in driver.text(), "the text")
         assert not colours(driver)
+
+
+async def test_an_image_resource_with_too_many_pixels_names_the_command_that_saves_it(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        small = base64.b64decode(image_part(2, 2).data)
+        huge = base64.b64encode(small[:16] + struct.pack(">II", 9_000, 9_000) + small[24:]).decode()
+
+        async def picture(server: str, uri: str) -> ReadResourceResult:
+            return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type="image/png", blob=huge),))
+
+        driver.host.features.read_resource = picture
+        await driver.pilot.press("f4")
+        await driver.until(lambda: "To save the picture: mcphost read files" in driver.text(), "the command")
+        assert "-o FILE" in driver.text()
+
+
+def test_a_resource_is_saved_with_a_command_that_a_shell_takes_as_it_is_shown() -> None:
+    assert describe_saving("files", "a b;c") == "To save the picture: mcphost read files 'a b;c' -o FILE"
+    assert describe_saving("files", "a\nb") == ""
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -1,5 +1,6 @@
 """Resources screen (F4): browse and preview every server's resources, and attach one."""
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -52,6 +53,12 @@ def render_read_result(result: ReadResourceResult) -> str:
         elif entry.blob is not None:
             parts.append(render_contents(entry))
     return "\n\n".join(parts) or _("[empty]")
+
+
+def describe_saving(server: str, uri: str) -> str:
+    """Return a sentence with the command that saves a resource, or "" if the command cannot be shown unchanged."""
+    command = f"mcphost read {shlex.quote(server)} {shlex.quote(uri)} -o FILE"
+    return _("To save the picture: {command}").format(command=command) if clean_line(command, 2_000) == command else ""
 
 
 def format_text(text: str, mime_type: str) -> str:
@@ -228,11 +235,12 @@ class ResourcesScreen(ListScreen):
         except McpHostError as error:
             text.show(translate_sentence(str(error)))
             return
-        text.show(render_read_result(result))
-        blobs = (entry.blob for entry in result.contents if entry.blob is not None)
-        self._image_view.show_image(
-            next((ImagePart("", blob) for blob in blobs if detect_image(ImagePart("", blob))), None)
-        )
+        pictures = [ImagePart("", entry.blob) for entry in result.contents if entry.blob is not None]
+        kinds = [(part, kind) for part in pictures if (kind := detect_image(part)) is not None]
+        is_too_big = any(kind.is_too_big for _part, kind in kinds)
+        told = describe_saving(server, item.uri) if is_too_big else ""
+        text.show("\n\n".join(filter(None, (render_read_result(result), told))))
+        self._image_view.show_image(kinds[0][0] if kinds else None)
 
     def action_preview(self) -> None:
         """Read the selected resource in the background, even if it is large, and show it.
