@@ -46,7 +46,10 @@ NOT_TRANSLATED = {
     },
     "dialogs/sampling.py": {"max tokens"},  # the name of a field
     "dialogs/sign_in.py": {"http://127.0.0.1:…/callback?code=…"},  # an address
-    "actions.py": {"[ and ]", "{ and }"},  # keys
+    "actions.py": {  # keys
+        "{conversation-previous} {conversation-next}", "{conversation-previous-message} {conversation-next-message}",
+    },
+    "screens/resources.py": {"mcphost read ", " -o FILE"},  # a command
     "screens/attachments.py": {"clipboard image"},  # the name that the model gets
     "screens/audit.py": {"held back", "not opened", "sha256 "},  # decisions in the audit log, the name of a hash
     "screens/instructions.py": {"not asked"},  # a state
@@ -61,7 +64,10 @@ NOT_TRANSLATED = {
         "on run argv", 'display notification (item 1 of argv) with title "mcphost"', "end run",
     },
     "widgets/attachment_rows.py": {" kB", " MB"},  # units
-    "widgets/status_bars.py": {"mcphost"},  # a name
+    "widgets/status_bars.py": {  # keys and a name
+        "{conversation-previous} {conversation-next}", "{conversation-previous-message} {conversation-next-message}",
+        "mcphost",
+    },
 }  # fmt: skip
 
 HIDDEN_IN_COMMANDS = {
