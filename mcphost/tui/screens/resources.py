@@ -1,8 +1,8 @@
 """Resources screen (F4): browse and preview every server's resources, and attach one."""
 
-import shlex
 from collections.abc import Sequence
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -57,7 +57,7 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 def describe_saving(server: str, uri: str) -> str:
     """Return a sentence with the command that saves a resource, or "" if the command cannot be shown unchanged."""
-    command = f"mcphost read {shlex.quote(server)} {shlex.quote(uri)} -o FILE"
+    command = f"mcphost read {quote(server)} {quote(uri)} -o FILE"
     return _("To save the picture: {command}").format(command=command) if clean_line(command, 2_000) == command else ""
 
 
