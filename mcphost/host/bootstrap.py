@@ -37,13 +37,14 @@ from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.paths import SetupPlaces
-from mcphost.store.accepted_tools import ToolFingerprintStore, ToolToggleStore
+from mcphost.store.accepted_tools import ToolFingerprintStore
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from mcphost.store.large_results import ResultStore
 from mcphost.store.roots import FolderAnswerStore, FolderEditStore
 from mcphost.store.tasks import TaskStore
+from mcphost.store.tool_toggles import ToolToggleStore
 
 if TYPE_CHECKING:
     from mcphost.host.api_keys import SessionSecretEntries

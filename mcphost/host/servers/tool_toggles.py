@@ -17,7 +17,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import AnyEvent, ToolToggled
 from mcphost.protocol.tools import Tool
 from mcphost.sanitize import replace_surrogates
-from mcphost.store.accepted_tools import ToolToggleStore
+from mcphost.store.tool_toggles import ToolToggleStore
 
 DisabledBy = Literal["", "file", "user"]
 """Who turned a tool off: a configuration file or the user; "" if it is on."""

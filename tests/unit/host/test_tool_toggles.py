@@ -16,10 +16,10 @@ from mcphost.host.questions.questions import AllowAlways, AllowOnce
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.store.accepted_tools import StoredToggles, ToolToggleStore
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
+from mcphost.store.tool_toggles import StoredToggles, ToolToggleStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import (
@@ -238,7 +238,7 @@ async def test_of_too_many_switches_the_newest_are_kept(
     server = ServerConfig(name="s", command="x")
     for name in ("first", "second", "third"):
         await switches.set_enabled(server, name, enabled=False)
-    monkeypatch.setattr("mcphost.store.accepted_tools.MAX_ROWS", 2)
+    monkeypatch.setattr("mcphost.store.tool_toggles.MAX_ROWS", 2)
     assert (await stored_toggles.load()).disabled == (("s", "third"), ("s", "second"))
 
 
