@@ -53,6 +53,15 @@ async def test_without_the_setting_no_title_is_requested(tmp_path: Path) -> None
     assert len(model.requests) == 1
 
 
+async def test_the_demo_model_is_not_asked_for_a_title(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("1"), text_round("2"))
+    model.name = "demo"
+    async with open_host_with(tmp_path, {}, model, titles=BY_MODEL) as host:
+        for text in ("first", "second"):
+            await host.conversation.send(text)
+        assert (len(model.requests), await stored_titles(host)) == (2, ["first"])
+
+
 async def test_its_cost_counts_as_that_of_the_conversation(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("Paris."), text_round("Capital of France"))
     async with open_host_with(tmp_path, {}, model, titles=BY_MODEL) as host:
