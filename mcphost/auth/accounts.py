@@ -98,9 +98,9 @@ def make_entry_name(kind: str, *parts: str) -> str:
 
 
 def hide_query(url: str) -> str:
-    """Return the canonical URL of a server with its query replaced by a digest, because a query may be a secret.
+    """Return *url*, the canonical URL of a server, with its query replaced by a digest; the query may contain a secret.
 
-    The result is unique for each URL. A URL whose query has already been replaced, or that has none, is returned
+    Different queries give different results. A URL whose query has already been replaced, or that has none, is returned
     unchanged.
     """
     base, mark, query = url.partition("?")
@@ -257,7 +257,7 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _rewrite(self) -> None:
-        """Remove the queries that an earlier version of mcphost stored, if the file can be written."""
+        """Rewrite the index file without the URL queries that earlier versions of mcphost stored; ignore errors."""
         with suppress(OSError, McpHostError):
             async with lock_file(self._directory / "index.lock"):
                 await self._write(await self._read_for_update())
@@ -322,7 +322,7 @@ def _read(path: Path) -> AccountIndexContent:
 
 
 def _without_queries(content: AccountIndexContent) -> AccountIndexContent:
-    """Return the content of an index in which earlier versions of mcphost stored URLs with their queries."""
+    """Return *content* with `hide_query` applied to all URLs, because earlier versions of mcphost stored queries."""
     return AccountIndexContent(
         tuple(map(_without_query, content.accounts)),
         tuple(ChosenAccount(hide_query(choice.url), choice.account) for choice in content.chosen),

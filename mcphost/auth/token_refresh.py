@@ -1,4 +1,4 @@
-"""Refresh and revocation of the stored tokens of a sign-in."""
+"""Refresh and revocation of an account's stored tokens."""
 
 from collections.abc import Callable
 

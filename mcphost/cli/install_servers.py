@@ -257,7 +257,10 @@ async def offer_undo(
 
 
 async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
-    """Ask npm or uv for the digest of the package that a planned entry runs; None if it runs no package."""
+    """Return the digest, requested from npm or uv, of the package that a planned server runs.
+
+    Returns None if the server runs no package of npm, PyPI or NuGet.
+    """
     from mcphost.host.servers.planned_digest import plan_digest
 
     with show_status(_("Asking for the digest of the package…"), quiet=options.quiet):
@@ -265,14 +268,14 @@ async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOpt
 
 
 def digest_json(digest: "PlannedDigest | None") -> dict[str, Any]:
-    """Return the digest of a package as members of a plan in JSON; {} if there is no package."""
+    """Return the JSON members that describe a package's digest in an install plan; {} if there is no package."""
     if digest is None:
         return {}
     return {"digest": digest.digest, "digest_files": list(digest.files), "digest_problem": digest.problem}
 
 
 def translate_digest(line: str) -> str:
-    """Translate a line of a plan, with the reason if it says that a digest is unknown."""
+    """Translate a line of an install plan; in a line about an unknown digest, the reason is translated, too."""
     from mcphost.host.servers.planned_digest import split_unknown
 
     if reason := split_unknown(line):

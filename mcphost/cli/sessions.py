@@ -270,7 +270,10 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
 
 async def _salvage(history: "StoredConversations", file: Path, options: "Options", *, as_json: bool) -> int:
-    """Copy what can be read of a damaged database into the store; return 1 if nothing of a conversation was found."""
+    """Copy the readable conversations of a damaged database into the store.
+
+    Return the exit code: 0, or 1 if the file contains no readable conversation.
+    """
     from mcphost.serialization import to_builtins
 
     _check_salvaged_file(file)

@@ -376,7 +376,8 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """Return a line diff: removed lines start with "- ", added lines with "+ ", unchanged lines with two spaces.
 
     If there are more than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines
-    of *after* as added. If a comparison would take too long, so are all lines from the first to the last difference.
+    of *after* as added. If the comparison would take too long, all lines from the first to the last difference are
+    listed that way.
     """
     from mcphost.bounded_diff import compare_lines  # needed only when something has changed
 

@@ -101,7 +101,10 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
 def _read_folder(
     folder: Path, bound: Path | None, commands: dict[str, CustomCommand], on_problem: Callable[[str], None]
 ) -> None:
-    """Add the commands in a folder to *commands*; *bound* is the project that must contain them, if any."""
+    """Add the commands in a folder to *commands*, and report unusable files to *on_problem*.
+
+    *bound* is the project's root folder, which must contain the files; it is None for the user's own commands.
+    """
     remaining = MAX_FRONT_MATTER
     for name, path in _command_files(folder, bound, on_problem):
         text = read_project_text(path, bound, on_problem)
@@ -144,7 +147,10 @@ def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str],
 
 
 def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> list[Path]:
-    """Return what is in a folder; nothing if it is missing, or a link to a place outside of *bound*."""
+    """Return the entries of a folder; [] if it cannot be read, or is a link to a place outside of *bound*.
+
+    Such a link is reported to *on_problem*.
+    """
     try:
         if bound is not None and not Path(os.path.realpath(folder)).is_relative_to(bound):
             if os.path.lexists(folder):
@@ -195,9 +201,9 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
 
 
 def _check_escapes(command: CustomCommand, front_matter: str) -> None:
-    """Raise MalformedMessage if a value is written with escapes of characters or of line ends.
+    """Raise MalformedMessage if a value in the front matter contains YAML escapes for characters or line breaks.
 
-    The user approves the text of the file, and would not see what such a value says.
+    The user approves the text of the file, in which the meaning of such a value cannot be read.
     """
     values = [command.description, command.model]
     for one in command.arguments:

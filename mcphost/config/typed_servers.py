@@ -21,14 +21,17 @@ _HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/
 
 
 class TypedSettings(Struct, frozen=True, kw_only=True):
-    """Settings that a user types beside a server's command or URL; `cwd` is None if it is not given."""
+    """Settings that the user typed in addition to a server's command or URL; `cwd` is None if no folder was given."""
 
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     headers: dict[str, str] = {}  # noqa: RUF012
     cwd: str | None = None
 
     def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of an mcp.json entry with these settings. Raises UsageError if they do not suit the entry."""
+        """Return a copy of an mcp.json entry with these settings.
+
+        Raises UsageError for headers without a URL in the entry, or environment variables with one.
+        """
         if self.headers and "url" not in entry:
             raise UsageError("Headers are for servers with a URL.")
         if self.env and "url" in entry:
@@ -41,7 +44,7 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
-    """Parse settings that a user types: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder or "".
+    """Parse what the user typed: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder, which may be "".
 
     Raises UsageError if a line has no name or no value.
     """

@@ -428,7 +428,7 @@ class ActiveConversation:
         """Switch to the branch of the conversation that ends with message *number*.
 
         See `ConversationStore.list_branches`. A save that is running is completed first. Raises UsageError while a turn
-        is running or if messages cannot be saved, and StoreError.
+        is running or if messages cannot be saved. Raises StoreError if the store cannot be read or written.
         """
         self.require_idle()
         await self.current.save()
@@ -477,7 +477,7 @@ class ActiveConversation:
         self._publish_opened()
 
     def _keep_unsaved(self) -> None:
-        """Let `run` and `close` save what is unsaved in the conversation or branch that is about to be replaced."""
+        """If the conversation about to be replaced has unsaved messages, keep it until `run` or `close` saves them."""
         if self.current.unsaved_count and self.current not in self._left:
             self._left.append(self.current)
             self._has_unsaved.set()
@@ -496,10 +496,10 @@ class ActiveConversation:
 
     # -- saving
     def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
-        """Return a function that adds a call to the conversation that is open now, even if another one is opened.
+        """Return a function that adds a finished manual call to the conversation that is open now.
 
-        The function returns the id of that conversation. The call is saved by `run` or `close`, so cancelling the
-        caller does not interrupt saving.
+        The function adds the call to this conversation even if another one has been opened since, and returns the
+        conversation's id. The call is saved by `run` or `close`, so cancelling the caller does not interrupt saving.
         """
         conversation = self.current
 

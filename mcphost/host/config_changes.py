@@ -190,7 +190,10 @@ class ConfigChangeDetector:
 
     @property
     def sources(self) -> ConfigSources:
-        """The files, and a function that loads them with the profile in use, or without one if it was removed."""
+        """The configuration files, and a function that loads them with the profile in use.
+
+        If that profile has been removed from the files, the function loads them without a profile.
+        """
         return ConfigSources(self._load_in_use, self._files)
 
     async def _load_in_use(self, profile: str | None) -> HostConfig:

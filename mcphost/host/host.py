@@ -113,7 +113,7 @@ class Host:
     def halt(self, *, who: str = "person") -> bool:
         """End auto-approve mode, the running turn and background calls; return whether any of these was active.
 
-        The audit log names *who* as the source.
+        *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`).
         """
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you", who=who)

@@ -77,9 +77,10 @@ class ProjectApprovals:
         return await self._grants.find_trusted(path) is not None
 
     async def find_approved(self, path: str) -> ProjectText | None:
-        """Return the file at *path* as the user approved it permanently, whatever it contains now. Raises StoreError.
+        """Return the file at *path* with the content that the user approved permanently, even if it has changed since.
 
-        Returns None if it was not approved, or if its content was not stored with the approval.
+        Returns None if the file was not approved, or if its content was not stored with the approval. Raises
+        StoreError.
         """
         stored = await self._grants.find_trusted(path)
         if stored is None:
@@ -113,8 +114,8 @@ class ProjectApprovals:
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
         the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this
-        session. *hooks* are those in the file, if it is a hooks file. The question is withdrawn if another process
-        stores an approval of exactly these files in the meantime. Raises StoreError or ConsentDenied.
+        session. *hooks* are the hooks in a hooks file, which are shown with its text. The question is withdrawn if
+        another process stores an approval of exactly these files in the meantime. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]

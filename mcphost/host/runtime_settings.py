@@ -39,7 +39,7 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def allows_more(self) -> bool:
-        """Whether a limit is raised or removed, or a question about sending the conversation is left out."""
+        """Whether the change raises or removes a limit, or lets mcphost summarize conversations without asking."""
         section = self.name.partition(".")[0]
         if self.name == "compaction.mode":
             return self.after == "auto"

@@ -1,4 +1,4 @@
-"""Structured content of tool results as text, without what the content blocks repeat and without long base64."""
+"""Conversion of a tool result's structured content to text, without long base64 or parts of the content blocks."""
 
 import json
 import re

@@ -96,9 +96,9 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
 
 
 async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
-    """Return the package to ask about for a server, or a PackageDigest that says why nobody can be asked.
+    """Return the package whose digest can be requested for a server, or a PackageDigest whose `problem` says why not.
 
-    The result is None if the server runs no package of npm, PyPI or NuGet.
+    Returns None if the server runs no package of npm, PyPI or NuGet.
     """
     package = find_package(server.argv) if server.is_stdio else None
     if package is None or package.type == "oci":
@@ -170,7 +170,7 @@ def _find_npm_settings(folder: str) -> str:
 
 
 async def ask_queries(queries: list[Query]) -> dict[Query, PackageDigest]:
-    """Ask the package tools about *queries* concurrently, and return the answers; see `ask_digests`."""
+    """Request the digests of several packages from npm and uv concurrently; see `ask_digests`."""
     answers: dict[Query, PackageDigest] = {}
     limiter = anyio.CapacityLimiter(MAX_QUERIES)
     runner = HookRunner()
@@ -269,7 +269,7 @@ def read_uv_answer(output: bytes, name: str, version: str) -> PackageDigest:
 
 
 def is_same_package(one: Query, other: Query) -> bool:
-    """Return whether two exact versions of packages are the same, also if they are spelled differently."""
+    """Return whether two exact versions of packages are the same, even if they are spelled differently."""
     if one[0] != "pypi" or other[0] != "pypi":
         return one == other
     return _normalize_name(one[1]) == _normalize_name(other[1]) and _is_same_version(one[2], other[2])

@@ -465,7 +465,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def change_title(self, conversation_id: str, change: Callable[[str], str]) -> str:
-        """Replace a conversation's title with *change* of it, unless the user chose the title.
+        """Replace a conversation's title with the result of `change(title)`, unless the user chose the title.
 
         Returns the title, or "" if the conversation was deleted. Raises StoreError.
         """

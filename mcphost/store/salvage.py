@@ -76,7 +76,8 @@ _CONNECT = """
 class SalvagedConversation(Struct, frozen=True):
     """A conversation of a damaged file; `id` and `title` are those of the copy.
 
-    `messages` were copied and `lost` are known to be missing. `is_new` is false if the store already had all of them.
+    `messages` is the number of readable messages, and `lost` the number of messages known to be missing. `is_new` is
+    false if nothing was copied because the store already had all readable messages.
     """
 
     id: str
@@ -89,7 +90,8 @@ class SalvagedConversation(Struct, frozen=True):
 class SalvageReport(Struct, frozen=True):
     """The result of a salvage; `listed` has the first MAX_LISTED conversations.
 
-    What is lost is counted from the numbers of messages that the file still shows, so more may be lost.
+    Lost messages are counted by the message numbers that are missing but can be inferred from the file, so more may be
+    lost.
     """
 
     conversations: int = 0
@@ -117,8 +119,9 @@ class _Details(NamedTuple):
 async def salvage_conversations(database: Database, file: Path, *, mark: str) -> SalvageReport:
     """Add the readable conversations of a damaged database *file* to *database*; nothing is overwritten.
 
-    The titles of the copies end with *mark* in parentheses. A copy keeps its id if no conversation has it. Safe to
-    cancel: another call continues. Raises UsageError if the file cannot be opened, and StoreError.
+    The titles of the copies end with *mark* in parentheses. A copy keeps the original id unless *database* already has
+    a conversation with it. Safe to cancel: another call continues. Raises UsageError if *file* cannot be opened, and
+    StoreError if *database* cannot be used.
     """
     if database.is_in_memory:
         raise StoreError("The conversations cannot be saved, because the conversation store cannot be written.")
@@ -207,8 +210,8 @@ def _copy_next(
 ) -> tuple[str, SalvagedConversation] | None:
     """Copy the first conversation whose id comes after *after*; return its id and the copy, or None if there is none.
 
-    The copy has no id if nothing of the conversation can be read. At least one message was then lost, because no
-    conversation is stored without one.
+    If nothing of the conversation can be read, nothing is copied, and the returned copy has no id. It then counts at
+    least one lost message, because no conversation is stored without one.
     """
     reader.reset_reads()
     (conversation,) = db.execute(_NEXT_CONVERSATION, (after,)).fetchone()
@@ -243,7 +246,7 @@ def _iter_messages(
 def _choose_id(db: sqlite3.Connection, reader: PageReader, conversation: str) -> tuple[str, bool]:
     """Return the id of the copy, and whether the copy must be made.
 
-    It need not if a conversation with that id already has all messages.
+    No copy is made if a conversation with that id already has all readable messages.
     """
     if _PLAIN_ID.fullmatch(conversation) and not _exists(db, conversation):
         return conversation, True
@@ -275,7 +278,10 @@ def _has_message(db: sqlite3.Connection, conversation: str, number: int, body: b
 def _read_details(
     db: sqlite3.Connection, reader: PageReader, kind: str, conversation: str, limit: int
 ) -> list[tuple[Value, ...]]:
-    """Return the rows of one kind that belong to a conversation, newest first."""
+    """Return the newest *limit* rows of a kind ("conversation", "prompt" or "call") that belong to a conversation.
+
+    The newest row comes first. Rows that cannot be read completely are left out.
+    """
     query = "SELECT page, cell FROM salvaged_details WHERE kind = ? AND conversation = ? ORDER BY number DESC LIMIT ?"
     places = db.execute(query, (kind, conversation, limit)).fetchall()
     rows = (reader.read_row(Place(*place)) for place in places)
@@ -299,7 +305,7 @@ def _read_conversation(db: sqlite3.Connection, reader: PageReader, conversation:
 
 
 def _check_time(value: float) -> float:
-    """Return *value*, or 0 if it is damaged."""
+    """Return *value*, or 0 if it is not a plausible time in seconds since 1970."""
     return float(value) if 0 < value < time.time() + 86_400 else 0.0
 
 

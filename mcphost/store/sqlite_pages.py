@@ -1,9 +1,9 @@
 """Reader of the rows in the pages of an SQLite file, for files that are too damaged for SQLite itself.
 
 SQLite refuses a file whose header, schema or page tree is damaged. This reader needs none of them: it reads each page
-on its own, whatever its place, and returns the rows that it can decode. It also reads the committed pages of the
-write-ahead log. The format is described at https://www.sqlite.org/fileformat2.html. Any file may be given: the reader
-never writes, allocates at most MAX_ROW_BYTES for a row, and reads no page more than a few times on average.
+independently and returns the rows that it can decode. It also reads the committed pages of the write-ahead log. The
+format is described at https://www.sqlite.org/fileformat2.html. The file may be untrusted: the reader never writes,
+allocates at most MAX_ROW_BYTES for a row, and reads no page more than a few times on average.
 """
 
 import os
@@ -35,7 +35,7 @@ _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
 class Place(NamedTuple):
-    """The place of a row in the file: the number of its page, from 1, and its number in the page."""
+    """The place of a row in the file: the number of its page, from 1, and its index in the page, from 0."""
 
     page: int
     cell: int
@@ -82,7 +82,10 @@ class PageReader:
     """Reader of one file. Use it as a context manager; it is not safe for use by several threads at once."""
 
     def __init__(self, file: Path, is_wanted: ShapeFilter) -> None:
-        """Open *file* and its write-ahead log for reading. Raises OSError, also if it is not a regular file."""
+        """Open *file* and its write-ahead log, if any; only rows that *is_wanted* accepts are read.
+
+        Raises OSError if *file* cannot be opened, is not a regular file, or is larger than MAX_FILE_BYTES.
+        """
         self._is_wanted = is_wanted
         self._file, self._size = _open_regular(file)
         self._log: int | None = None
@@ -128,11 +131,14 @@ class PageReader:
         return self._read_row(content, *place) if place.cell < _count_cells(content) else None
 
     def reset_reads(self) -> None:
-        """Allow as many reads of overflow pages as for a new reader."""
+        """Reset the limit on reads of overflow pages, as if the reader were new."""
         self._reads_left = _MAX_READS * (self._file_pages + len(self._logged)) + 100
 
     def _choose_format(self, log_page_size: int) -> PageFormat:
-        """Return the format with which the most rows are found; the header may be damaged like any other page."""
+        """Return the page format with which the most rows can be read; the header may be damaged, so it is not enough.
+
+        *log_page_size* is the page size that the write-ahead log states, 0 if there is none.
+        """
         head = os.pread(self._file, _HEADER_BYTES, 0).ljust(_HEADER_BYTES, b"\0")
         size = int.from_bytes(head[16:18]) or _DEFAULT_SIZE
         size = 65_536 if size == 1 else size
@@ -179,7 +185,10 @@ class PageReader:
         return StoredRow(Place(page, cell), kind == _LEAF_TABLE, _signed(rowid), len(serials), tuple(values))
 
     def _read_overflow(self, page: int, needed: int) -> bytes:
-        """Return the rest of a payload from its chain of overflow pages; less than *needed* bytes if it is broken."""
+        """Return the rest of a payload from its chain of overflow pages, which begins at *page*.
+
+        Returns less than *needed* bytes if the chain is broken or the limit on reads is reached.
+        """
         pieces: list[bytes] = []
         while needed > 0 and (1 <= page <= self._file_pages or page in self._logged) and self._reads_left > 0:
             self._reads_left -= 1
@@ -203,7 +212,7 @@ def _open_regular(file: Path) -> tuple[int, int]:
 
 
 def _count_cells(content: bytes) -> int:
-    """Return the number of rows that a page says it has, or 0 if it is not a page with rows."""
+    """Return the number of rows that the header of a page states, or 0 if the page cannot contain them."""
     start = _CELLS_START.get(content[0])
     if start is None:
         return 0
@@ -212,7 +221,7 @@ def _count_cells(content: bytes) -> int:
 
 
 def _read_varint(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length and the position after it."""
+    """Return the variable-length integer at position *at*, and the position after it."""
     value = 0
     for byte in content[at : at + 8]:
         value, at = value << 7 | byte & 0x7F, at + 1
@@ -257,11 +266,11 @@ def _decode_values(payload: bytes, at: int, serials: list[int]) -> Iterator[Valu
 
 
 def _read_log(log: int, size: int) -> tuple[dict[int, int], int, int]:
-    """Return the place of the last committed version of each page in a write-ahead log.
+    """Return the offset of the last committed version of each page in a write-ahead log, keyed by page number.
 
-    Also returned are the number of pages in the database after the last commit, and the size of a page; all are empty
-    or 0 if the log has no commit. Each frame is checked with the checksum of the one before, so a damaged frame does
-    not hide the frames after it.
+    Also returned are the number of pages in the database after the last commit, and the size of a page in bytes. The
+    mapping is empty and the size is 0 if the log has no commit. Each frame is checked with the checksum of the frame
+    before it, so a damaged frame does not hide the frames after it.
     """
     head = os.pread(log, _LOG_HEADER, 0)
     if len(head) < _LOG_HEADER:

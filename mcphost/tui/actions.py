@@ -27,7 +27,7 @@ class Action(NamedTuple):
 
     @property
     def default_keys(self) -> tuple[str, ...]:
-        """The default keys, the one that is shown first; () if there are none."""
+        """The default keys, beginning with the one that is shown to the user; () if there are none."""
         return tuple(self.keys.split(",")) if self.keys else ()
 
 

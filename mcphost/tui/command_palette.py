@@ -49,7 +49,7 @@ _PADDING = 2
 class ActionHit(Hit):
     """An action that the palette lists; `title` may have its matching letters highlighted.
 
-    `group` is the name of the group below whose heading it stands, or "" while the user searches.
+    `group` is the heading under which the action is listed, or "" while the user searches.
     """
 
     title: Content = Content("")  # noqa: RUF009 - immutable
@@ -58,9 +58,9 @@ class ActionHit(Hit):
 
 
 def layout_action(title: Content, text: str, key: str, width: int) -> Content:
-    """Return a line of *width* cells: the title, as much of a dim text as fits, and the key at the right edge.
+    """Return a line of *width* cells: the title, as much of *text* as fits, dimmed, and the key at the right edge.
 
-    A narrow line has no text.
+    In a narrow line, *text* is left out.
     """
     keys = Content.styled(key, "$accent")
     left = max(0, width - keys.cell_length - _PADDING)

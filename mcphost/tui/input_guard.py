@@ -176,7 +176,7 @@ IGNORED_HINT = N_("the keys before had no effect: look where you are, then press
 class InputGuardApp(App[None]):
     """App that delivers a key, paste or click to a screen only if the user meant it for that screen.
 
-    It needs nothing of the other parts of the app, and is a base class because input reaches Textual's App first.
+    It does not depend on other parts of the app. It is a base class because input reaches Textual's App first.
     """
 
     _last_input: Widget | None = None

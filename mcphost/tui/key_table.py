@@ -77,7 +77,7 @@ class KeyTable:
         return default_local_keys(name)
 
     def build_keymap(self) -> dict[str, str]:
-        """Return the changed keys of single screens and widgets as a keymap of Textual."""
+        """Return the changed keys of single screens and widgets as a Textual keymap."""
         if not self.local_changes:
             return {}
         from mcphost.tui.local_keys import build_keymap
@@ -111,13 +111,14 @@ class KeyTable:
     def fill(self, text: str, *, in_sentence: bool = True) -> str:
         """Replace each action name in braces with the action's key, as in "{help} shows all keys".
 
-        *in_sentence* is false for a row of keys. A key that the user removed becomes a dash.
+        Set *in_sentence* to false for text in a row of keys, where keys are written in lower case. For an action
+        without a key, its slash command is used or, if it belongs to a single screen, a dash.
         """
         form = self.long if in_sentence else self.short
         return _PLACEHOLDER.sub(lambda match: form(match[1]) or ("–" if "-" in match[1] else match[0]), text)
 
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
-        """Yield each row of a screen with the keys in use, and with the first of them as its key.
+        """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.
 
         *bindings* are those of the screen. A row whose keys the user removed is omitted.
         """
@@ -257,10 +258,9 @@ def build_key_table(
     """Return the default keys with the user's changes, and at most one problem per entry of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. Names of actions of single screens have a hyphen. An invalid key is skipped. A new key that is another
+    action. Names of actions of single screens contain a hyphen. An invalid key is skipped. A new key that is another
     action's default key is removed from the other action. An action in KEPT_KEYS always keeps at least one key. *kitty*
-    says whether the terminal supports the Kitty keyboard
-    protocol.
+    says whether the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -317,7 +317,7 @@ def _is_local(word: str) -> bool:
 def _change_local_keys(
     wanted: Mapping[str, Sequence[str]], table: KeyTable, problems: list[KeyProblem], *, kitty: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return the keys of the actions of single screens that change, and append at most one problem per entry.
+    """Return the changed keys of actions of single screens, and add at most one problem per entry to *problems*.
 
     *table* contains the keys of the global actions, which no other action can have. A new key that is another action's
     default key in the same place is removed from the other action. *kitty* says whether the terminal supports the Kitty
@@ -366,7 +366,8 @@ def _describe_lost_keys(name: str, lost: Sequence[str], left: Sequence[str], tak
 def _read_local_key(text: str, default: Sequence[str]) -> _Key:
     """Convert a key of a single screen; unlike the key of a global action, it can be a character such as "x".
 
-    An action whose *default* keys all need ctrl or alt also works in text fields, so it gets no character.
+    A character is not accepted if all *default* keys have a modifier such as ctrl, because the action then also works
+    in text fields.
     """
     key = text.strip()
     if len(key) == 1 and key.isprintable() and not all("+" in one for one in default):

@@ -104,7 +104,7 @@ def default_local_keys(name: str) -> tuple[str, ...]:
 
 
 def work_together(one: str, other: str) -> bool:
-    """Return whether the keys of both actions work at the same time, so that they must differ."""
+    """Return whether two actions can be available at the same time and therefore need different keys."""
     places = {_find_place(one), _find_place(other)}
     return len(places) == 1 or ("list" in places and not places & _PLACES_WITHOUT_LIST)
 
@@ -114,7 +114,7 @@ def _find_place(name: str) -> str:
 
 
 def build_keymap(changes: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return *changes* as a keymap of Textual; an action without a key gets one that no terminal sends."""
+    """Return *changes* as a Textual keymap; an action without keys gets one that no terminal sends."""
     return {name: ",".join(map(normalize_key, keys)) or "none" for name, keys in changes.items()}
 
 

@@ -27,7 +27,7 @@ _NoticeKey = tuple[str, str, SeverityLevel]
 class NoticeApp(App[None]):
     """App whose notices never cover a question: they are held back until it closes, and obsolete ones are removed.
 
-    It needs nothing of the other parts of the app, and is a base class because `notify` and `pop_screen` are methods of
+    It does not depend on other parts of the app. It is a base class because `notify` and `pop_screen` are methods of
     Textual's App.
     """
 

@@ -97,7 +97,8 @@ class QuestionCard(Widget):
 class QuestionApp(NavigationApp):
     """App that displays the host's questions over its screens; it implements QuestionDisplay for TuiFrontend.
 
-    It is a base class because a question is a screen or a widget of the screen below it, and its keys are actions.
+    It is a base class because only the app can open a question as a screen or as a widget of the current screen, and
+    because the keys for questions run the app's `action_*` methods.
     """
 
     _frontend: "TuiFrontend | None" = None

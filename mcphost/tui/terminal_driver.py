@@ -1,7 +1,7 @@
 """Terminal driver that survives the loss of its terminal, and a final filter for control characters.
 
-The driver also recognizes the terminal's replies about its colors and its abilities, which would otherwise be taken for
-key presses.
+The driver also recognizes the terminal's replies about its colors and capabilities, which would otherwise be mistaken
+for key presses.
 """
 
 import asyncio
@@ -70,10 +70,10 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's input parser, extended to recognize the terminal's replies about its colors and its abilities.
+    """Textual's input parser, extended to recognize the terminal's replies about its colors and capabilities.
 
     *on_color* is called with True if the reported color is dark, otherwise False. *on_attributes* is called with the
-    device attributes.
+    reported device attributes.
     """
 
     def __init__(

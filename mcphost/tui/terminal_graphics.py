@@ -27,16 +27,19 @@ class AnsweringTerminal(Protocol):
 
 
 def can_trust_attributes(environ: Mapping[str, str]) -> bool:
-    """Return whether the device attributes are those of the terminal that draws.
+    """Return whether the device attributes are those of the terminal that displays the images.
 
-    tmux built with Sixel graphics always claims to draw them, even if the terminal outside shows a text in their place,
-    and forgets all but the last few of them.
+    A tmux built with Sixel support always reports it, even if the terminal that tmux runs in shows text in place of the
+    images, and it keeps only the last few images.
     """
     return can_place_pictures(environ) and not environ.get("ZELLIJ")
 
 
 class TerminalGraphics:
-    """Images drawn in *terminal* as *get_setting* says: "auto", "half-blocks", "kitty" or "sixel"."""
+    """Display of images in *terminal*, by the method that *get_setting* returns.
+
+    The method is "auto", "half-blocks", "kitty" or "sixel".
+    """
 
     def __init__(self, terminal: Driver | None, get_setting: Callable[[], str], cache: ImageCache) -> None:
         self._terminal, self._get_setting, self._cache = terminal, get_setting, cache
@@ -45,7 +48,10 @@ class TerminalGraphics:
         self._sixel: SixelGraphics | None = None
 
     async def show(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return a base64 image to be drawn in *width* cells and *height* / 2 rows, or an error message."""
+        """Prepare a base64 image for *width* columns and *height* / 2 rows; return it, or an error message.
+
+        *height* is in half-block pixels, of which each row has two.
+        """
         async with self._choosing:
             await self._choose()
         if self._sixel is not None:

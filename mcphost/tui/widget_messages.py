@@ -241,8 +241,8 @@ class BackgroundRequested(Message):
 class QueueRow(NamedTuple):
     """A message in the list of queued messages.
 
-    One that `is_steering` has been passed to the running turn and reaches the model after the next tool call. Any other
-    message is sent after the current answer, in particular one that has attachments.
+    If `is_steering` is true, the message has been passed to the running turn and reaches the model after the next tool
+    call. Any other message, including one with attachments, is sent after the current answer.
     """
 
     text: str

@@ -99,8 +99,8 @@ class AutoApproval:
     ) -> AutoApprovalStatus:
         """Start or restart auto-approve mode for *tools*, which are pairs of server name and tool name.
 
-        The audit log names *who* as the source. Raises UsageError, without any change, if the budget is invalid or a
-        tool cannot be selected.
+        *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError, without
+        any change, if the budget is invalid or a tool cannot be selected.
         """
         from mcphost.host.consent.grants import identify_tool
 
@@ -139,8 +139,8 @@ class AutoApproval:
     def stop(self, why: str, *, who: str = "mcphost") -> bool:
         """End auto-approve mode; return whether it was on.
 
-        *why* is a short reason that is recorded in the audit log and shown to the user. The log names *who* as the
-        source.
+        *why* is a short reason that is recorded in the audit log and shown to the user. *who* is the source that the
+        audit log records (see `audit_labels.SOURCE_LABELS`).
         """
         self._may_send, self._bound_conversation = False, None
         return self._switch_off(why, who=who)

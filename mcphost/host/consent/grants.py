@@ -181,7 +181,7 @@ class ActiveGrants:
         return grant_id not in self._revoked_ids
 
     def is_of_other_session(self, grant_id: str) -> bool:
-        """Return whether this is the id of a session grant that ended without being revoked in this process."""
+        """Return whether a session grant with this id has ended without being revoked in this process."""
         return grant_id.startswith("s") and not self.is_active(grant_id) and grant_id not in self._revoked_ids
 
     async def was_revoked(self, grant_id: str) -> bool:

@@ -348,9 +348,9 @@ def tool_question(
 ) -> QuestionFactory:
     """Return a function that takes a tool's history and creates the consent prompt for this call.
 
-    *call* is the id of the call, and *why* the reason for it, which is shown to the user. *arguments_error*
-    describes the error in arguments that the user edited, "" if there is none. If *recorded_at* is not 0, the prompt
-    asks whether the result of the call at that time may be used again.
+    *call* is the id of the call. *why* says why the call is made, and is shown to the user. *arguments_error* describes
+    the error in arguments that the user edited, "" if there is none. If *recorded_at* is not 0, the prompt asks whether
+    to reuse the result of an identical call made at that time, in seconds since 1970.
     """
     tool = offered.definition.tool
 

@@ -144,10 +144,10 @@ class ConversationController:
         return self._active.current.manual_calls
 
     def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
-        """Return a function that saves a call with the conversation that is open now, even if another one is opened.
+        """Return a function that saves a finished manual call with the conversation that is open now.
 
-        The function returns the id of that conversation. The host saves the call in the background. The call is not
-        sent to the model.
+        The function uses this conversation even if another one has been opened since, and returns the conversation's
+        id. The host saves the call in the background. The call is not sent to the model.
         """
         return self._active.start_manual_call()
 
@@ -455,7 +455,11 @@ class ConversationController:
         can_reuse: bool,
         is_automatic: bool = False,
     ) -> TurnResult:
-        """Prepare and run a turn; a failure is described in the result."""
+        """Prepare and run a turn; a failure is described in the result, not raised.
+
+        If *text* is None, no message is added, and the conversation is answered as it is. *can_reuse* allows the turn
+        to reuse recorded results of read-only calls. *is_automatic* means that mcphost wrote *text* (see `Message`).
+        """
         from mcphost.host.budget.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn
         from mcphost.host.message_text import clean_parts

@@ -1,4 +1,4 @@
-"""Titles that a model writes for new conversations, with the setting `[titles] mode = "model"`."""
+"""Generation of titles for new conversations by a model, used with the setting `[titles] mode = "model"`."""
 
 import logging
 from contextlib import AbstractAsyncContextManager
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class TitleWriter:
-    """Component that replaces the first line of a message, as the title of a conversation, with a title by a model."""
+    """Component that replaces a conversation's automatic title, the first line of a message, with one from a model."""
 
     def __init__(
         self, config: TitlesConfig, model_selection: ModelSelection, spending: SpendingTracker, events: EventBus
@@ -112,7 +112,7 @@ class TitleWriter:
 
 
 def clean_title(written: str) -> str:
-    """Return the first line of what a model wrote as a title, without quotation marks and Markdown, and shortened.
+    """Return the first non-empty line of a model's reply as a title: shortened, without quotation marks and Markdown.
 
     Returns "" if nothing remains.
     """

@@ -98,7 +98,7 @@ def unescape(text: str) -> str:
 def _unquote(text: str) -> str:
     """Return *text* with URL escapes decoded like `urllib.parse.unquote`.
 
-    The text is processed in pieces, because all other threads are blocked while parts of a piece are joined.
+    The text is processed in pieces, because `unquote_to_bytes` blocks all other threads while it joins its parts.
     """
     parts: list[str] = []
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -259,7 +259,7 @@ def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
 
 
 def _decode(data: bytes, encoding: str) -> str:
-    """Decode *data* in pieces, because all other threads are blocked while invalid bytes of a piece are replaced."""
+    """Decode *data* in pieces, because the decoder blocks all other threads while it replaces invalid bytes."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
     return "".join([*map(decoder.decode, pieces), decoder.decode(b"", final=True)])

@@ -184,16 +184,17 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     none. `folder` is the server's working directory, to which paths in arguments are relative; None if the server
     runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
     unless `editable` is true. If the question is asked again because edited arguments are invalid,
-    `arguments_error` describes the error. With `has_server_changed`, permissions exist, but for the server as it was
-    started or reached before. `skill` is the URI of a skill to load, "" for a server's tool.
+    `arguments_error` describes the error. If `has_server_changed` is true, the user's permissions do not apply, because
+    the server was started or reached in another way when they were given. `skill` is the URI of a skill to load, "" for
+    a server's tool.
 
     `origins` are the parts of the arguments that came from other servers or from files, at least one for each
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
     all texts could be compared. `media_origins` are the images, PDF files and audio of other servers and attached files
     that the model received; they are never compared.
 
-    If `recorded_at` is not 0, the tool is not called: the user is asked whether the model gets the result of an earlier
-    identical call again, which was made at that time, in seconds since 1970.
+    If `recorded_at` is not 0, the tool is not called. Instead, the user is asked whether to give the model the result
+    of an identical call made at that time, in seconds since 1970.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -308,8 +309,8 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
 class ShownText(Struct, frozen=True):
     """A file whose text is shown for approval; the frontend sanitizes it.
 
-    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none. `hooks` are
-    those in a hooks file, because its syntax can hide what they start.
+    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none. For a hooks
+    file, `hooks` contains its hooks, because the text alone can hide which programs they start.
     """
 
     path: str

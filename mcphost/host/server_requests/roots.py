@@ -196,11 +196,10 @@ class Roots:
     ) -> RootFolder:
         """Add a folder, or rename or restore a listed one; None as *name* keeps the name unchanged.
 
-        The audit log names *who* as the source.
-
         `~` and paths relative to the folder mcphost was started in are allowed; the path is stored with symbolic links
-        resolved. Raises UsageError if the folder cannot be read or is already listed, or if there are too many folders.
-        Raises StoreError or ConsentDenied if the edit cannot be stored or recorded.
+        resolved. *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError
+        if the folder cannot be read or is already listed, or if there are too many folders. Raises StoreError or
+        ConsentDenied if the edit cannot be stored or recorded.
         """
         _check_input(path, name or "")
         async with self._lock:
@@ -222,10 +221,9 @@ class Roots:
     async def remove(self, path: str, scope: RootScope = "run", *, who: str = "person") -> RootFolder:
         """Remove a folder from the list; it is never sent again, not even in a reply that is being prepared.
 
-        The audit log names *who* as the source.
-
-        Removing it again with a wider *scope* extends the removal. Raises UsageError if the folder is not listed;
-        StoreError if the removal cannot be stored and therefore applies only to this run.
+        Removing it again with a wider *scope* extends the removal. *who* is the source that the audit log records (see
+        `audit_labels.SOURCE_LABELS`). Raises UsageError if the folder is not listed; StoreError if the removal cannot
+        be stored and therefore applies only to this run.
         """
         _check_input(path, "")
         # Before any await, so that a reply that is being prepared does not contain the folder.

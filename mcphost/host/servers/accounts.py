@@ -220,8 +220,9 @@ class Accounts:
     async def select_account(self, server: str, account: str, *, who: str = "person") -> ServerView:
         """Select another stored account of this server, for this and later runs, and reconnect.
 
-        The audit log names *who* as the source. Raises UsageError if there is no account with this name or if
-        `mcp.json` sets the account; ServerError or ConsentDenied if the server cannot be reached with the new account.
+        *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if there is
+        no account with this name or if `mcp.json` sets the account; ServerError or ConsentDenied if the server cannot
+        be reached with the new account.
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
@@ -240,9 +241,9 @@ class Accounts:
         """Delete an account's tokens and revoke them at the authorization server.
 
         Returns whether the tokens were revoked. Without *account*, the selected account is signed out. Connections that
-        use the account are closed. *server* may be a server that is no longer configured. The audit log names *who* as
-        the source. Raises UsageError if there is no such account, and McpHostError if the tokens could not be deleted
-        and are still stored.
+        use the account are closed. *server* may be a server that is no longer configured. *who* is the source that the
+        audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if there is no such account, and
+        McpHostError if the tokens could not be deleted and are still stored.
         """
         matches = [
             item for item in await self.list_accounts() if server in item.servers or item.account.server == server

@@ -25,7 +25,8 @@ _UNKNOWN = "not known. "
 class PlannedDigest(Struct, frozen=True, kw_only=True):
     """The digest of the package that an install plan runs; if it is "", `problem` says why it is unknown.
 
-    `mismatches` has a sentence for each place that states another digest of the same version.
+    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file, and one if the lock
+    file cannot be used.
     """
 
     digest: str = ""
@@ -45,9 +46,10 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
         return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
 
     def check(self, name: str, *, is_update: bool = False) -> None:
-        """Raise RegistryError if another digest of the package is stated elsewhere.
+        """Raise RegistryError if the registry or the lock file has another digest of the package.
 
-        *name* is the name with which the server is installed or, if *is_update* is set, updated.
+        *name* is the name of the server. The error suggests a command to install the server or, if *is_update* is true,
+        to update it.
         """
         if self.mismatches:
             command = f"mcphost servers update {quote(name)}" if is_update else f"mcphost servers install {quote(name)}"
@@ -57,7 +59,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
 
 
 def split_unknown(line: str) -> str:
-    """Return the reason in the line of a plan that says that the digest is unknown, "" for every other line."""
+    """Return the reason from a plan's line about an unknown digest, or "" for any other line."""
     start = f"digest: {_UNKNOWN}"
     return line.removeprefix(start) if line.startswith(start) else ""
 
@@ -72,9 +74,10 @@ async def plan_digest(
 ) -> PlannedDigest | None:
     """Return the digest of the package that a planned server runs, or None if it runs none of npm, PyPI or NuGet.
 
-    *package* is the package in the registry's entry, and *file* the configuration file in which the server would be
-    written; a lock file beside it is compared. Answers of the package tools are added to *known*, and what is known is
-    not asked again. Unless *asks* is set, nobody is asked; the digest is then pending. Never raises McpHostError.
+    *package* is the package in the registry's entry. *file* is the configuration file in which the server would be
+    written; the lock file in the same folder is compared. Digests in *known* are not requested from npm or uv again,
+    and new ones are added to it. If *asks* is false, none is requested, and a digest that is not in *known* is pending.
+    Never raises McpHostError.
     """
     query = await find_query(server) if server is not None else None
     if query is None or isinstance(query, PackageDigest):
@@ -96,7 +99,7 @@ async def plan_digest(
 
 
 def _compare_with_lock(path: Path, query: Query, digest: str) -> list[str]:
-    """Return a sentence if a lock file has another digest of the same version of the package, or cannot be used."""
+    """Return a sentence in a list if a lock file has another digest of the version or cannot be used, otherwise []."""
     try:
         servers = read_lock(path)[0].servers.values()
     except FileNotFoundError:

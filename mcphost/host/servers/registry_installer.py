@@ -385,7 +385,7 @@ class RegistryInstaller:
         return await self._review(draft, values, asks=False)
 
     async def ask_digest(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        """Ask npm or uv for the digest of the draft's package, unless it was asked for, and describe the installation.
+        """Request the digest of the draft's package from npm or uv, unless it is known; describe the installation.
 
         Takes up to half a minute. Safe to cancel.
         """

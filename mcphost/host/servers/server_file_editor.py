@@ -286,7 +286,7 @@ class ServerFileEditor:
         return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
 
     async def _without_used(self, server: ServerConfig, secrets: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of *secrets* that no configuration file refers to; none if a file cannot be read."""
+        """Return those of *secrets* that no configuration file refers to, or () if a file cannot be read."""
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()

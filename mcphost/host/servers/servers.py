@@ -183,10 +183,11 @@ class Servers:
         return await self._approvals.is_approved(self.find(name).config)
 
     async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool, who: str = "person") -> None:
-        """Turn a tool on or off for the model, in this and later runs; the audit log names *who* as the source.
+        """Turn a tool on or off for the model, in this and later runs.
 
-        Raises UsageError if the server is unknown or the tool cannot be turned on, and ConsentDenied if the required
-        audit row cannot be written.
+        *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if the
+        server is unknown or the tool cannot be turned on, and ConsentDenied if the required audit row cannot be
+        written.
         """
         await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled, who=who)
 

@@ -227,7 +227,10 @@ class ToolChangeTracker:
         return accepted
 
     async def _accept(self, tools: dict[str, str], *, is_recorded: bool = False) -> tuple[str, ...]:
-        """Accept tools as `accept` does; *is_recorded* means that another process has recorded it already."""
+        """Accept tools like `accept`.
+
+        If *is_recorded* is true, another process has already recorded this in the audit log.
+        """
         accepted: list[str] = []
         for name, digest in tools.items():
             if self._quarantined_digests.get(name) != digest or not self._make_room(name):
@@ -321,10 +324,10 @@ class ToolChangeTracker:
         self._has_work.set()
 
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
-        """Return those of these definitions to which the user has consented in another process, as it has stored.
+        """Return the changed definitions that the user has accepted in another process, according to the store.
 
-        A definition that is back to the accepted one is stored anyway, and so may be one of an unknown tool. The user
-        is asked about them in any case. Raises StoreError.
+        *digests* and the result map tool names to digests. Unknown tools, and definitions that have changed back to the
+        accepted one, are left out: the store may contain them anyway, so the user is always asked. Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}

@@ -78,10 +78,11 @@ class ToolToggles:
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool, who: str = "person") -> None:
-        """Turn a tool on or off for the model, in this and later runs; the audit log names *who* as the source.
+        """Turn a tool on or off for the model, in this and later runs.
 
-        Raises UsageError if the tool cannot be turned on, because it is turned off in a configuration file or for the
-        same server under another name. Raises ConsentDenied if the required audit row cannot be written.
+        *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if the tool
+        cannot be turned on, because it is turned off in a configuration file or for the same server under another name.
+        Raises ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":

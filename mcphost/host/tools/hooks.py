@@ -167,10 +167,11 @@ class ToolHooks:
     async def _find_approved(
         self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool
     ) -> tuple[HookConfig, ...]:
-        """Return the project's hooks if the user approves their file, otherwise those approved before.
+        """Return the project's hooks if the user approves their file, otherwise the hooks approved before.
 
-        *text* is the content of the hooks file, None if there is no such file or *is_unusable* is set. *root* is the
-        project's folder. Sentences for the user about hooks that are not used are added to *problems*.
+        *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
+        (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
+        to *problems*.
         """
         digest, is_undecided = "" if text is None else text.digest, is_unusable
         try:
@@ -197,9 +198,10 @@ class ToolHooks:
         return ()
 
     async def _find_earlier(self, root: Path, problems: list[str]) -> tuple[HookConfig, ...] | None:
-        """Return the hooks as the user approved them permanently, before their file changed.
+        """Return the hooks that the user approved permanently, before their file changed.
 
-        Returns None if there are none, if others were approved in this run, or if they cannot be read.
+        A sentence about the change is added to *problems*. Returns None if there are no such hooks, if others were
+        approved in this run, or if they cannot be read.
         """
         path = hooks_file(root)
         try:

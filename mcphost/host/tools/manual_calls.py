@@ -112,7 +112,7 @@ class ManualCalls:
         return checked
 
     async def _ask_about_change(self, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes) -> None:
-        """Ask whether to make a call with arguments that the user did not type. Raises ConsentDenied."""
+        """Ask the user whether to make a call with arguments that a project's hook changed. Raises ConsentDenied."""
         make_question = tool_question(offered, arguments, call="", why=notes.why("you called it"))
 
         def make_fixed_question(history: ToolHistory) -> ApproveTool:

@@ -1,1 +1,1 @@
-"""Parts of the chat screen that are no screens: its status, notices, manual calls and file completion."""
+"""Parts of the chat screen that are not screens themselves: status, notices, manual calls and file completion."""

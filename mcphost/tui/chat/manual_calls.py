@@ -91,7 +91,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class _Result(NamedTuple):
-    """The result of a manual call at the time `at`; `conversation` is the id of the one in which the call was made."""
+    """The result of a manual call made at the time `at` in the conversation with the id `conversation`."""
 
     call: ManualCall
     result: "ManualCallResult"
@@ -100,7 +100,7 @@ class _Result(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, float]:
-        """The server, the tool and the time, by which the result is recognized."""
+        """The server, the tool and the time, which together identify the result."""
         return self.call.server, self.call.tool, self.at
 
 
@@ -153,9 +153,9 @@ class ManualCallRunner:
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
         """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
 
-        Only results of calls made in the open conversation are offered: after a result of this run, those stored with
-        the conversation follow, newest first. If there is none, show a notification. While a result is being attached,
-        do nothing.
+        Only results of calls made in the open conversation are used: first the latest result of this run, then those
+        stored with the conversation, newest first. If there is none, show a notification. While a result is being
+        attached, do nothing.
         """
         if self._is_attaching:
             return

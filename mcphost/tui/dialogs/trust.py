@@ -224,7 +224,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
 
 
 def _render_hooks(one: ShownText) -> list[Content | Widget]:
-    """Return the programs that a hooks file starts: escapes and long strings can make its text misleading."""
+    """Render the programs that a hooks file starts, because escapes and long strings can make its text misleading."""
     if not one.hooks:
         return []
     pairs: list[tuple[str, str]] = []

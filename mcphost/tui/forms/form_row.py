@@ -101,7 +101,7 @@ def _heading(text: str, style: str) -> QuotedPart:
 
 
 def _quote_sentence(text: str) -> str:
-    """Return a name that a server chose, in quotation marks if it could be taken for words of mcphost."""
+    """Return a text from the server; if it has several words, quote it to set it apart from mcphost's own text."""
     return dumps(text) if any(char.isspace() for char in text) else text
 
 

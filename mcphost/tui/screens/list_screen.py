@@ -426,7 +426,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.query_one("#entries").focus()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the details of the highlighted entry; the event goes on to the app, which helps screen readers."""
+        """Show the details of the highlighted entry; the app also handles the event, for screen readers."""
         if row := self._row_of(event):
             self.show_details(row)
 
@@ -479,7 +479,7 @@ def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
 def describe_error(error: McpHostError, screen: Screen[Any], action: str = "servers-sign-in") -> str:
     """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in.
 
-    *action* is the one of *screen* that signs in.
+    *action* is the name of the action of *screen* that starts it.
     """
     is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
     key = _("Press {key} to sign in.").format(key=keys_in_use(screen).long(action)) if is_required else ""

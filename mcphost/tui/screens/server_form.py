@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TypedTexts(NamedTuple):
-    """The texts of the fields beside a new server's command or URL; the texts of an edited server are empty."""
+    """The texts of the form's fields for environment variables, headers and folder; all "" if a server is edited."""
 
     env: str = ""
     headers: str = ""
@@ -150,7 +150,7 @@ class ServerForm(FormScreen[str]):
         self.set_class(self.size.height < _FULL_HEIGHT, "-low")
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether Enter in *field* focuses the next widget; it does in the folder, the last field."""
+        """Return whether Enter in *field* focuses the next widget; this is true only for the folder, the last field."""
         return field.id == "folder"
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:

@@ -18,10 +18,11 @@ WORD_SECONDS = 0.4
 class TypeAheadListScreen(ListScreen):
     """List screen on which single letters run commands, and typed words go to the search line.
 
-    `KEY_ROWS` contains the keys in the key bar and their actions; `MORE_COMMANDS` maps additional letters to
-    actions. A letter runs its command once the user pauses, or presses a key that enters no text.
+    A letter runs its command once the user pauses, or presses a key that enters no text. The constants below contain
+    the default letters; the user can assign other keys to the commands.
 
-    The letters of all of them are the default ones; the user can give a command another key.
+    `KEY_ROWS` contains the keys in the key bar and their actions; `MORE_COMMANDS` maps additional letters to
+    actions.
 
     `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
     follows the first press without a pause, both letters are entered in the search line.

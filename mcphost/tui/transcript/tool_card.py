@@ -81,7 +81,7 @@ def is_unusual_name(name: str) -> bool:
 
 
 def _looks_like_another(name: str) -> bool:
-    """Return whether a name has letters that look like others, or letters whose marks could be composed."""
+    """Return whether a name has letters that look like others, or is not in Unicode normalization form NFC."""
     if name.isascii():
         return False
     from mcphost.unicode_forms import describe_name_risk, normalize  # few names of arguments need it

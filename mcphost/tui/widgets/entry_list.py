@@ -30,7 +30,7 @@ class EntryOption(Option):
 
     @property
     def line_count(self) -> int:
-        """Number of lines of the entry, none of which is wrapped."""
+        """Number of lines of the entry; its lines are never wrapped."""
         return str(self.prompt).count("\n") + 1
 
 
@@ -45,7 +45,7 @@ class Entries(OptionList):
     """Option list whose rows are entries and headings; only entries have an index.
 
     The heading of the first group is not a row, because EntryList shows the heading of the topmost group above the
-    list. The list tells its parent when other entries may be visible than before.
+    list. The list notifies its parent when the visible entries may have changed.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Entries(OptionList):
             self._measure()
 
     def _measure(self) -> None:
-        """Find the lines of all entries and headings, so that scrolling only has to look them up."""
+        """Compute the positions, in lines, of all entries and headings, so that scrolling only has to look them up."""
         self._tops, self._ends, self._heading_lines = [], [], [-1] if self._headings else []
         line = row_count = 0
         for row, position in zip(self._rows, self._positions, strict=True):
@@ -127,7 +127,7 @@ class Entries(OptionList):
 
     @property
     def has_pairs_of_lines(self) -> bool:
-        """Whether each entry has two lines, or more."""
+        """Whether every entry has at least two lines."""
         return all(end > top + 1 for top, end in zip(self._tops, self._ends, strict=True))
 
     def count_hidden(self) -> tuple[int, int]:
@@ -138,21 +138,25 @@ class Entries(OptionList):
         return above, self.entry_count - shown
 
     def top_heading(self) -> Content | None:
-        """Return the heading of the line above the topmost visible line, or None if there are no headings."""
+        """Return the heading to show above the list, or None if there are no headings.
+
+        It is the heading of the group to which the line above the topmost visible line belongs. At the top of the list,
+        it is the first heading.
+        """
         number = bisect_left(self._heading_lines, max(0, round(self.scroll_y))) - 1
         return self._headings[number] if self._headings else None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Report that other entries may be visible."""
+        """Notify the parent that the visible entries may have changed."""
         super().watch_scroll_y(old_value, new_value)
         self.call_after_refresh(self._report_visible)
 
     def watch_virtual_size(self) -> None:
-        """Report that other entries may be visible."""
+        """Notify the parent that the visible entries may have changed."""
         self.call_after_refresh(self._report_visible)
 
     def on_resize(self) -> None:
-        """Report that other entries may be visible."""
+        """Notify the parent that the visible entries may have changed."""
         self.call_after_refresh(self._report_visible)
 
     def _report_visible(self) -> None:
@@ -185,7 +189,7 @@ class EntryList(Vertical):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all parts are mounted; False if the screen is closed while it opens."""
+        """Whether all child widgets are mounted; false if the screen is closed before it has opened completely."""
         return len(self.query("#top-heading, #entries, #hidden-entries")) == 3
 
     def fit(self, rows: int | None) -> None:

@@ -17,8 +17,8 @@ _MASK = "•"
 class PairTextArea(OrderedTextArea):
     """Text area for a name and a value in each line; it masks values that look like secrets.
 
-    Because of their names, most secrets are masked from the first character on. References such as `${env:NAME}` are
-    shown.
+    Most secrets are recognized by their names, and are therefore masked from the first character on. References such as
+    `${env:NAME}` are shown.
     """
 
     def __init__(self, separator: str, widget_id: str, placeholder: str) -> None:
@@ -37,7 +37,7 @@ class PairTextArea(OrderedTextArea):
 
 
 class LabeledPairs(Horizontal):
-    """Text area for pairs with a label to its left; see `PairTextArea`."""
+    """Text area for pairs of names and values, with a label to its left; see `PairTextArea`."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledPairs { height: auto; }

@@ -54,7 +54,7 @@ class QueueList(Widget, can_focus=True):
         self.index = 0
 
     def show(self, rows: Sequence[QueueRow]) -> None:
-        """Show a row for each message; one that has been passed on can no longer be edited or removed."""
+        """Show a row for each message; a message passed to the running turn can no longer be edited or removed."""
         if (shown := tuple(rows)) == self.rows:
             return
         if self.rows[1:] == shown:  # the oldest was sent; the cursor stays on its message
