@@ -14,7 +14,7 @@ from mcphost.registry.entries import SourceRepository
 from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.translation import set_language
 from mcphost.tui import input_guard
-from mcphost.tui.screens.registry import InstallForm
+from mcphost.tui.screens.install_form import InstallForm
 from tests.fakes.bundles import bundle, manifest, sha256_of
 from tests.fakes.json_server import json_server
 from tests.fakes.package_tools import FakePackageTools

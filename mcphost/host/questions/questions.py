@@ -185,8 +185,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
     unless `editable` is true. If the question is asked again because edited arguments are invalid,
     `arguments_error` describes the error. If `has_server_changed` is true, the user's permissions do not apply, because
-    the server was started or reached in another way when they were given. `skill` is the URI of a skill to load, "" for
-    a server's tool.
+    they were given for the server as it was started or reached before. `skill` is the URI of a skill to load, or "".
 
     `origins` are the parts of the arguments that came from other servers or from files, at least one for each
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not

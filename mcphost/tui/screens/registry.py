@@ -4,37 +4,30 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.timer import Timer
-from textual.widgets import Button, Input, Static
+from textual.widgets import Input
 
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import find_drawable
 from mcphost.llm.messages import ResourcePart
-from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
 from mcphost.registry.popularity import describe_popularity
 from mcphost.translation import N_, _, join_list, translate_sentence
-from mcphost.tui import input_guard
-from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.screen_text import clean
+from mcphost.tui.screens.install_form import InstallForm
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widget_messages import TextViewRequested
 from mcphost.tui.widgets.key_values import BAR
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
 if TYPE_CHECKING:
-    from mcphost.host.servers.registry_installer import InstallDraft, InstallReview, RegistryInstaller
+    from mcphost.host.servers.registry_installer import RegistryInstaller
     from mcphost.registry.client import RegistryAnswer
     from mcphost.registry.install_guide import InstallGuide
-    from mcphost.registry.plan_inputs import PlanInput
     from mcphost.registry.updates import InstalledServer
 
 _ABOUT_GUIDE = (
@@ -312,296 +305,3 @@ def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> 
         name = known.name if known else suggest_name(entry)
         lines += (f"    ▲ {warning}" for warning in find_warnings(entry, option, name, own))
     return "\n".join(lines)
-
-
-_REVIEW_DELAY = 0.2
-"""Seconds without a change to an input before the plan is updated."""
-_MAX_LABEL = 15
-
-
-class InstallForm(FormScreen[str]):
-    """Form that installs or updates a server; its result is a sentence that names the server, or None.
-
-    The result is None if the user cancels. The form shows an installation plan and performs only the steps in the
-    plan. After an input has changed, the form shows the new plan before it installs anything.
-    """
-
-    DEFAULT_CSS = """
-    InstallForm LabeledInput { margin: 0; }
-    InstallForm #content { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-    InstallForm #plan { margin: 1 0 0 0; background: $surface; padding: 0 1; }
-    InstallForm #about { color: $muted; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "install", show=False, priority=True),
-        Binding("ctrl+o", "next_kind", show=False, priority=True, id="install-form-kind"),
-        Binding("pagedown", "scroll(1)", show=False, priority=True),
-        Binding("pageup", "scroll(-1)", show=False, priority=True),
-    ]
-
-    def __init__(self, registry: "RegistryInstaller", draft: "InstallDraft") -> None:
-        super().__init__()
-        self._registry, self.draft = registry, draft
-        self._review: InstallReview | None = None
-        self._timer: Timer | None = None
-        self._is_busy = False
-        self._is_read = False
-        """Whether the end of the current plan has been visible."""
-
-        self._changed_at = input_guard.clock()
-        """The time at which the button was last pressed, or its action last changed."""
-
-    def headline(self) -> str:
-        """Return the title, which names the server and its version."""
-        verb = _("Update") if self.draft.installed else _("Install")
-        return f"{verb} {self.draft.entry.name} {self.draft.entry.version}"
-
-    def body(self) -> ComposeResult:
-        """Yield the publisher, the inputs for the server's settings, and the installation plan."""
-        entry = self.draft.entry
-        source = entry.repository.url or _("no repository is given")
-        with VerticalScroll(id="content", can_focus=False):
-            yield Static(
-                Content(clean_line(f"{describe_publisher(entry, _)} · {source}", 200)), id="about", markup=False
-            )
-            yield LabeledInputGroup(*self._lines())
-            yield Static("", id="plan", markup=False)
-
-    def _lines(self) -> list[LabeledInput]:
-        return [
-            LabeledInput(
-                clean_line(one.name, _MAX_LABEL), f"input-{number}", hidden=one.is_secret, placeholder=_placeholder(one)
-            )
-            for number, one in enumerate(self.draft.inputs)
-        ]
-
-    def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button."""
-        verb = _("Update") if self.draft.installed else _("Install")
-        return ("leave", _("Back")), ("install", _("Download") if self.draft.download else verb)
-
-    def key_hints(self) -> str:
-        """Return the line that explains the keys."""
-        other = (
-            _("ctrl+o {next_kind} instead · ").format(next_kind=clean_line(self.draft.next_kind, _MAX_LABEL))
-            if self.draft.next_kind
-            else ""
-        )
-        return _("{other}ctrl+s continues · tab next field · page down scrolls · esc back").format(other=other)
-
-    def on_mount(self) -> None:
-        """Request the installation plan and focus the first input."""
-        super().on_mount()
-        self.watch(self.query_one("#content"), "scroll_y", self._mark_read)  # pyright: ignore[reportUnknownMemberType]
-        self._focus_first()
-        self._request_review()
-
-    def on_resize(self) -> None:
-        """Limit the height of the scrollable content.
-
-        The error line, buttons and key hints must fit below it.
-        """
-        self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
-
-    def action_scroll(self, pages: int) -> None:
-        """Scroll the installation plan down by *pages* pages, or up if *pages* is negative."""
-        content = self.query_one("#content")
-        content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
-
-    def _mark_read(self) -> None:
-        content = self.query_one("#content")
-        self._is_read |= content.scroll_y >= content.max_scroll_y and content.size.height > 0
-
-    def _focus_first(self) -> None:
-        fields = list(self.query(Input))
-        self.set_focus(fields[0] if fields else self.query_one("#leave", Button))
-
-    # -- the plan
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Update the installation plan once the user pauses typing."""
-        event.stop()
-        self._review = None
-        if self._timer is not None:
-            self._timer.stop()
-        self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
-
-    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Update the installation plan when Enter is pressed in an input; Enter never installs anything."""
-        event.stop()
-        self._request_review()
-
-    def _request_review(self) -> None:
-        self.run_worker(self._show_review, group="review", exclusive=True)
-
-    async def _show_review(self) -> None:
-        if download := self.draft.download:
-            size = MAX_BUNDLE_BYTES // 1024**2
-            self._show_plan(
-                [
-                    _("download: {download}").format(download=download["url"]),
-                    _("sha256: {download}").format(download=download["sha256"]),
-                ],
-                self.draft.warnings,
-            )
-            self.show_fault(
-                _("The bundle (at most {size} MB) is downloaded first. Nothing is started yet.").format(size=size)
-            )
-            return
-        values = self._values()
-        review = await self._registry.review(self.draft, values)
-        self._present(review)
-        if review.is_pending:
-            self._present(await self._registry.ask_digest(self.draft, values))
-
-    def _present(self, review: "InstallReview") -> None:
-        if review != self._review:
-            self._is_read = False
-        self._review = review
-        self._show_plan(review.lines, review.warnings)
-        missing = _("needed: {missing}").format(missing=join_list(review.missing)) if review.missing else ""
-        self.show_fault(review.problem or missing)
-
-    def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
-        parts = [(f"▲ {clean(translate_sentence(warning))}", "$warning") for warning in warnings]
-        parts += [(clean(_translate_line(line)), "") for line in lines]
-        self.query_one("#plan", Static).update(Content("\n").join(Content.styled(text, style) for text, style in parts))
-        self.call_after_refresh(self._mark_read)
-
-    def _values(self) -> dict[str, list[str]]:
-        values: dict[str, list[str]] = {}
-        for number, one in enumerate(self.draft.inputs):
-            text = self.query_one(f"#input-{number}", Input).value
-            if text:
-                values[one.name] = [text]
-        return values
-
-    # -- actions
-
-    def action_install(self) -> None:
-        """Carry out the installation plan that is shown, or first download the server's bundle.
-
-        The bundle is downloaded only once. The plan is carried out only after the user has scrolled to its end.
-        """
-        now, before = input_guard.clock(), self._changed_at
-        self._changed_at = now
-        # A key that is held down repeats; each repetition starts the delay again.
-        if not self._is_busy and now - before >= input_guard.GUARD_SECONDS:
-            self._is_busy = True
-            self.run_worker(self._install, group="install")
-
-    async def _install(self) -> None:
-        try:
-            await self._go_on()
-        finally:
-            self._is_busy = False
-            self._changed_at = input_guard.clock()
-
-    async def _go_on(self) -> None:
-        try:
-            if self.draft.download:
-                await self._download()
-                return
-            await wait_for_typed_text(*self.query(Input))
-            shown = self._review
-            if shown is None:
-                await self._show_review()
-                self.show_fault(_("The plan has changed. Read it, then press Ctrl+S again."))
-                return
-            if shown.is_pending:
-                self.show_fault(_("The digest of the package is being asked for. Read it, then press ^S again."))
-                return
-            if not self._is_read and not shown.missing:
-                self.show_fault(_("Read to the end of the plan first: page down."))
-                return
-            done = await self._registry.install(self.draft, self._values(), shown)
-        except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
-            return
-        self.dismiss(done)
-
-    def action_next_kind(self) -> None:
-        """Switch to the next kind of installation that the server offers, such as PyPI instead of npm."""
-        if not self._is_busy and self.draft.next_kind:
-            self._is_busy = True
-            self.run_worker(self._switch_kind, group="install")
-
-    async def _switch_kind(self) -> None:
-        try:
-            draft = await self._registry.prepare(self.draft.entry.name, self.draft.next_kind)
-        except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
-        else:
-            self.draft.discard()
-            self.draft = draft
-            await self._show_draft()
-        finally:
-            self._is_busy = False
-            self._changed_at = input_guard.clock()
-
-    async def _download(self) -> None:
-        self.show_fault(_("Downloading…"))
-        await self._registry.download(self.draft)
-        await self._show_draft()
-
-    async def _show_draft(self) -> None:
-        self._review = None
-        group = self.query_one(LabeledInputGroup)
-        await group.remove_children()
-        await group.mount(*self._lines())
-        self.query_one("#install", Button).label = Content(dict(self.buttons())["install"])
-        self.query_one("#keys", Static).update(self.key_hints())
-        self.show_fault("")
-        self._focus_first()
-        await self._show_review()
-
-
-_LINE_LABELS = frozenset(
-    {
-        N_("address"),
-        N_("argument"),
-        N_("certificates"),
-        N_("command"),
-        N_("digest"),
-        N_("environment"),
-        N_("environment file"),
-        N_("file"),
-        N_("folder"),
-        N_("header"),
-        N_("inputs"),
-        N_("needs"),
-        N_("runs"),
-        N_("sign-in"),
-        N_("started in"),
-        N_("version"),
-    }
-)
-"""The labels of a plan's lines; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
-
-
-def _translate_line(line: str) -> str:
-    """Translate the label of a line in the installation plan.
-
-    A diff mark such as "+ " may precede the label.
-    """
-    from mcphost.host.servers.planned_digest import PENDING, split_unknown  # not needed before there is a plan
-
-    if reason := split_unknown(line):
-        return _("digest: not known. {reason}").format(reason=translate_sentence(reason))
-    if line == PENDING:
-        return _("digest: asking npm or uv…")
-    mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
-    label, colon, value = text.partition(": ")
-    kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")
-    if not colon or kind not in _LINE_LABELS:
-        return line
-    if kind == "file":
-        value = _(", as ").join(value.rsplit(N_(", as "), 1))
-    return f"{mark}{' '.join(filter(None, (_(kind), subject)))}: {value}"
-
-
-def _placeholder(one: "PlanInput") -> str:
-    about = _(" or ").join(one.choices) or one.description or one.placeholder
-    needed = _("needed") if one.is_required and one.default is None else ""
-    default = _("default {default}").format(default=one.default) if one.default else ""
-    return clean_line(" · ".join(filter(None, (needed, default, about))), 100)
