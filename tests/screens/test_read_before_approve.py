@@ -282,7 +282,7 @@ def test_a_blank_other_than_space_is_marked_in_arguments_and_counts_as_hidden(bl
         assert shown.has_hidden_characters
         assert mark in shown.pairs[0][1]
     shown = render_call({f"a{blank}b": 1})
-    assert (shown.pairs[0][0], shown.has_hidden_characters) == ('"a\\tb"' if blank == "\t" else f"a{mark}b", True)
+    assert (shown.pairs[0][0].strip('"'), shown.has_hidden_characters) == (f"a{mark}b", True)
 
 
 def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
@@ -367,6 +367,9 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
         await driver.until(lambda: "see every page of the form first" in driver.text(), "why not")
         assert pending.answer is None
         await driver.pilot.press("end")
+        await driver.until(lambda: "n29" in driver.text(), "the last page")
+        assert not dialog.is_read
+        await driver.pilot.press("home", *["pagedown"] * 6)
         await driver.until(lambda: dialog.is_read, "the end")
         assert "n29" in driver.text()
         await driver.pilot.press("ctrl+s")
