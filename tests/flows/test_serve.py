@@ -117,6 +117,7 @@ async def test_a_browser_gets_the_chat_and_what_is_typed_reaches_it(program: Pro
     with serve(program) as serving:
         async with open_page(serving) as page:
             await page.wait_for("Everything here is real except the model")
+            await page.wait_for("1/1 server")  # a turn waits only two seconds for a server
             await page.type("what is 2 + 40?\r")
             await page.wait_for("Run demo · add?")
             (chat,) = serving.chats()

@@ -115,7 +115,7 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_its_usage(op
 async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(open_host: OpenHost) -> None:
     model = ScriptedModel(
         tool_round(
-            ("demo__count_slowly", {"to": 2, "seconds": 0.2}),
+            ("demo__count_slowly", {"to": 2, "seconds": 1.0}),
             ("demo__add", {"a": 1, "b": 1}),
             ("demo__multiply", {"a": 3, "b": 3}),
         ),
