@@ -227,8 +227,15 @@ class Conversation:
         return message
 
     async def replace_title(self, title: str) -> None:
-        """Replace the automatic title, unless the user chose one meanwhile. Raises StoreError."""
-        self.title = await self._store.change_title(self.id, lambda _: title)
+        """Replace the automatic title, unless the user chose one meanwhile. Raises StoreError.
+
+        A conversation that is not saved yet gets the title when it is saved; a deleted one keeps its old title.
+        """
+        async with self._save_lock:
+            if not self._last_number:
+                self.title = title
+            elif stored := await self._store.change_title(self.id, lambda _: title):
+                self.title = stored
 
     async def append_to_branch(self, message: Message, after: int) -> None:
         """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""

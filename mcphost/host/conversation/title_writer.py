@@ -1,6 +1,7 @@
 """Generation of titles for new conversations by a model, used with the setting `[titles] mode = "model"`."""
 
 import logging
+import re
 from contextlib import AbstractAsyncContextManager
 
 import anyio
@@ -32,7 +33,9 @@ FAILURE_HINT = N_(
 MAX_SECONDS = 60.0
 _MAX_INPUT = 2_000
 _MAX_OUTPUT = 1_000
-_QUOTES = "\"'“”„«»「」『』*_`# "
+_QUOTES = "\"'“”„«»「」『』`"
+_THOUGHTS = re.compile(r"<think>.{0,1000}?(?:</think>|\Z)", re.DOTALL)
+_MARKUP = re.compile(r"(?:#{1,6} +|\d{1,2}[.)] +|[-*•] +)?(\*{1,2}|)(.*?)\1")
 _log = logging.getLogger(__name__)
 
 
@@ -116,6 +119,12 @@ def clean_title(written: str) -> str:
 
     Returns "" if nothing remains.
     """
-    lines = (line.strip(_QUOTES).removesuffix(".").strip(_QUOTES) for line in clean_text(written).splitlines())
-    line = next(filter(None, lines), "")
+    text: str = _THOUGHTS.sub("", clean_text(written[:_MAX_OUTPUT]))
+    line = next(filter(None, map(_clean_line, text.splitlines())), "")
     return make_title(line)[: TITLE_COLUMNS + 1] if line else ""
+
+
+def _clean_line(line: str) -> str:
+    markup = _MARKUP.fullmatch(line.strip())
+    text = markup[2] if markup else line
+    return text.strip().strip(_QUOTES).removesuffix(".").strip(_QUOTES).strip()

@@ -9,12 +9,13 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import TitlesConfig
-from mcphost.errors import ModelError
+from mcphost.errors import ModelError, StoreError
 from mcphost.host.conversation.title_writer import FAILURE_HINT, TITLE_PROMPT, clean_title
 from mcphost.host.events import NoticeEvent, SpendingChanged
 from mcphost.host.host import Host
 from mcphost.llm.messages import ResourcePart
 from mcphost.llm.model import ModelEvent, ModelRequest
+from mcphost.store.conversations import ConversationStore
 from tests.fakes.model import HANG, ScriptedModel, text_round
 from tests.unit.host.scripted_host import open_host_with
 
@@ -106,6 +107,22 @@ async def test_a_title_chosen_by_the_user_meanwhile_stays(tmp_path: Path) -> Non
         assert await stored_titles(host) == ["Mine"]
 
 
+async def test_a_conversation_that_cannot_be_saved_yet_keeps_its_written_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_args: object, **_named: object) -> int:
+        raise StoreError("The disk is full.", "")
+
+    model = ScriptedModel(text_round("Paris."), text_round("Capital of France"), text_round("Rome."))
+    async with open_host_with(tmp_path, {}, model, titles=BY_MODEL) as host:
+        with monkeypatch.context() as broken:
+            broken.setattr(ConversationStore, "append", fail)
+            await host.conversation.send("capital?")
+            await wait_for(lambda: host.conversation.title == "Capital of France")
+        await host.conversation.send("and of italy?")
+        assert await stored_titles(host) == ["Capital of France"]
+
+
 async def test_a_failure_is_reported_once_and_keeps_the_first_line(tmp_path: Path) -> None:
     broken = [ModelError("The model does not exist.", "")]
     model = ScriptedModel(text_round("1"), broken, text_round("2"), broken, text_round("3"), text_round("Good"))
@@ -135,6 +152,11 @@ async def test_a_model_that_hangs_delays_neither_a_turn_nor_the_exit(tmp_path: P
     [
         ('"Build fails on ARM."', "Build fails on ARM"),
         ("\n\n# **Build fails**\nExplanation", "Build fails"),
+        ("__init__ and __main__", "__init__ and __main__"),
+        ("Generics in C#", "Generics in C#"),
+        ("What rm * deletes.", "What rm * deletes"),
+        ("<think>A title is due.</think>\nBuild fails", "Build fails"),
+        ("<think>A title is due, but it is", ""),
         ("构建失败。\n", "构建失败。"),
         ("```\n\n```", ""),
         ("", ""),
