@@ -154,7 +154,10 @@ class Account(Struct, frozen=True, kw_only=True):
     discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
     """Empty if the sign-in was stored by an earlier version of mcphost."""
     entry: str = ""
-    """Name of the tokens in secret storage if it cannot be derived from `url`, which has no query."""
+    """The entry name of the tokens in secret storage.
+
+    Needed if it cannot be derived from `url` because the query was replaced; otherwise empty.
+    """
 
     @property
     def entry_name(self) -> str:

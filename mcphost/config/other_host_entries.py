@@ -23,10 +23,10 @@ class VariableSyntax(NamedTuple):
     """Syntax of references to environment variables in the configuration files of another MCP host."""
 
     pattern: re.Pattern[str]
-    """Matches a reference; its group `name` is the variable, and `default`, if there is such a group, the default."""
+    """Matches a reference. Group `name` is the variable; the optional group `default` is its default value."""
 
     has_places: bool = False
-    """Whether the host also fills in names of folders as mcphost does, such as `${userHome}`."""
+    """Whether the host also expands folder names such as `${userHome}`, like mcphost."""
 
 
 SHELL = VariableSyntax(re.compile(rf"\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}"))

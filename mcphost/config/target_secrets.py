@@ -145,7 +145,7 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: boo
     after the host.
     """
     match = _URL_START.match(text, offset)
-    is_open = keys == ("url",) and text.startswith("${")  # a reference that holds the start of the URL
+    is_open = keys == ("url",) and text.startswith("${")  # a reference that contains the start of the URL
     if len(text) > _MAX_TEXT_LENGTH or (match is None and not is_open):
         return
     start = match.end() if match else 0

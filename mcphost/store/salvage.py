@@ -29,7 +29,7 @@ from mcphost.store.sqlite_pages import PageReader, Place, StoredRow, Value
 MAX_LISTED = 1_000
 """Number of conversations that a report names; the others are only counted."""
 MAX_NUMBER_GAP = 10_000
-"""Longest run of missing message numbers that counts as lost; a longer one is the work of a damaged number."""
+"""Longest gap in message numbers that counts as lost messages; a longer gap comes from a damaged number."""
 _PAGES_AT_ONCE = 2_000
 _MAX_ID_CHARS = 200
 _MAX_MODEL_CHARS = 500
@@ -39,7 +39,7 @@ _PLAIN_ID = re.compile(r"[0-9a-f]{12}")
 _TABLES = (
     "CREATE TEMP TABLE salvaged_messages (conversation TEXT, number INTEGER, parent INTEGER, page INTEGER,"
     " cell INTEGER, PRIMARY KEY (conversation, number)) WITHOUT ROWID",
-    # Numbers of all messages that the file once had, as far as its messages and search index show.
+    # Numbers of all messages the file is known to have had, from its messages and search index.
     "CREATE TEMP TABLE salvaged_numbers (conversation TEXT, number INTEGER, PRIMARY KEY (conversation, number))"
     " WITHOUT ROWID",
     "CREATE TEMP TABLE salvaged_details (kind TEXT, conversation TEXT, number INTEGER, page INTEGER, cell INTEGER,"
@@ -49,7 +49,7 @@ _SHAPES = {
     (False, "tib"): "message", (False, "tibn"): "message", (False, "tibi"): "message", (False, "tii"): "indexed",
     (True, "nti"): "document", (True, "nttr"): "prompt", (True, "ntti"): "prompt", (True, "ntib"): "call",
 }  # fmt: skip
-"""Tables of mcphost by the types of their columns; see `migrations`."""
+"""mcphost's tables and indexes, identified by the types of their columns; see `migrations`."""
 _CONVERSATION_SHAPE = re.compile(r"ttt[ri]{2}([ni]([ni]([nri])?)?)?")
 _COUNT_LOST = """
     SELECT coalesce(sum(CASE WHEN number - before - 1 BETWEEN 1 AND ?2 THEN number - before - 1 ELSE 0 END), 0)
@@ -66,7 +66,7 @@ _NEXT_CONVERSATION = """
         UNION ALL SELECT min(conversation) FROM salvaged_details WHERE kind = 'conversation' AND conversation > ?1
     )
 """
-# The message before a lost one is the best guess for its successor; otherwise, all before it would be out of reach.
+# Attach a message whose parent is lost to the message before it; earlier messages would otherwise be unreachable.
 _CONNECT = """
     UPDATE messages SET parent = NULL WHERE conversation = ?1 AND parent > 0
     AND (parent >= seq OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation = ?1 AND m.seq = messages.parent))

@@ -27,7 +27,10 @@ _INTERIOR_INDEX, _LEAF_INDEX, _LEAF_TABLE = 2, 10, 13
 _CELLS_START = {_INTERIOR_INDEX: 12, _LEAF_INDEX: 8, _LEAF_TABLE: 8}
 _MAX_COLUMNS = 32
 _MAX_READS = 4
-"""Number of times that all overflow pages together may be read, as a damaged file may name a page in many rows."""
+"""Maximum reads of overflow pages, as a multiple of the number of pages.
+
+In a damaged file, many rows may refer to the same page.
+"""
 _SAMPLED_BYTES = 4 * 1024**2
 _LOG_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}
 """The first number of a write-ahead log, and the byte order of its checksums."""

@@ -37,7 +37,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (N_("Model"), ("model", "context", "pin_tool", "costs", "profile", "system_prompt", "instructions")),
     ("mcphost", ("help", "theme", "setup", "reload", "quit")),
 )
-"""The actions in the order in which the palette lists them, below the names of their groups."""
+"""The groups of the palette with their actions, in the order in which they are listed."""
 MAX_WIDTH = 100
 """Maximum width of the palette in cells."""
 _TITLE_CELLS = 34
@@ -94,7 +94,7 @@ class ActionPalette(CommandPalette):
         self._listed: list[Command] = []
 
     def _refresh_command_list(self, command_list: CommandList, commands: list[Command], clear_current: bool) -> None:
-        if is_reader(self):  # which announces a title, its key and a sentence
+        if is_reader(self):  # a screen reader needs the title, key and help as one text
             super()._refresh_command_list(command_list, commands, clear_current)
             return
         self._listed = sorted(commands, key=lambda command: command.hit.score, reverse=True)

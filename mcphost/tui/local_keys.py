@@ -92,7 +92,7 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "install-form-kind": "ctrl+o",
     "setup-select-all": "ctrl+a",
 }
-"""The default keys of each action, separated by commas. The name begins with the place where the keys work."""
+"""The default keys of each action, separated by commas; the name begins with the place where the keys are available."""
 
 _PLACES = ("server-form", "install-form")
 _PLACES_WITHOUT_LIST = {"message", "conversation", "queue", "attachments", "viewer", "setup", *_PLACES}

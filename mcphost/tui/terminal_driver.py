@@ -34,7 +34,7 @@ ANSWER_SECONDS = 2.0
 QUERY_ATTRIBUTES = "\x1b[c"
 """Request for the terminal's primary device attributes (DA1 of the VT100 and its successors)."""
 ATTRIBUTES_SECONDS = 1.0
-"""Seconds for which the terminal's device attributes are awaited."""
+"""Seconds to wait for the terminal's device attributes."""
 _TERMINALS_WITHOUT_OSC = {"linux", "dumb"}
 _REPLY = re.compile(r"\x1b\]1[01];(?:rgba?:)?([0-9a-fA-F/#]{3,40})(?:\x07|\x1b\\)")
 _ATTRIBUTES = re.compile(r"\x1b\[\?([0-9;]{1,60})c")
@@ -42,7 +42,7 @@ _PARTIAL_REPLY = re.compile(r"\x1b(?:\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x
 _PARTIAL_SECONDS = 1.0
 """Seconds for which an incomplete reply is held back; then it is treated as typed."""
 _ESCAPE_SECONDS = 0.05
-"""Seconds for which the beginning of a reply that may be a key is held back while a reply is expected."""
+"""Seconds to hold back the beginning of an expected reply, which could also be a key press."""
 _KEYS_OR_REPLIES = ("\x1b", "\x1b[")
 
 

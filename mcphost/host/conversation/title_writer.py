@@ -66,7 +66,7 @@ class TitleWriter:
             self._is_failing = False
         except TimeoutError:
             self._report(ModelError("The model wrote no title within a minute."))
-        except Exception as error:  # noqa: BLE001 - a title is not worth the end of the host
+        except Exception as error:  # noqa: BLE001 - a failed title must not end the host
             self._report(to_mcphost_error(error, _log, "the title of a conversation"))
 
     async def _request(self, conversation: Conversation) -> str:
@@ -84,7 +84,7 @@ class TitleWriter:
                     written += event.text[:_MAX_OUTPUT]
                     spending.received_characters = len(written)
                     if len(written) >= _MAX_OUTPUT:
-                        break  # the end of a title that is too long is not needed
+                        break  # the rest of an overlong title is not needed
                 elif isinstance(event, llm.StreamFinished):
                     spending.usage = event.usage
         return clean_title(written)

@@ -106,7 +106,7 @@ def _unquote(text: str) -> str:
     while start < len(text):
         end = start + _PIECE
         if end < len(text) and (escape := text.rfind("%", end - 2, end)) >= 0:
-            end = escape  # no escape is divided
+            end = escape  # do not split an escape
         for run in _ASCII_RUN.finditer(text, start, end):
             if run[0].isascii():
                 parts.append(decoder.decode(unquote_to_bytes(run[0])))

@@ -14,10 +14,10 @@ from mcphost.registry.package_digests import PackageDigest, Query, ask_queries, 
 from mcphost.serialization import Struct
 
 KnownDigests = MutableMapping[Query, PackageDigest]
-"""The answers of the package tools, by package."""
+"""Digests received from npm and uv, keyed by package."""
 
 PENDING = "digest: …"
-"""The line of a plan for a digest that nobody was asked about yet."""
+"""The plan's line for a digest that has not been requested yet."""
 
 _UNKNOWN = "not known. "
 
@@ -36,7 +36,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
 
     mismatches: tuple[str, ...] = ()
     is_pending: bool = False
-    """Whether the package tool has not been asked yet."""
+    """Whether the digest has not been requested yet."""
 
     @property
     def lines(self) -> tuple[str, ...]:

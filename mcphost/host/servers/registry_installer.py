@@ -273,7 +273,7 @@ class InstallDraft:
         """The plan's source; None until the bundle has been downloaded."""
 
         self.digests: KnownDigests = {}
-        """The digests that were asked for while this draft was shown."""
+        """The digests requested while this draft is shown."""
 
     @property
     def next_kind(self) -> str:

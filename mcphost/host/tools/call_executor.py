@@ -203,7 +203,7 @@ class _PendingCall:
             await self.check_allowed()
         except ApprovalVoid as error:
             self._span.end(self.unsent_reason(error))
-            if self._approval.source == "user":  # the model's calls go on: the user is asked about them again
+            if self._approval.source == "user":  # the model's calls continue: the user is asked about them again
                 self.finish("failed", RenderedResult(error.message))
             raise
         self._is_sent = True

@@ -423,7 +423,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self._update_read_state()
         body = self.query_one("#body")
         rest = round(body.max_scroll_y - body.scroll_y)
-        # What is not required to be read is only information, such as all limits of a sampling request.
+        # Text below the required part is only informative, such as all limits of a sampling request.
         below = ngettext("↓ {rest} more line (down, page down)", "↓ {rest} more lines (down, page down)", rest)
         text = below.format(rest=rest) if rest > 0 else ""
         if not self.is_read and self.query_one("#buttons").display:

@@ -43,7 +43,7 @@ _SCOPES: "dict[Scope, str]" = {
 }
 _MAX_PATH_LENGTH = 200
 _FULL_HEIGHT = 34
-"""Minimum number of lines of a screen on which the fields are apart from each other."""
+"""Minimum screen height, in lines, at which the fields are separated by blank lines."""
 
 
 class ServerForm(FormScreen[str]):

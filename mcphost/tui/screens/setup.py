@@ -59,9 +59,9 @@ _SMALL_FIXED_ROWS = 13
 """Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens. No text wraps."""
 _DETAILS_ROWS = 4
 _SMALL_DETAILS_ROWS = 2
-"""Number of these rows that are for the details of a server. They get more if the list of servers leaves some."""
+"""Number of fixed rows for a server's details; they get more if the list of servers leaves rows free."""
 _MIN_SERVER_ROWS = 3
-"""Number of rows that the list of servers keeps beside long details, if it had as many."""
+"""Minimum number of rows that the list of servers keeps when long details need space."""
 _KEY_ROWS = 2
 """Number of rows of the API key input, which takes them from the lists if both are shown."""
 

@@ -63,7 +63,7 @@ def format_value(value: Any) -> str:
 
 _MAX_COMPARED_LENGTH = 200
 _MAX_SPACES_IN_NAME = 2
-"""Maximum number of spaces in the name of an argument; one with more could be taken for a sentence of mcphost."""
+"""Maximum spaces in an argument's name; a name with more could be mistaken for a sentence from mcphost."""
 
 
 def is_unusual_name(name: str) -> bool:
@@ -84,7 +84,7 @@ def _looks_like_another(name: str) -> bool:
     """Return whether a name has letters that look like others, or is not in Unicode normalization form NFC."""
     if name.isascii():
         return False
-    from mcphost.unicode_forms import describe_name_risk, normalize  # few names of arguments need it
+    from mcphost.unicode_forms import describe_name_risk, normalize  # only needed for non-ASCII names
 
     beginning = name[:_MAX_COMPARED_LENGTH]
     return bool(describe_name_risk(beginning)) or normalize("NFC", beginning) != beginning

@@ -206,7 +206,7 @@ class EntryList(Vertical):
             if self.query_one("#top-heading").display:
                 rows = max(2, rows - 1)
             elif entries.has_pairs_of_lines:
-                rows = max(2, rows // 2 * 2)  # no entry is cut after its first row
+                rows = max(2, rows // 2 * 2)  # an even height, so that no two-line entry is cut in half
         if rows == self._max_height:
             return False
         self._max_height = entries.styles.max_height = rows
