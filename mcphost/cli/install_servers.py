@@ -62,7 +62,7 @@ def add_digest_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--accept-digest` to *parser*."""
     parser.add_argument(
         "--accept-digest", action="store_true",
-        help="use the package even if its digest is not the one that the registry or the lock file states",
+        help="use the package even if its digest differs from the one in the registry or the lock file",
     )  # fmt: skip
 
 
@@ -263,7 +263,7 @@ async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOpt
     """
     from mcphost.host.servers.planned_digest import plan_digest
 
-    with show_status(_("Asking for the digest of the package…"), quiet=options.quiet):
+    with show_status(_("Checking the digest of the package…"), quiet=options.quiet):
         return await plan_digest(edit.server, option.package, edit.file.path)
 
 
@@ -279,7 +279,7 @@ def translate_digest(line: str) -> str:
     from mcphost.host.servers.planned_digest import split_unknown
 
     if reason := split_unknown(line):
-        return _("digest: not known. {reason}").format(reason=translate_sentence(reason))
+        return _("digest: unknown. {reason}").format(reason=translate_sentence(reason))
     return translate_line(line)
 
 

@@ -117,7 +117,10 @@ def _check_arguments(args: argparse.Namespace) -> None:
     if action == "search" and not (args.id or args.since or args.until):
         raise UsageError("What to search for?", "mcphost sessions search TEXT")
     if action == "salvage" and not args.id:
-        raise UsageError("Which file?", "mcphost sessions salvage FILE; it is named like mcphost.db.damaged-DATE.")
+        raise UsageError(
+            "Name the damaged database file.",
+            "Run: mcphost sessions salvage FILE. The file is named like mcphost.db.damaged-DATE.",
+        )
     if action not in ("list", "search") and not args.id:
         raise UsageError("Which conversation?", f"mcphost sessions {quote(action)} ID; ids: mcphost sessions list")
     if action == "rename" and not args.rest:
@@ -304,25 +307,24 @@ def _check_salvaged_file(file: Path) -> None:
 
 def _print_salvaged(report: "SalvageReport", listed: int) -> None:
     if report.conversations > listed:
-        print_note(_("{count:,} more are in: mcphost sessions").format(count=report.conversations - listed))
+        print_note(_("{count:,} more are listed by: mcphost sessions").format(count=report.conversations - listed))
     back, messages = translate_count(report.conversations, "conversation"), translate_count(report.messages, "message")
     print_note(_("Added as copies: {conversations} with {messages}.").format(conversations=back, messages=messages))
     if report.present:
         present = translate_count(report.present, "conversation")
         print_note(_("Already in the store: {conversations}.").format(conversations=present))
-    gone = translate_count(report.lost_conversations, "conversation")
-    lost = translate_count(report.lost_messages, "message")
-    print_note(
-        _("Lost: at least {messages}; of {conversations}, nothing can be read.").format(
-            messages=lost, conversations=gone
-        )
-        if report.lost_messages
-        else _("As far as the file shows, nothing was lost.")
-    )
+    if report.lost_messages:
+        lost = translate_count(report.lost_messages, "message")
+        print_note(_("Lost: at least {messages}.").format(messages=lost))
+    else:
+        print_note(_("No lost messages were found."))
+    if report.lost_conversations:
+        unreadable = translate_count(report.lost_conversations, "conversation")
+        print_note(_("Nothing could be read of {conversations}.").format(conversations=unreadable))
     print_note(
         _(
-            "Only conversations were copied. Permissions and costs are not; the audit log is a file of its own, and no "
-            "rows are ever merged into it."
+            "Only conversations were copied, not permissions or costs. The audit log is a separate file and is not "
+            "changed."
         )
     )
 

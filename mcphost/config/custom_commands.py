@@ -94,7 +94,7 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
             on_problem(problem)
         if len(problems) > MAX_REPORTS:
             rest = pluralize(len(problems) - MAX_REPORTS, "more file")
-            on_problem(f"{_shown(folder)}: for similar reasons, mcphost does not use {rest}.")
+            on_problem(f"{_shown(folder)}: {rest} cannot be used for similar reasons.")
     return tuple(commands.values())
 
 
@@ -111,13 +111,13 @@ def _read_folder(
         if text is None:
             continue
         if name in commands:
-            on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} has that name.")
+            on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} already has that name.")
             continue
         remaining -= _front_matter_length(text.text)
         if remaining < 0:
             on_problem(
-                f"{_shown(path)} and later ones are not used: the front matter of all commands together is over "
-                f"{MAX_FRONT_MATTER // 1_000} kB."
+                f"{_shown(path)} and later ones are not used: the front matter of all commands together "
+                f"exceeds {MAX_FRONT_MATTER // 1_000} kB."
             )
             return
         try:
@@ -209,7 +209,9 @@ def _check_escapes(command: CustomCommand, front_matter: str) -> None:
     for one in command.arguments:
         values += [one.name, one.description, one.default or ""]
     if len(_ESCAPE.findall(front_matter)) > sum(len(_ESCAPE.findall(value)) for value in values):
-        raise MalformedMessage("Its front matter has escapes, which hide what it says. Write the characters instead.")
+        raise MalformedMessage(
+            "Its front matter has escape sequences, which hide what it says. Write the characters themselves."
+        )
 
 
 def _read_text(fields: Mapping[str, Any], name: str) -> str:

@@ -33,9 +33,9 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
         Raises UsageError for headers without a URL in the entry, or environment variables with one.
         """
         if self.headers and "url" not in entry:
-            raise UsageError("Headers are for servers with a URL.")
+            raise UsageError("Headers can only be set for a server with a URL.")
         if self.env and "url" in entry:
-            raise UsageError("Variables are for servers with a command.")
+            raise UsageError("Environment variables can only be set for a server with a command.")
         changed = dict(entry)
         for key, values in (("env", self.env), ("headers", self.headers)):
             if values:

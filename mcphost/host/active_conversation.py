@@ -322,7 +322,9 @@ class Conversation:
     def require_saved(self) -> None:
         """Raise UsageError if a message is not saved."""
         if self._unsaved:
-            raise UsageError("The last messages are not saved yet.", "Free disk space; they are saved within seconds.")
+            raise UsageError(
+                "The last messages are not saved yet.", "Free disk space; mcphost then saves them within seconds."
+            )
 
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.

@@ -124,7 +124,7 @@ async def salvage_conversations(database: Database, file: Path, *, mark: str) ->
     StoreError if *database* cannot be used.
     """
     if database.is_in_memory:
-        raise StoreError("The conversations cannot be saved, because the conversation store cannot be written.")
+        raise StoreError("The conversations cannot be salvaged, because the conversation store is not writable.")
     try:
         reader = await anyio.to_thread.run_sync(PageReader, file, _is_wanted)
     except OSError as error:

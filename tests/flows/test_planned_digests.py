@@ -86,7 +86,7 @@ def test_a_digest_that_nobody_knows_is_said_and_stops_nothing(
 ) -> None:
     runners.tools.answer("npm", "", error="npm error code ENOTFOUND", code=1)
     said = install(program, registry, FILES, "--yes")
-    assert "  digest: not known. npm ended with code 1: npm error code ENOTFOUND.\n" in said
+    assert "  digest: unknown. npm ended with code 1: npm error code ENOTFOUND.\n" in said
     assert configured(program, "files")["args"] == ["-y", "@ada/files@1.0.0"]
 
 
@@ -95,10 +95,10 @@ def test_nobody_is_asked_about_a_package_that_may_come_from_elsewhere_or_that_no
 ) -> None:
     (program.work / ".npmrc").write_text("registry=https://elsewhere.example/\n")
     said = install(program, registry, FILES, "--dry-run", "--scope", "project")
-    assert f"digest: not known. The file {program.work}/.npmrc can change where the package comes from." in said
+    assert f"digest: unknown. The file {program.work}/.npmrc can change where the package comes from." in said
     registry.entries.append(published(server("io.github.ada/dot", packages=[package("nuget", "Ada.Dot", "1.0.0")])))
     said = install(program, registry, "io.github.ada/dot", "--dry-run")
-    assert "digest: not known. No tool can be asked for the digest of a NuGet package." in said
+    assert "digest: unknown. No tool can be asked for the digest of a NuGet package." in said
     assert runners.tools.started == []
 
 
@@ -106,7 +106,7 @@ def test_a_file_digest_that_the_registry_states_must_be_that_of_a_file_of_the_ve
     program: Program, runners: PackageRunners, registry: RegistryServer
 ) -> None:
     registry.entries[1] = clock(fileSha256=OTHER)
-    told = "The package index has no file of ada-clock 1.0.0 with the SHA-256 that the registry states."
+    told = "The package index has no file of ada-clock 1.0.0 with the SHA-256 given in the registry."
     assert f"  Warning: {told}\n" in install(program, registry, CLOCK, "--dry-run")
     said = refuse(program, registry, CLOCK)
     assert f"{told} Nothing was changed." in said
@@ -129,7 +129,7 @@ def test_a_digest_other_than_the_one_in_the_lock_file_of_the_project_is_refused(
 ) -> None:  # fmt: skip
     write_lock(program, locked, name, kind)
     said = refuse(program, registry, *arguments, "--scope", "project")
-    assert f"1.0.0 is not the one in {program.work}/mcphost.lock. Nothing was changed." in said
+    assert f"1.0.0 differs from the one in {program.work}/mcphost.lock. Nothing was changed." in said
     assert f"mcphost servers install {arguments[0]} --accept-digest" in said
     assert not (program.work / ".mcp.json").exists()
     assert runners.started == []
@@ -150,7 +150,7 @@ def test_a_lock_file_that_cannot_be_used_is_not_passed_over(
 ) -> None:
     (program.work / LOCK_FILE).write_text("{")
     said = refuse(program, registry, FILES, "--scope", "project")
-    assert "The digest cannot be compared with the lock file. " in said
+    assert "The digest cannot be checked against the lock file. " in said
     assert runners.started == []
 
 

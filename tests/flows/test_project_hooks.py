@@ -99,7 +99,7 @@ async def test_a_call_by_hand_that_a_projects_hook_changed_needs_the_users_appro
 ) -> None:
     write_project_hook(places, CHANGE)
     async with open_hooked_host(tmp_path, answers=(TrustAlways(), Deny("no"), AllowOnce()), project=places) as hooked:
-        with pytest.raises(ConsentDenied, match="A hook of the project changed the arguments"):
+        with pytest.raises(ConsentDenied, match="A project's hook changed the arguments"):
             await hooked.host.tools.call("peer", "write", {"path": "a"})
         assert hooked.called == []
         result = await hooked.host.tools.call("peer", "write", {"path": "a"})

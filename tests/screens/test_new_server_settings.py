@@ -103,9 +103,9 @@ async def test_every_field_is_reached_by_tab_and_a_wrong_line_is_named(files: Fi
 
 
 def test_settings_that_do_not_suit_the_server_are_refused() -> None:
-    with pytest.raises(UsageError, match="Headers are for servers with a URL"):
+    with pytest.raises(UsageError, match="Headers can only be set for a server with a URL"):
         TypedSettings(headers={"A": "b"}).apply({"command": "x"})
-    with pytest.raises(UsageError, match="Variables are for servers with a command"):
+    with pytest.raises(UsageError, match="Environment variables can only be set for a server with a command"):
         TypedSettings(env={"A": "b"}).apply({"url": "https://x.example"})
     with pytest.raises(UsageError, match="A line has no name"):
         read_settings("=b", "", "")

@@ -19,7 +19,7 @@ KnownDigests = MutableMapping[Query, PackageDigest]
 PENDING = "digest: …"
 """The plan's line for a digest that has not been requested yet."""
 
-_UNKNOWN = "not known. "
+_UNKNOWN = "unknown. "
 
 
 class PlannedDigest(Struct, frozen=True, kw_only=True):
@@ -90,9 +90,7 @@ async def plan_digest(
     found, (_kind, name, version) = known[query], query
     mismatches: list[str] = []
     if found.files and package is not None and package.file_sha256 and package.file_sha256 not in found.files:
-        mismatches.append(
-            f"The package index has no file of {name} {version} with the SHA-256 that the registry states."
-        )
+        mismatches.append(f"The package index has no file of {name} {version} with the SHA-256 given in the registry.")
     if found.digest:
         mismatches += await anyio.to_thread.run_sync(_compare_with_lock, file.with_name(LOCK_FILE), query, found.digest)
     return PlannedDigest(digest=found.digest, problem=found.problem, files=found.files, mismatches=tuple(mismatches))
@@ -105,7 +103,7 @@ def _compare_with_lock(path: Path, query: Query, digest: str) -> list[str]:
     except FileNotFoundError:
         return []
     except LockFileError as error:
-        problem = "The digest cannot be compared with the lock file."
+        problem = "The digest cannot be checked against the lock file."
         return [f"{problem} {error.message}"]
     packages = [one.package for one in servers if one.package is not None]
     locked = {
@@ -116,4 +114,4 @@ def _compare_with_lock(path: Path, query: Query, digest: str) -> list[str]:
     if not locked or digest in locked:
         return []
     _kind, name, version = query
-    return [f"The digest of {name} {version} is not the one in {path}."]
+    return [f"The digest of {name} {version} differs from the one in {path}."]

@@ -410,7 +410,7 @@ class RegistryInstaller:
         warnings, the server is approved; otherwise the user is asked to approve it.
         """
         if review.is_pending:
-            raise UsageError("The digest of the package is still being asked for.", "Try again in a moment.")
+            raise UsageError("The digest of the package is still being requested.", "Try again in a moment.")
         if review.problem:
             raise UsageError(review.problem)
         if review != await self.review(draft, values):

@@ -213,8 +213,8 @@ class ToolHooks:
             return None  # reported when the file in the project was read
         self._approved_digest = approved.digest
         problems.append(
-            f"{sanitize(path, keep_newlines=False)} has changed since you approved it. The hooks that you approved stay"
-            " in effect. To review the change, start the chat in this project."
+            f"{sanitize(path, keep_newlines=False)} has changed since you approved it. The version that you approved"
+            " stays in effect. To review the change, start the chat in this project."
         )
         return hooks
 

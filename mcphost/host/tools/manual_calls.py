@@ -100,7 +100,7 @@ class ManualCalls:
         try:
             checked = await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
         except HookDenied as error:
-            raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
+            raise ConsentDenied(error.user_text, "Change the arguments or the hook.") from error
         if arguments_digest(checked) == arguments_digest(arguments):
             return arguments
         if errors := await self._validator.validate(offered, checked):
@@ -121,8 +121,8 @@ class ManualCalls:
         verdict = await self._consent.authorize(identify_tool(offered), arguments, make_fixed_question, call="")
         if isinstance(verdict, Deny):
             raise ConsentDenied(
-                "A hook of the project changed the arguments, and the call with these was not allowed.",
-                verdict.reason or "Change the arguments, or the hook.",
+                "A project's hook changed the arguments, and the changed call was not allowed.",
+                verdict.reason or "Change the arguments or the hook.",
             )
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:

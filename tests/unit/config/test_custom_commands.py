@@ -89,7 +89,7 @@ def test_a_projects_command_is_no_own_one_and_never_replaces_one_of_the_user(tmp
     assert commands["review"].template == "mine"
     assert not commands["git:commit"].text.is_own
     assert len(problems) == 1
-    assert "has that name" in problems[0]
+    assert "already has that name" in problems[0]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_reports_about_a_folder_of_commands_are_bounded(tmp_path: Path) -> N
     problems: list[str] = []
     read_commands(ProjectPlaces(config_dir=tmp_path / "config", folder=tmp_path / "repo"), problems.append)
     assert len(problems) == 11
-    assert problems[-1].endswith("does not use 50 more files.")
+    assert problems[-1].endswith("50 more files cannot be used for similar reasons.")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_projects_command_cannot_hide_what_it_sends_behind_escapes(tmp_path: P
     text = f"---\n{field}\n---\nDo it. {{a}}\n"
     commands, problems = load(tmp_path, {"repo/.mcphost/commands/theirs.md": text, "config/commands/mine.md": text})
     assert list(commands) == ["mine"]
-    assert "escapes" in problems[0]
+    assert "escape sequences" in problems[0]
 
 
 def test_a_projects_command_may_have_backslashes_and_folded_lines(tmp_path: Path) -> None:

@@ -279,5 +279,5 @@ async def test_a_device_a_pipe_and_a_missing_file_are_refused(tmp_path: Path, pr
 
 
 async def test_nothing_is_salvaged_into_memory(filled: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be saved"):
+    with pytest.raises(StoreError, match="cannot be salvaged"):
         await salvage_conversations(Database(None), filled, mark="salvaged")
