@@ -335,13 +335,13 @@ def _change_local_keys(
             taken = next((one for one, its in changes.items() if key in its and work_together(one, name)), "")
             taken = taken or ("" if key in default else table.action_of(key))
             if not fault and taken:
-                fault = _('is already the key of "{chosen}"; write another key').format(chosen=taken)
+                fault = _('is already assigned to "{chosen}"; choose another key').format(chosen=taken)
             if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
                 notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or _(warning)}")
             if not fault:
                 keys.append(key)
         if texts and not keys:
-            notes.append(_("it keeps {long}").format(long=DEFAULT_KEYS.long(name)))
+            notes.append(_("its default key {long} stays in use").format(long=DEFAULT_KEYS.long(name)))
         else:
             changes[name] = tuple(keys)
         if notes:
@@ -357,7 +357,8 @@ def _change_local_keys(
 
 def _describe_lost_keys(name: str, lost: Sequence[str], left: Sequence[str], taker: str) -> KeyProblem:
     text = _(
-        '{lost} is now the key of "{taker}", and "{word}" has {way}; give it another key, or none with {word} = [].'
+        '{lost} is now assigned to "{taker}", which leaves "{word}" with {way}. Give "{word}" another key, or write '
+        "{word} = [] for none."
     )
     way = join_list(left) or _("no key")
     return KeyProblem(taker, text.format(lost=join_list(lost), taker=taker, word=name, way=way))

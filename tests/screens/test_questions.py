@@ -135,7 +135,7 @@ async def test_the_question_names_the_source_of_text_that_came_from_another_serv
         await driver.enter_question()
         text = driver.text()
         assert "▲ body: 69 characters from mail · read_message" in text
-        assert "▲ tags[1]: 27 characters from mail · read_message (written as base64" in text
+        assert "▲ tags[1]: 27 characters from mail · read_message (encoded as base64" in text
         marked = underlined_text(driver)
         assert marked.startswith("We will close the Leipzig office in March")
         assert marked.endswith("yourselfREU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw")
@@ -181,7 +181,7 @@ async def test_the_reuse_of_a_recorded_result_is_asked_in_these_words(run: Run) 
         await driver.enter_question()
         shown = driver.text()
         assert "Reuse the recorded result of files · write_file?" in shown
-        assert "The tool is not called" in shown
+        assert "The tool will not be called" in shown
         assert "Run files" not in shown
         await driver.pilot.press("a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")

@@ -23,11 +23,11 @@ _MAX_MARKS = 200
 _MAX_SEARCHED_LINES = 4_000
 """Maximum lines of copied text that are searched for in all displayed arguments; more would delay the dialog."""
 _SHORTEST_LINE = 4
-_INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
+_INCOMPLETE = N_("▲ Some text from other servers could not be compared with this call.")
 _MEDIA: dict[MediaKind, str] = {
-    "image": N_("▲ An image of {server} cannot be compared with this call."),
-    "pdf": N_("▲ A PDF file of {server} cannot be compared with this call."),
-    "audio": N_("▲ Audio of {server} cannot be compared with this call."),
+    "image": N_("▲ An image from {server} cannot be compared with this call."),
+    "pdf": N_("▲ A PDF file from {server} cannot be compared with this call."),
+    "audio": N_("▲ Audio from {server} cannot be compared with this call."),
 }
 _ATTACHED_MEDIA: dict[MediaKind, str] = {
     "image": N_("▲ An image that you attached cannot be compared with this call."),
@@ -76,7 +76,7 @@ def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
     notes = [
         *([_describe_encoding(origin.encoding)] if origin.encoding else []),
         *([_("you typed it too")] if origin.is_typed else []),
-        *([_("the called server said it too")] if origin.is_own else []),
+        *([_("the called server sent it too")] if origin.is_own else []),
     ]
     if notes:
         yield f" ({'; '.join(notes)})", "$muted"
@@ -84,9 +84,9 @@ def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
 
 def _describe_encoding(encoding: str) -> str:
     return (
-        _("spread over these arguments")
+        _("split across these arguments")
         if encoding == "split"
-        else _("written as {encoding}").format(encoding=encoding)
+        else _("encoded as {encoding}").format(encoding=encoding)
     )
 
 

@@ -502,7 +502,7 @@ class CallToolDialog(EditArgumentsDialog):
         """Return the dialog's body: the tool's description, and a form or JSON text area for the arguments."""
         about: list[Content | Widget] = []
         if self._description:
-            about += [quote_statement(_("The server describes it as:"), clean(self._description)), Content("")]
+            about += [quote_statement(_("The server's description:"), clean(self._description)), Content("")]
         if not self._takes_arguments:
             about.append(Content(_(NO_ARGUMENTS)))
         return [*about, *super().body()]

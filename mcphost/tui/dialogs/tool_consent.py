@@ -252,7 +252,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 Content.styled(_("▲ The tool {danger}").format(danger=translate_sentence(danger)), "bold $warning")
             )
         if question.recorded_at:
-            words = _("The tool is not called: the model gets the result of {moment} again. Its permission has ended.")
+            words = _(
+                "The tool will not be called: the model gets the result from {moment} again. The permission for that "
+                "call has ended."
+            )
             out.append(Content.styled(words.format(moment=format_moment(question.recorded_at)), "$warning"))
         if question.has_changed:
             words = _("▲ The server changed this tool since you allowed it. Review it again.")
@@ -300,12 +303,12 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if question.description:
             words = clean(question.description[:_MAX_DESCRIPTION_LENGTH])
             rest = len(question.description) - _MAX_DESCRIPTION_LENGTH
-            yield quote_statement(_("The server describes it as:"), words, "$muted")
+            yield quote_statement(_("The server's description:"), words, "$muted")
             if rest > 0:
                 more = _("… {rest:,} more characters of the description: v shows all of it").format(rest=rest)
                 yield Content.styled(more, "$warning")
         if question.claims.title:
-            yield quote_statement(_("The server titles it:"), clean_line(question.claims.title, 120), "$muted")
+            yield quote_statement(_("The server's title for it:"), clean_line(question.claims.title, 120), "$muted")
 
     @property
     def _has_hidden_characters(self) -> bool:

@@ -231,7 +231,7 @@ def _render_hooks(one: ShownText) -> list[Content | Widget]:
     for hook in one.hooks:
         pairs.append((hook.event, _format_command(hook.command)))
         pairs += [("match", _quote_value(rule)) for rule in hook.match]
-    heading = Content(_("It starts these programs on your machine, with your user privileges:"))
+    heading = Content(_("This file starts these programs on your machine, with your user privileges:"))
     return [heading, KeyValueList(pairs), Content("")]
 
 

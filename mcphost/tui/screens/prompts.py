@@ -98,7 +98,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     def body(self) -> ComposeResult:
         """Yield the prompt's description and a labeled input for each argument."""
         if self.prompt.description:
-            yield quote_statement(_("The server describes it as:"), clean(self.prompt.description), "$muted")
+            yield quote_statement(_("The server's description:"), clean(self.prompt.description), "$muted")
         with VerticalScroll(id="fields", can_focus=False):
             for number, argument in enumerate(self.prompt.arguments):
                 need = _("required") if argument.required else _("optional")

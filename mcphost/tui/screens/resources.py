@@ -342,7 +342,7 @@ class ResourceTemplateForm(FormScreen[str]):
         """Yield the template's description, an input for each variable, and the expanded URI."""
         about = clean(self.template.description or "")
         if about:
-            yield quote_statement(_("The server describes it as:"), about[:2000], "$muted")
+            yield quote_statement(_("The server's description:"), about[:2000], "$muted")
         if self.variables:
             with VerticalScroll(id="fields", can_focus=False):
                 for number, name in enumerate(self.variables):

@@ -31,7 +31,7 @@ def test_each_argument_has_a_line_with_source_and_length_the_longest_first() -> 
     split = ArgumentOrigin(argument="a + b", server=FILES, source="plan.txt", characters=3_000, encoding="split")
     lines = [line.plain for line in render_origins((BODY, split), is_complete=True)]
     assert lines == [
-        "▲ a + b: 3,000 characters from a file · plan.txt (spread over these arguments)",
+        "▲ a + b: 3,000 characters from a file · plan.txt (split across these arguments)",
         "▲ body: 40 characters from mail · read_message",
     ]
 
@@ -42,14 +42,14 @@ def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> Non
     assert len(lines) == 8
     assert all("\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain for line in lines)
     assert "and 3 more" in lines[6].plain
-    assert "could be compared" in lines[7].plain
+    assert "could not be compared" in lines[7].plain
 
 
 def test_media_that_cannot_be_compared_are_named_with_their_server() -> None:
     media = (MediaOrigin(FILES, "pdf"), MediaOrigin("m\x1b[31mail\n", "image"))
     lines = [line.plain for line in render_origins((), is_complete=True, media=media)]
     assert lines[0] == "▲ A PDF file that you attached cannot be compared with this call."
-    assert lines[1].startswith("▲ An image of m")
+    assert lines[1].startswith("▲ An image from m")
     assert lines[1].endswith("cannot be compared with this call.")
     assert all("\x1b" not in line and "\n" not in line for line in lines)
 

@@ -75,7 +75,7 @@ def test_no_action_of_a_screen_gets_a_key_that_moves_leaves_or_confirms(key: str
     keys, (problem,) = change(servers__restart=(key,))
     assert keys == {}
     assert problem.startswith(f'"servers-restart": {key} ')
-    assert problem.endswith("it keeps r.")
+    assert problem.endswith("its default key r stays in use.")
 
 
 def test_an_action_may_keep_its_own_default_key_that_others_cannot_have() -> None:
@@ -86,15 +86,18 @@ def test_an_action_may_keep_its_own_default_key_that_others_cannot_have() -> Non
 def test_a_key_of_an_action_that_works_everywhere_is_refused() -> None:
     keys, (problem,) = change(servers__restart=("f1",))
     assert keys == {}
-    assert problem == '"servers-restart": f1 is already the key of "help"; write another key; it keeps r.'
+    assert (
+        problem
+        == '"servers-restart": f1 is already assigned to "help"; choose another key; its default key r stays in use.'
+    )
 
 
 def test_a_key_of_another_action_on_the_same_screen_moves_and_is_told() -> None:
     keys, (problem,) = change(servers__restart=("t",))
     assert keys == {"servers-restart": ("t",), "servers-tools": ()}
     assert problem == (
-        't is now the key of "servers-restart", and "servers-tools" has no key; '
-        "give it another key, or none with servers-tools = []."
+        't is now assigned to "servers-restart", which leaves "servers-tools" with no key. '
+        'Give "servers-tools" another key, or write servers-tools = [] for none.'
     )
     assert change(servers__restart=("t",), servers__tools=("r",))[1] == ()
 
@@ -102,13 +105,16 @@ def test_a_key_of_another_action_on_the_same_screen_moves_and_is_told() -> None:
 def test_one_key_for_two_actions_of_a_screen_goes_to_the_first_and_other_screens_may_share_it() -> None:
     keys, (problem,) = change(servers__restart=("k",), servers__stop=("k",), history__fork=("k",))
     assert keys == {"servers-restart": ("k",), "history-fork": ("k",)}
-    assert problem == '"servers-stop": k is already the key of "servers-restart"; write another key; it keeps p.'
+    assert problem == (
+        '"servers-stop": k is already assigned to "servers-restart"; choose another key; '
+        "its default key p stays in use."
+    )
 
 
 def test_the_search_of_lists_has_a_key_that_no_list_uses() -> None:
     keys, (problem,) = change(list__search=("ctrl+e",))
     assert keys == {"list-search": ("ctrl+e",), "models-settings": ()}
-    assert 'ctrl+e is now the key of "list-search"' in problem
+    assert 'ctrl+e is now assigned to "list-search"' in problem
     assert change(server__form__scope=("ctrl+k",), list__search=("ctrl+k",), message__steer=("ctrl+k",))[1] == ()
 
 
