@@ -134,7 +134,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+down",
         N_("continue"),
         N_("Continue or retry"),
-        N_("Continue an answer that was cut off, or ask again for one that is missing"),
+        N_("Continue an answer that was cut off, or request a missing one again"),
         "again",
     ),
     Action(
@@ -392,7 +392,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (
         N_("Conversation"),
         "{conversation-previous-message} {conversation-next-message}",
-        N_("previous and next message of yours"),
+        N_("your previous and next message"),
     ),
     (N_("Conversation"), "{conversation-copy}", N_("copy the message")),
     (
@@ -435,7 +435,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (
         N_("Servers"),
         "{servers-tools}",
-        N_("its tools: enter calls one, {tools-toggle} turns it on or off, {tools-pin} always sends it"),
+        N_("its tools: enter calls one, {tools-toggle} turns it on or off, {tools-pin} pins it (always sent)"),
     ),
     (
         N_("Servers"),
@@ -457,7 +457,10 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (
         N_("Context"),
         "{context-pin}",
-        N_("always send a server's tools; {context-defer} leaves them to search, {context-auto} is automatic"),
+        N_(
+            "always send a server's tools; {context-defer} makes them available by search only, {context-auto} decides "
+            "automatically"
+        ),
     ),
     (N_("Accounts"), "enter", N_("use this account from now on")),
     (
@@ -503,7 +506,9 @@ ALIASES: Mapping[str, Alias] = {
     "conversations": Alias("history"),
     "costs": Alias("costs"),
     "doctor": Alias(
-        hint=N_("{servers}, then {servers-diagnose}, diagnoses a server. For the whole set-up, run: mcphost doctor")
+        hint=N_(
+            "To diagnose a server, press {servers}, then {servers-diagnose}. For the whole setup, run: mcphost doctor"
+        )
     ),
     "edit": Alias("rewind"),
     "exit": Alias("quit"),
@@ -529,7 +534,10 @@ ALIASES: Mapping[str, Alias] = {
     "summarize": Alias("summarize"),
     "themes": Alias("theme"),
     "tools": Alias(
-        hint=N_("{servers}, then {servers-tools}, lists a server's tools; {context} shows which ones the model gets.")
+        hint=N_(
+            "To list a server's tools, press {servers}, then {servers-tools}; {context} shows which ones the model "
+            "gets."
+        )
     ),
     "unasked": Alias("auto_approval"),
     "usage": Alias("costs"),

@@ -149,7 +149,7 @@ class CommandValues:
             models = insert_usable_models(models, await setup.find_listed_models(models))
             found = find_models(models, name)
         if not found:
-            hint = _("To add a model that is not in the list, press {models-add} on the page of /model.")
+            hint = _("To add a model that is not in the list, open /model and press {models-add}.")
             hint = fill_keys(self._chat, hint)
             raise McpHostError(describe_unknown("model", name, [one.config.name for one in models]), hint)
         if len(found) > 1:

@@ -190,4 +190,4 @@ class ConfigChangeNotices:
 
 def _describe_rest(changes: "ConfigChanges") -> str:
     names = join_list(changes.at_start)
-    return _("Restart mcphost to use what changed in: {names}.").format(names=names) if names else ""
+    return _("Restart mcphost to apply the changes to: {names}.").format(names=names) if names else ""

@@ -431,7 +431,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         if isinstance(self.screen, ToolsScreen):
             self.screen.pin_selected()
         else:
-            text = _("Select the tool first: {servers}, then {servers-tools}.")
+            text = _("Select the tool first: press {servers}, then {servers-tools}.")
             self.notify(self.key_table.fill(text), markup=False, timeout=6)
 
     def action_costs(self) -> None:

@@ -74,7 +74,7 @@ async def test_a_change_of_an_attached_resource_is_marked_without_a_manual_subsc
         await attach(driver)
         await driver.until(lambda: f"resources/subscribe {URI}" in log.read_text(), "the subscription")
         await driver.host.tools.call("notes", "edit", {})
-        await driver.until(lambda: "changed" in driver.text() and "r then reads it again" in driver.text(), "the mark")
+        await driver.until(lambda: "changed" in driver.text() and "r reads it again" in driver.text(), "the mark")
         await driver.pilot.press("shift+tab", "x")
         await driver.until(lambda: f"resources/unsubscribe {URI}" in log.read_text(), "the end")
         assert driver.host.features.subscribed_uris("notes") == ()

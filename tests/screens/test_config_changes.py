@@ -135,9 +135,9 @@ async def test_what_counts_only_after_a_restart_is_named_beside_what_waits_for_a
     async with files.open() as driver:
         files.write_settings("[budget]\nper_day = 5\n[screen]\npictures = 'sixel'\n[audit]\ncontent = true\n")
         await driver.until(lambda: "budget.per_day = 5" in driver.text(), "the notice")
-        assert "Restart mcphost to use what changed in: audit, screen." in " ".join(driver.text().split())
+        assert "Restart mcphost to apply the changes to: audit, screen." in " ".join(driver.text().split())
         files.write_settings("[audit]\ncontent = true\n")
-        await driver.until(lambda: "what changed in: audit." in " ".join(driver.text().split()), "the notice")
+        await driver.until(lambda: "apply the changes to: audit." in " ".join(driver.text().split()), "the notice")
         assert not driver.host.config.audit.content
 
 

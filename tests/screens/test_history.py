@@ -39,7 +39,7 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         driver.app.screen.query_one("#search", Input).value = "数据"
         await driver.until(lambda: "1 conversation " in driver.text() and "修复数据库" in driver.text())
         driver.app.screen.query_one("#search", Input).value = "nowhere"
-        await driver.until(lambda: "Nothing was found." in driver.text())
+        await driver.until(lambda: "Nothing found." in driver.text())
         driver.app.screen.query_one("#search", Input).value = ""
         await driver.until(lambda: "3 conversations" in driver.text())
 

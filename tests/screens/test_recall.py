@@ -88,7 +88,7 @@ async def test_a_search_without_a_match_and_an_empty_store_say_so(run: Run) -> N
         await driver.pilot.press("enter")
         await driver.until(lambda: "1 message " in driver.text())
         driver.app.screen.query_one("#search", Input).value = "nowhere"
-        await driver.until(lambda: "Nothing was found." in driver.text())
+        await driver.until(lambda: "Nothing found." in driver.text())
         await driver.pilot.press("enter")
         assert isinstance(driver.app.screen, InputHistoryScreen)
 

@@ -229,7 +229,7 @@ async def test_removal_says_what_is_kept_and_another_key_deletes_it_too(run: Run
         await driver.pilot.press("f3")
         await driver.until(lambda: "n add" in driver.text(), "the page")
         await driver.pilot.press("x")
-        kept = "Kept: its stored secrets, its unpacked bundle, its sign-ins. X deletes these as well."
+        kept = "Kept: its stored secrets, its unpacked bundle, its sign-ins. Press X to delete these as well."
         await driver.until(lambda: kept in notices(driver), "what is kept")
         assert editor.changes == []
         await driver.pilot.press("X")

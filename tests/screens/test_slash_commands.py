@@ -112,7 +112,7 @@ async def test_clear_starts_a_new_conversation_and_exit_quits(run: Run) -> None:
     ("text", "said"),
     [
         ("/settings", "config.toml"),
-        ("/tools", "F3, then t, lists a server's tools"),
+        ("/tools", "To list a server's tools, press F3, then t"),
         ("/language zh", "under [screen] in"),
     ],
 )

@@ -111,7 +111,7 @@ async def test_a_pinned_tool_is_always_sent_also_after_a_restart_and_until_it_is
         driver.host.context.tools.prefer("demo", "", "deferred")
         assert await sent(driver) == {name}, "a pinned tool is not part of a choice for all tools of its server"
         await run_command(driver, "/pin")
-        await driver.until(lambda: driver.has_notified("Select the tool first: F3, then t."), "the hint")
+        await driver.until(lambda: driver.has_notified("Select the tool first: press F3, then t."), "the hint")
         await driver.pilot.press("f3", "t")
         await driver.until(lambda: "always: pinned by you" in driver.text(), "the page")
         await driver.pilot.press("p")

@@ -149,7 +149,7 @@ async def test_the_page_of_an_unapproved_server_shows_how_to_be_asked_again(run:
         views=(sample_server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)
     ) as driver:
         await driver.pilot.press("f3")
-        await driver.until(lambda: "r asks you again" in driver.text(), "the next step")
+        await driver.until(lambda: "r shows the question again" in driver.text(), "the next step")
         await driver.pilot.press("r")
         await driver.until(lambda: driver.host.restarted == ["files"])
 

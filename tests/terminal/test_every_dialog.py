@@ -211,7 +211,7 @@ def test_requests_of_a_server(user: DialogUser) -> None:
     trust, opens = "Use the server peer?", partial(user.terminal.start_chat, "--model", "demo")
     user.expect_refusal(TrustServerDialog, opens, trust, ahead=["s"], answers=["trust deny"])
     user.terminal.press("F3")
-    user.terminal.wait_for("r asks you again")
+    user.terminal.wait_for("r shows the question again")
     asked = user.key_action("r")
     user.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "s"], answers=["trust once"])
     user.terminal.wait_for("5 tools")

@@ -162,7 +162,7 @@ class ManualCallRunner:
         latest = self._result if self._result is not None and self._is_open(self._result) else None
         taken = latest or self._find_stored_result()
         if taken is None:
-            way = keys_in_use(self._screen).fill(_("Call a tool first: {servers}, then {servers-tools}."))
+            way = keys_in_use(self._screen).fill(_("Call a tool first: press {servers}, then {servers-tools}."))
             self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
         else:
             self._is_attaching = True

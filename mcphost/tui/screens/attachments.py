@@ -166,7 +166,7 @@ class Attachments:
         newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
         if newer is None:
             gone = _("{uri} of {server} is no longer there.").format(uri=key[1], server=key[0])
-            kept = _("The version read before stays; {attachments-remove} removes it from the list.")
+            kept = _("The version read earlier is kept; {attachments-remove} removes it from the list.")
             self._presenter.add_notice("warning", gone, fill_keys(self._screen, kept))
             return
         sent = find_sent(self._host.conversation.messages).get(key)

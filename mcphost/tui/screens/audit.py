@@ -149,7 +149,11 @@ class AuditScreen(ListScreen):
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
             text = fill_keys(
-                self, _("Press {audit-undo} again to revoke the permission {grant}; its calls will ask again.")
+                self,
+                _(
+                    "Press {audit-undo} again to revoke the permission {grant}; you will be asked about its calls "
+                    "again."
+                ),
             )
             self.show_about(Content.styled(text.format(grant=grant), "$warning"))
         else:

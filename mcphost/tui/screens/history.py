@@ -220,7 +220,7 @@ class HistoryScreen(TypeAheadListScreen):
         entries.show_entries(list(map(self.render_row, self.visible_rows)))
         if not self.visible_rows:
             if self.entries:
-                entries.show_message(Content.styled(_(" Nothing was found."), "$muted"))
+                entries.show_message(Content.styled(_(" Nothing found."), "$muted"))
             empty = self._describe_runs() or _(self.EMPTY_TEXT)
             self.show_about(Content("") if self.entries else Content.styled(empty, "$muted"))
             self.query_one(LongText).show("")

@@ -103,7 +103,7 @@ class InputHistoryScreen(ListScreen):
             entries.cursor = 0
             return
         if is_search:
-            entries.show_message(Content.styled(_(" Nothing was found."), "$muted"))
+            entries.show_message(Content.styled(_(" Nothing found."), "$muted"))
         self.show_about(Content("") if is_search else Content.styled(_(self.EMPTY_TEXT), "$muted"))
         self.query_one(LongText).show("")
 

@@ -119,7 +119,7 @@ def describe_next_step(view: ServerView, fill: Callable[[str], str]) -> str:
     both. *fill* replaces names of actions in braces with their keys.
     """
     if view.state in ("untrusted", "sign_in"):
-        return fill(_("{servers-restart} asks you again"))
+        return fill(_("{servers-restart} shows the question again"))
     if view.state == "stopped":
         return fill(_("{servers-restart} starts it"))
     hint = translate_sentence(view.hint)

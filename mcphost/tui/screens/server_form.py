@@ -112,9 +112,9 @@ class ServerForm(FormScreen[str]):
         text = "" if self._entry is None else dumps(self._entry, indent=2)
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
         if self._entry is None:
-            yield LabeledPairs(_("environment"), "=", "env", placeholder=_("NAME=VALUE, each in a line"))
-            yield LabeledPairs(_("headers"), ":", "headers", placeholder=_("NAME: VALUE, each in a line, for a URL"))
-            folder = _("optional; where a command is started")
+            yield LabeledPairs(_("environment"), "=", "env", placeholder=_("one NAME=VALUE per line"))
+            yield LabeledPairs(_("headers"), ":", "headers", placeholder=_("one NAME: VALUE per line; only for a URL"))
+            folder = _("optional; working directory of the command")
             yield LabeledInput(_("folder"), "folder", placeholder=folder)
         yield Static(self._describe_file(), id="file", markup=False)
 

@@ -489,7 +489,7 @@ class ServersScreen(TypeAheadListScreen):
         text = text.format(title=name, file=file)
         stored = await self._describe_data(editor, name)
         if stored:
-            also = fill_keys(self, _("Kept: {things}. {servers-remove-with-data} deletes these as well."))
+            also = fill_keys(self, _("Kept: {things}. Press {servers-remove-with-data} to delete these as well."))
             text = f"{text} {also.format(things=_(', ').join(stored))}"
         self.notify(text, markup=False, timeout=8 if stored else 4)
 

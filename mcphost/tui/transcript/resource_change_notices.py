@@ -9,7 +9,7 @@ from mcphost.tui.transcript.blocks import NoticeBlock
 from mcphost.tui.transcript.transcript import Transcript
 
 OUTDATED_HINT = N_(
-    "The model has an older version. Shift+Tab, then {attachments-refresh} on its row attaches what changed."
+    "The model has an older version. To attach what changed, press Shift+Tab, then {attachments-refresh} on its row."
 )
 _MAX_NOTICES = 20
 

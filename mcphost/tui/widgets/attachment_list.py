@@ -29,7 +29,7 @@ _SENT_HINT = N_(
     "{attachments-open} views · {attachments-refresh} attaches what changed · {attachments-remove} ignores it"
     " · esc back"
 )
-_REFRESH_HINT = N_("shift+tab selects one, {attachments-refresh} then reads it again")
+_REFRESH_HINT = N_("shift+tab selects one; {attachments-refresh} reads it again")
 
 
 class AttachmentRow(NamedTuple):
