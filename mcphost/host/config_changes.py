@@ -8,12 +8,13 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.to_thread
 
+from mcphost.config.env_file import env_file_path, with_env_file
 from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
 from mcphost.config.value_conversion import settable_fields
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
@@ -56,7 +57,10 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     config: HostConfig
     added: tuple[ServerConfig, ...] = ()
     changed: tuple[tuple[ServerConfig, ServerConfig], ...] = ()
-    """Pairs of the configuration in use and the one in the files."""
+    """Pairs of the configuration in use and the one in the files.
+
+    If the environment file of a started server changed, both have the digest of its content and its variables' names.
+    """
 
     removed: tuple[str, ...] = ()
     model: ModelConfig | None = None
@@ -208,7 +212,9 @@ class ConfigChangeDetector:
 
         Raises ConfigError or UsageError.
         """
-        return self._compare(await self._load(self._profile))
+        changes = self._compare(await self._load(self._profile))
+        started = [(one.config, one.approved_config) for one in self._servers if one.approved_config is not None]
+        return await anyio.to_thread.run_sync(_add_env_files, changes, started, self.config.problems)
 
     async def use_profile(self, name: str) -> ConfigChanges:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
@@ -232,7 +238,7 @@ class ConfigChangeDetector:
 
         A change of the profile named *saved*, which mcphost has just saved, needs no confirmation.
         """
-        signature = await anyio.to_thread.run_sync(self._read_signature)
+        signature = await self._read_signature()
         changes = await self.check()
         if replace(changes, profiles=tuple(name for name in changes.profiles if name != saved)).hinders_profile:
             raise _unconfirmed_error()
@@ -240,7 +246,7 @@ class ConfigChangeDetector:
 
     async def _use_profile(self, name: str, signature: tuple[tuple[int, ...], ...]) -> ConfigChanges:
         changes = self._compare(await self._load(name))
-        if await anyio.to_thread.run_sync(self._read_signature) != signature:
+        if await self._read_signature() != signature:
             raise _unconfirmed_error()  # what was read now may not be what was checked
         config = replace(changes.config, **keep_settings(changes.config, self.config))
         changes = replace(changes, config=config, settings=(), profiles=())
@@ -254,7 +260,9 @@ class ConfigChangeDetector:
         for name in changes.removed:
             if self._is_running(name):
                 self._servers.remove(name)
-        for server in (*(new for _, new in changes.changed), *changes.added):
+        # Without the digest of the reviewed environment file, so that a later start uses what is approved then.
+        changed = [replace(new, env_file_digest="", env_file_names=()) for _, new in changes.changed]
+        for server in (*changed, *changes.added):
             self._servers.update(server) if self._is_running(server.name) else self._servers.add(server)
         if changes.system_prompt is not None:
             self._model_selection.system_prompt = changes.system_prompt
@@ -275,12 +283,12 @@ class ConfigChangeDetector:
         where change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
-        seen = await anyio.to_thread.run_sync(self._read_signature)
+        seen = await self._read_signature()
         was_reported = False
         while True:
             await anyio.sleep(POLL_SECONDS)
             await self._restart_requested()
-            before, seen = seen, await anyio.to_thread.run_sync(self._read_signature)
+            before, seen = seen, await self._read_signature()
             if seen == known or seen != before:
                 continue
             known = seen
@@ -302,8 +310,10 @@ class ConfigChangeDetector:
             if any((one.config.name, one.config.file) == (request.name, request.file) for one in self._servers):
                 self._servers.restart(request.name)
 
-    def _read_signature(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(_file_signature(path) for path in self._files)
+    async def _read_signature(self) -> tuple[tuple[int, ...], ...]:
+        """Return what changes when a configuration file, or the environment file of a server, is written."""
+        servers = [one.config for one in self._servers if one.config.env_file]
+        return await anyio.to_thread.run_sync(_signatures, self._files, servers)
 
     def _is_running(self, name: str) -> bool:
         return any(connection.config.name == name for connection in self._servers)
@@ -391,6 +401,47 @@ def _file_signature(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _signatures(files: Iterable[Path], servers: Iterable[ServerConfig]) -> tuple[tuple[int, ...], ...]:
+    return (*map(_file_signature, files), *map(_env_file_signature, servers))
+
+
+def _env_file_signature(server: ServerConfig) -> tuple[int, ...]:
+    try:
+        return _file_signature(Path(env_file_path(server, os.environ)))
+    except ConfigError:
+        return ()
+
+
+def _add_env_files(
+    changes: ConfigChanges, started: Iterable[tuple[ServerConfig, ServerConfig]], known_problems: Container[str]
+) -> ConfigChanges:
+    """Return *changes* with the environment files that differ from those that the servers started with.
+
+    *started* has a pair for each started server: its configuration in use, and the one that was approved for the start.
+    An environment file that cannot be read is a problem, and no change.
+    """
+    changed = {new.name: (old, new) for old, new in changes.changed}
+    unreadable: list[str] = []
+    for config, approved in started:
+        old, new = changed.get(config.name, (config, config))
+        if not new.env_file or new.env_file != approved.env_file or new.disabled or new.name in changes.removed:
+            continue
+        try:
+            current = with_env_file(new)
+        except ConfigError as error:
+            unreadable.append(str(error))
+            continue
+        if current.env_file_digest != approved.env_file_digest:
+            digests = {"env_file_digest": approved.env_file_digest, "env_file_names": approved.env_file_names}
+            changed[new.name] = replace(old, **digests), current
+    return replace(
+        changes,
+        config=replace(changes.config, problems=(*changes.config.problems, *unreadable)),
+        changed=tuple(changed.values()),
+        problems=(*changes.problems, *(text for text in unreadable if text not in known_problems)),
+    )
 
 
 def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:

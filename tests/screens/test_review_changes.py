@@ -108,3 +108,17 @@ async def test_changes_that_are_closed_while_the_page_opens_leave_the_chat_as_it
             await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
         await driver.type("hello")
         await driver.until(lambda: "hello" in driver.text(), "what is typed")
+
+
+async def test_a_changed_environment_file_is_named_with_its_variables(run: Run) -> None:
+    old = ServerConfig(
+        name="git", command="run", env_file="git.env", env_file_digest="a" * 64, env_file_names=("GONE", "TOKEN")
+    )
+    new = replace(old, env_file_digest="b" * 64, env_file_names=("NEW", "TOKEN"))
+    values_only = replace(old, name="other", env_file_digest="c" * 64)
+    async with run(size=(140, 30)) as driver:
+        await review(driver, changed=((old, new), (replace(old, name="other"), values_only)))
+        await driver.until(lambda: "git.env: changed; added: NEW; removed: GONE" in driver.text(), "the names")
+        await driver.pilot.press("down")
+        await driver.until(lambda: re.search(r"git\.env: changed(?!;)", driver.text()), "the other server")
+        assert "aaaaaaaa" not in driver.text()

@@ -75,6 +75,9 @@ class ServerConnection:
         self._orphaned_tasks = parts.orphaned_tasks
         self.tool_changes = parts.tracker_factory.create(server, self._on_changes_accepted)
         self.config = server
+        self.approved_config: ServerConfig | None = None
+        """The configuration of the last start, with digests of the files that its approval covers."""
+
         self.request_handler = parts.handler_factory.create(
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
@@ -374,7 +377,8 @@ class ServerConnection:
         silence_timer: asyncio.TimerHandle | None = None
         ready_session: Session | None = None
         try:
-            approved = await self._approvals.authorize(self.config)
+            self.approved_config = None
+            approved = self.approved_config = await self._approvals.authorize(self.config)
             if approved is None:
                 self._status.set_state(
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"

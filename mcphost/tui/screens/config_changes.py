@@ -257,11 +257,27 @@ def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str
             pairs.append((name, _("changed: {changed}").format(changed=join_list(changed))))
         elif name == "oauth":
             pairs.append((name, _("changed")))
+        elif name == "env_file_digest":
+            pairs.append((_("environment file"), _describe_env_file(old, new)))
+        elif name == "env_file_names":
+            continue  # named with the file
         else:
             texts = _show_field(old, name), _show_field(new, name)
             # The texts are equal if only masked secrets differ.
             pairs.append((name.replace("_", " "), " → ".join(texts) if texts[0] != texts[1] else _("changed")))
     return pairs
+
+
+def _describe_env_file(old: "ServerConfig", new: "ServerConfig") -> str:
+    """Return the path of a changed environment file, and the names of the variables that were added and removed."""
+    added = [name for name in new.env_file_names if name not in old.env_file_names]
+    removed = [name for name in old.env_file_names if name not in new.env_file_names]
+    parts = [
+        _("{file}: changed").format(file=new.env_file),
+        _("added: {names}").format(names=join_list(added)) if added else "",
+        _("removed: {names}").format(names=join_list(removed)) if removed else "",
+    ]
+    return _("; ").join(filter(None, parts))
 
 
 def _show_field(server: "ServerConfig", name: str) -> str:

@@ -370,6 +370,79 @@ async def test_the_watch_reports_each_change_once_after_the_file_is_complete(tmp
     assert len(seen) == 1
 
 
+async def test_a_changed_environment_file_of_a_running_server_is_offered_like_a_changed_entry(tmp_path: Path) -> None:
+    variables = tmp_path / "demo.env"
+    variables.write_text("SHARED_TOKEN=first-value\nGONE=1\n")
+    write_servers(tmp_path, demo=DEMO_ENTRY | {"envFile": str(variables)})
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce())
+    arrived: list[ConfigChanges] = []
+
+    async with open_setup(tmp_path, frontend=frontend) as (host, _), anyio.create_task_group() as tasks:
+        detector, noticed = config_change_detector(host), anyio.Event()
+
+        async def note(change: ConfigChanges | McpHostError) -> None:
+            assert isinstance(change, ConfigChanges)
+            arrived.append(change)
+            noticed.set()
+
+        await host.servers.ensure_ready("demo")
+        assert (await detector.check()).is_empty
+        tasks.start_soon(detector.watch, note)
+        await anyio.wait_all_tasks_blocked()
+        variables.write_text("SHARED_TOKEN=second-value\nNEW=1\n")
+        with anyio.fail_after(20):
+            await noticed.wait()
+        tasks.cancel_scope.cancel()
+    changes = arrived[0]
+    assert (changes.describe(), changes.needs_confirmation) == (("change demo",), True)
+    ((old, new),) = changes.changed
+    assert (old.env_file_names, new.env_file_names) == (("GONE", "SHARED_TOKEN"), ("NEW", "SHARED_TOKEN"))
+    assert "-value" not in repr(changes)
+
+
+async def test_a_changed_environment_file_counts_once_it_is_applied_and_approved(tmp_path: Path) -> None:
+    variables = tmp_path / "demo.env"
+    variables.write_text("SHARED_TOKEN=first-value\n")
+    write_servers(tmp_path, demo=DEMO_ENTRY | {"envFile": str(variables)})
+    frontend = ScriptedFrontend(*[TrustOnce()] * 3)
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+        detector = config_change_detector(host)
+        await host.servers.ensure_ready("demo")
+        for number in (2, 3):
+            variables.write_text(f"SHARED_TOKEN=value-{number}\n")
+            changes = await detector.check()
+            assert changes.describe() == ("change demo",)
+            detector.apply(changes)
+            await host.servers.ensure_ready("demo")
+            assert len(frontend.asked) == number
+            assert (await detector.check()).is_empty
+
+
+async def test_a_missing_environment_file_is_told_and_stops_no_running_server(tmp_path: Path) -> None:
+    variables = tmp_path / "demo.env"
+    variables.write_text("SHARED_TOKEN=first-value\n")
+    write_servers(tmp_path, demo=DEMO_ENTRY | {"envFile": str(variables)})
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, _):
+        detector = config_change_detector(host)
+        await host.servers.ensure_ready("demo")
+        variables.unlink()
+        changes = await detector.check()
+        assert [text for text in changes.problems if f"{variables} does not exist." in text]
+        assert not changes.can_apply
+        detector.apply(changes)
+        assert (await detector.check()).is_empty
+        assert host.servers.view("demo").state == "ready"
+
+
+async def test_an_environment_file_of_a_server_that_was_not_started_is_not_offered(tmp_path: Path) -> None:
+    variables = tmp_path / "demo.env"
+    variables.write_text("SHARED_TOKEN=first-value\n")
+    write_servers(tmp_path, demo=DEMO_ENTRY | {"envFile": str(variables), "disabled": True})
+    async with open_setup(tmp_path) as (host, _):
+        variables.write_text("SHARED_TOKEN=second-value\n")
+        assert (await config_change_detector(host).check()).is_empty
+
+
 async def test_a_server_restarts_when_a_command_asks_for_it(tmp_path: Path) -> None:
     write_servers(tmp_path, demo=DEMO_ENTRY)
 
