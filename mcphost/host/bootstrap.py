@@ -332,6 +332,7 @@ class _LateParts:
             instructions=Lazy(lambda: self.instructions),
             grants=Lazy(lambda: self.grants),
             history=Lazy(lambda: self.history),
+            hooks=Lazy(lambda: self.hooks),
             setup=Lazy(lambda: self.setup),
             spending=self._core.spending,
             config_change_detector=Lazy(lambda: self.config_change_detector),

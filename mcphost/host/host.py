@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import Setup
+    from mcphost.host.tools.hooks import ToolHooks
     from mcphost.host.tools.manual_calls import ManualCalls
 
 _INDEX_DELAY = 5.0
@@ -52,6 +53,7 @@ class LateParts(NamedTuple):
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
     history: "Lazy[StoredConversations]"
+    hooks: "Lazy[ToolHooks]"
     setup: "Lazy[Setup | None]"
     spending: "Lazy[SpendingTracker]"
     config_change_detector: "Lazy[ConfigChangeDetector | None]"
@@ -155,6 +157,11 @@ class Host:
     def features(self) -> "ServerFeatures":
         """Access to what servers offer besides tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
+
+    @property
+    def hooks(self) -> "ToolHooks":
+        """The user's and the project's hooks for tool calls."""
+        return self.late_parts.hooks.get()
 
     @property
     def instructions(self) -> "Instructions":

@@ -14,7 +14,7 @@ from mcphost.host.events import NoticeLevel
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
 from mcphost.sanitize import sanitize
-from mcphost.serialization import replace
+from mcphost.serialization import Struct, replace
 from mcphost.store.grants import GrantStore, TrustedServer
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
@@ -28,6 +28,18 @@ _WHY: dict[Purpose, str] = {
     "command": "it would be sent to the model as your message",
     "hooks": "they would start programs on your machine, with your rights",
 }
+
+
+class ProjectFileStatus(Struct, frozen=True):
+    """A file of the user or a project, and how it was approved or why it is not used."""
+
+    text: ProjectText
+    source: ApprovalSource
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the file is in use."""
+        return self.source in USED
 
 
 class ProjectApprovals:
@@ -63,6 +75,15 @@ class ProjectApprovals:
         if self._approval == "flag" and (text.path, text.digest) in self._approved_files:
             return "flag"
         return "always" if await self._are_stored([text]) else "not asked"
+
+    async def find_status(self, text: ProjectText) -> ProjectFileStatus | None:
+        """Return the status of a file, or None if the user has not decided about it. Raises StoreError.
+
+        A stored approval of other content is also a decision, because the file may get this content again.
+        """
+        source = await self.find_source(text)
+        is_decided = source != "not asked" or await self.is_stored(text.path)
+        return ProjectFileStatus(text, source) if is_decided else None
 
     async def _are_stored(self, texts: Iterable[ProjectText]) -> bool:
         """Return whether the user approved all files permanently with exactly this content. Raises StoreError."""

@@ -12,6 +12,7 @@ from mcphost.errors import ConsentDenied
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways, TrustProject
 from mcphost.serialization import replace
 from tests.flows.hooked_host import make_hook, open_hooked_host
+from tests.unit.host.audit_rows import read_rows
 
 pytestmark = pytest.mark.anyio
 DENY = 'print(\'{"decision": "deny"}\')\n'
@@ -68,6 +69,33 @@ async def test_a_file_that_becomes_unusable_leaves_the_approved_hooks_in_effect(
         assert "One of the user's hooks denied this call" in await hooked.call()
         assert hooked.called == []
         assert any(f"{file} has changed since you approved it" in text for text in hooked.notices())
+
+
+@pytest.mark.parametrize("change", ["nothing", "text", "deleted"])
+async def test_hooks_whose_approval_is_revoked_stop_at_once_and_are_asked_about_at_the_next_start(
+    tmp_path: Path, places: ProjectPlaces, change: str
+) -> None:
+    file = write_project_hook(places, DENY)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+    content = file.read_text()
+    if change == "text":
+        file.write_text(f"{content}# changed\n")
+    elif change == "deleted":
+        file.unlink()
+    unasked = replace(places, approval="stored")
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=unasked) as hooked:
+        (status,) = await hooked.host.hooks.list_files()
+        assert (status.text.path, status.text.text, status.source) == (str(file), content, "always")
+        await hooked.host.hooks.forget(status.text)
+        assert await hooked.call() == "done"
+        assert all(not one.is_used for one in await hooked.host.hooks.list_files())
+        rows = await read_rows(hooked.host.audit, "file")
+        assert [(row.event, row.subject, row.who) for row in rows][-1] == ("revoked", str(file), "person")
+    file.write_text(content)
+    async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
+        assert await hooked.host.hooks.list_files() == ()
+        assert await hooked.call() == "done"
 
 
 async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: Path, places: ProjectPlaces) -> None:

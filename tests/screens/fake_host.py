@@ -33,6 +33,7 @@ from mcphost.host.server_views import Catalog, ManualCallResult, ReleasedResult,
 from mcphost.host.servers import features
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
+from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
@@ -598,6 +599,7 @@ class FakeHost:
         self.config_change_detector: Any = None
         self.context = FakeContext()
         self.commands = CustomCommands(None, cast("Any", None), cast("Any", None))
+        self.hooks = ToolHooks(lambda: (), None, *cast("Any", (None,) * 7))
         self.instructions = Instructions(None, cast("Any", None), cast("Any", None))
         self.views = (
             ()

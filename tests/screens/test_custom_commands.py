@@ -14,6 +14,7 @@ from mcphost.host.project_file_approvals import ProjectApprovals
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from mcphost.tui.screens.custom_commands import CommandArgumentsForm
+from mcphost.tui.screens.instructions import InstructionsScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 
@@ -139,3 +140,25 @@ async def test_an_inserted_text_never_runs_a_command(run: Run, approvals_store: 
         composer.submit()
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent[0][0] == "/ask"
+
+
+async def test_the_approval_of_a_projects_command_can_be_revoked(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, project_ask="What about tests?", own="Mine.")
+        await driver.app.run_action("instructions")
+        await driver.until(lambda: isinstance(driver.app.screen, InstructionsScreen), "the page")
+        assert "ask.md" not in driver.text(), "nobody was asked about it"
+        await driver.pilot.press("escape")
+        await driver.type("/ask")
+        await driver.pilot.press("escape", "enter")
+        await driver.enter_question()
+        await driver.pilot.press("A")
+        await driver.until(lambda: composer_text(driver) == "What about tests?", "the text")
+        await driver.app.run_action("instructions")
+        await driver.until(lambda: "approved until it changes" in driver.text(), "the approval")
+        assert "own.md" not in driver.text()
+        await driver.pilot.press("x", "x")
+        await driver.until(lambda: "refused in this session" in driver.text(), "the revocation")
+        assert await approvals_store.find_trusted(str(tmp_path / ".mcphost" / "commands" / "ask.md")) is None

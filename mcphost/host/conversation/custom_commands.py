@@ -3,10 +3,10 @@
 import anyio.to_thread
 
 from mcphost.config.custom_commands import CustomCommand, read_commands
-from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.project_texts import ProjectPlaces, ProjectText
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_file_approvals import USED, ProjectApprovals
+from mcphost.host.project_file_approvals import USED, ProjectApprovals, ProjectFileStatus
 
 
 class CustomCommands:
@@ -31,6 +31,16 @@ class CustomCommands:
             if problem not in self._reported:
                 self._reported.add(problem)
                 self._events.notify("warning", problem)
+
+    async def list_files(self) -> tuple[ProjectFileStatus, ...]:
+        """Return the project's command files about which the user has decided. Raises StoreError."""
+        await self.refresh()
+        files = [one.text for one in self.commands if not one.text.is_own]
+        return tuple([status for text in files if (status := await self._approvals.find_status(text)) is not None])
+
+    async def forget(self, text: ProjectText) -> None:
+        """Revoke the approval of a command file; the user is asked at its next use. Raises StoreError."""
+        await self._approvals.forget(text)
 
     async def open(self, name: str) -> CustomCommand:
         """Read a command's file again and return the command; ask for approval if a project's file changed.

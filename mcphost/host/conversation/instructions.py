@@ -8,20 +8,7 @@ import anyio.to_thread
 from mcphost.config.project_texts import ProjectPlaces, ProjectText, read_instructions
 from mcphost.errors import McpHostError
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_file_approvals import USED, ApprovalSource, ProjectApprovals
-from mcphost.serialization import Struct
-
-
-class InstructionsStatus(Struct, frozen=True):
-    """An instructions file, and how it was approved or why it is not used."""
-
-    text: ProjectText
-    source: ApprovalSource
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the file's text is part of the system prompt."""
-        return self.source in USED
+from mcphost.host.project_file_approvals import ApprovalSource, ProjectApprovals, ProjectFileStatus
 
 
 class Instructions:
@@ -38,7 +25,7 @@ class Instructions:
         self._places, self._approvals, self._events = places, approvals, events
         self._lock = anyio.Lock()
         self._reported: set[str] = set()
-        self.statuses: tuple[InstructionsStatus, ...] = ()
+        self.statuses: tuple[ProjectFileStatus, ...] = ()
         """All files as of the last `refresh`, from the most general to the most specific."""
 
     @property
@@ -76,7 +63,7 @@ class Instructions:
             except McpHostError as error:
                 problems.append(f"The project's instructions are not used: {error.message}")
                 sources = ["own" if text.is_own else "not asked" for text in texts]
-            statuses = map(InstructionsStatus, texts, sources)
+            statuses = map(ProjectFileStatus, texts, sources)
             # The setting may have changed while the user was asked.
             self.statuses = tuple(one for one in statuses if self._uses_project or one.text.is_own)
         for problem in problems:

@@ -26,7 +26,7 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.event_bus import EventBus
-from mcphost.host.project_file_approvals import USED, ProjectApprovals
+from mcphost.host.project_file_approvals import USED, ProjectApprovals, ProjectFileStatus
 from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
 from mcphost.sanitize import sanitize, strip_hidden_text
@@ -134,13 +134,40 @@ class ToolHooks:
         self._matcher, self._find_origins, self._servers = matcher, find_origins, servers
         self._audit, self._events = audit, events
         self._project: tuple[HookConfig, ...] = ()
-        self._approved_digest = ""
+        self._approved: ProjectText | None = None
         self._root: Path | None = None
         self._reported: set[str] = set()
         self._lock = anyio.Lock()
 
-    async def refresh(self) -> None:
+    @property
+    def _approved_digest(self) -> str:
+        return "" if self._approved is None else self._approved.digest
+
+    async def list_files(self) -> tuple[ProjectFileStatus, ...]:
+        """Return the project's hooks file if the user has decided about it, as approved if it is in effect.
+
+        Raises StoreError.
+        """
+        if self._places is None:
+            return ()
+        root = self._root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
+        ignored = list[str]()  # reported when the file is read for use
+        text = await anyio.to_thread.run_sync(read_project_hooks, root, ignored.append)
+        approved = self._approved or await self._approvals.find_approved(hooks_file(root))
+        found = [await self._approvals.find_status(one) for one in (text, approved) if one is not None]
+        decided = [status for status in found if status is not None]
+        return tuple(sorted(decided, key=lambda status: not status.is_used)[:1])
+
+    async def forget(self, text: ProjectText) -> None:
+        """Revoke the approval of the project's hooks file, and stop running its hooks. Raises StoreError."""
+        async with self._lock:
+            await self._approvals.forget(text)
+            self._project, self._approved = (), None
+
+    async def refresh(self, *, again: bool = False) -> None:
         """Read the project's hooks and ask the user about new or changed ones; report each problem once.
+
+        If *again* is true, the user is also asked about a file declined earlier in this session.
 
         Approved hooks stay in effect until the user approves a changed file or revokes the approval, because a server
         that can write in the project must not be able to switch them off. For the same reason, the project's folder
@@ -157,7 +184,7 @@ class ToolHooks:
             text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
             is_unusable = len(problems) > count
             # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.
-            hooks = await self._find_approved(text, self._root, problems, is_unusable=is_unusable)
+            hooks = await self._find_approved(text, self._root, problems, is_unusable=is_unusable, again=again)
             self._project = hooks
             for problem in problems:
                 if problem not in self._reported:
@@ -165,7 +192,7 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def _find_approved(
-        self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool
+        self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool, again: bool
     ) -> tuple[HookConfig, ...]:
         """Return the project's hooks if the user approves their file, otherwise the hooks approved before.
 
@@ -178,12 +205,12 @@ class ToolHooks:
             if text is not None:
                 is_undecided = True
                 hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
-                await self._approvals.ask("hooks", [text], hooks=hooks)
+                await self._approvals.ask("hooks", [text], again=again, hooks=hooks)
                 source = await self._approvals.find_source(text)
                 problems += self._approvals.describe_changed([(text, source)])
                 is_undecided = source == "not asked"
                 if source in USED:
-                    self._approved_digest = digest
+                    self._approved = text
                     return hooks
         except McpHostError as error:
             problems.append(f"The project's hooks file is not used: {error.message}")
@@ -211,7 +238,7 @@ class ToolHooks:
             hooks = await anyio.to_thread.run_sync(parse_project_hooks, approved, root)
         except McpHostError:
             return None  # reported when the file in the project was read
-        self._approved_digest = approved.digest
+        self._approved = approved
         problems.append(
             f"{sanitize(path, keep_newlines=False)} has changed since you approved it. The version that you approved"
             " stays in effect. To review the change, start the chat in this project."

@@ -1,15 +1,18 @@
-"""Instructions screen (`/instructions`): the AGENTS.md files, and why each of them is used or not."""
+"""Instructions screen (`/instructions`): the AGENTS.md files, and why each of them is used or not.
 
-from collections.abc import Sequence
+The project's commands and hooks about which the user has decided are listed below them, so that approvals can be
+revoked.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
-from mcphost.host.conversation.instructions import InstructionsStatus
-from mcphost.host.project_file_approvals import ApprovalSource
+from mcphost.host.project_file_approvals import ApprovalSource, ProjectFileStatus
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean
@@ -17,6 +20,7 @@ from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
+    from mcphost.config.project_texts import ProjectText
     from mcphost.host.host import Host
 
 _SOURCES: dict[ApprovalSource, str] = {
@@ -34,8 +38,19 @@ _OFF_ABOUT = N_(
 PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config.toml")
 
 
+class _File(NamedTuple):
+    """A listed file, the method that revokes its approval, and whether it is part of each request."""
+
+    status: ProjectFileStatus
+    forget: "Callable[[ProjectText], Awaitable[None]]"
+    is_instructions: bool = False
+
+
 class InstructionsScreen(ListScreen):
-    """List of the AGENTS.md files of the user and the project, in the same order as in the system prompt."""
+    """List of the AGENTS.md files of the user and the project, in the same order as in the system prompt.
+
+    The project's commands and hooks about which the user has decided follow.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Instructions")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -56,6 +71,8 @@ class InstructionsScreen(ListScreen):
         super().__init__()
         self.host = host
         self._revoke_candidate = ""
+        self._commands: tuple[ProjectFileStatus, ...] = ()
+        self._hooks: tuple[ProjectFileStatus, ...] = ()
 
     def on_mount(self) -> None:
         """Read the files again, and ask the user to approve new files."""
@@ -64,24 +81,28 @@ class InstructionsScreen(ListScreen):
 
     async def _refresh(self, *, again: bool) -> None:
         await self.host.instructions.refresh(again=again)
+        if again:
+            await self.host.hooks.refresh(again=True)
+        await self._load_others()
+
+    async def _load_others(self) -> None:
+        try:
+            self._commands = await self.host.commands.list_files()
+            self._hooks = await self.host.hooks.list_files()
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
         if self.is_attached:
             self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each AGENTS.md file, and one more if the project's instructions are turned off."""
-        rows = [
-            ListRow(
-                one,
-                one.text.path,
-                _(_SOURCES[one.source]),
-                "●" if one.is_used else "○",
-                "$success" if one.is_used else "$muted",
-            )
-            for one in self.host.instructions.statuses
-        ]
-        if not self.host.instructions.uses_project:
-            rows.append(ListRow(None, _("Instructions of the project"), _(PROJECT_INSTRUCTIONS_OFF), "○", "$muted"))
-        return rows
+        """Return a row for each AGENTS.md file, for the project's instructions if off, and for each other file."""
+        host, group = self.host, _("Instructions") if self._commands or self._hooks else ""
+        rows = [_row(_File(one, host.instructions.forget, True), group) for one in host.instructions.statuses]
+        if not host.instructions.uses_project:
+            title = _("Instructions of the project")
+            rows.append(ListRow(None, title, _(PROJECT_INSTRUCTIONS_OFF), "○", "$muted", group))
+        rows += [_row(_File(one, host.commands.forget), _("Commands")) for one in self._commands]
+        return [*rows, *(_row(_File(one, host.hooks.forget), _("Hooks")) for one in self._hooks)]
 
     def show_details(self, row: ListRow) -> None:
         """Show why the file is used or not, and its text as the model receives it."""
@@ -90,29 +111,26 @@ class InstructionsScreen(ListScreen):
             self.show_about(Content.styled(_(_OFF_ABOUT), "$muted"))
             self.query_one(LongText).show("")
             return
-        one: InstructionsStatus = row.value
+        file: _File = row.value
+        one = file.status
         size = len(one.text.model_text)
         pairs = [
             (_("file"), one.text.path),
             (_("status"), _(_SOURCES[one.source])),
             (_("digest"), one.text.digest[:16]),
         ]
-        self.show_about(
-            clean_pairs(
-                [
-                    *pairs,
-                    (
-                        _("size"),
-                        _("{size:,} characters, about {size2:,} tokens a request").format(size=size, size2=size // 4),
-                    ),
-                ]
-            )
-        )
-        self.query_one(LongText).show(clean(one.text.model_text))
+        if file.is_instructions:
+            text = _("{size:,} characters, about {size2:,} tokens a request").format(size=size, size2=size // 4)
+            pairs.append((_("size"), text))
+        self.show_about(clean_pairs(pairs))
+        self.query_one(LongText).show(clean(one.text.model_text if file.is_instructions else one.text.text))
 
     def action_approve(self) -> None:
         """Ask the user again to approve the files that are not in use."""
-        if all(one.is_used for one in self.host.instructions.statuses):
+        if all(one.is_used for one in (*self.host.instructions.statuses, *self._hooks)):
+            if not all(one.is_used for one in self._commands):
+                self.notify(_("You are asked about a command when you use it."), markup=False, timeout=6)
+                return
             self.notify(_("All of them are used."), markup=False, timeout=4)
         else:
             self.run_worker(partial(self._refresh, again=True))
@@ -122,7 +140,8 @@ class InstructionsScreen(ListScreen):
         row = self.current_row()
         if row is None or row.value is None:
             return
-        one: InstructionsStatus = row.value
+        file: _File = row.value
+        one = file.status
         if one.text.is_own:
             self.notify(_("It is your own file: delete it, or empty it."), markup=False, timeout=6)
         elif self._revoke_candidate != one.text.path:
@@ -130,11 +149,23 @@ class InstructionsScreen(ListScreen):
             text = fill_keys(self, _("Press {instructions-revoke} again to stop using it."))
             self.show_about(Content.styled(text, "$warning"))
         else:
-            self.run_worker(partial(self._revoke, one))
+            self.run_worker(partial(self._revoke, file))
 
-    async def _revoke(self, one: InstructionsStatus) -> None:
+    async def _revoke(self, file: _File) -> None:
         try:
-            await self.host.instructions.forget(one.text)
+            await file.forget(file.status.text)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
-        self.reload()
+        await self._load_others()
+
+
+def _row(file: _File, group: str) -> ListRow:
+    is_used = file.status.is_used
+    return ListRow(
+        file,
+        file.status.text.path,
+        _(_SOURCES[file.status.source]),
+        "●" if is_used else "○",
+        "$success" if is_used else "$muted",
+        group,
+    )
