@@ -159,3 +159,12 @@ async def test_the_question_has_the_programs_that_the_hooks_file_stands_for(
         question = hooked.frontend.asked[0]
         assert isinstance(question, TrustProject)
         assert [hook.command for hook in question.texts[0].hooks] == [("sh", "-c", "exit")]
+
+
+async def test_the_audit_log_names_the_project_whose_hook_ran(tmp_path: Path, places: ProjectPlaces) -> None:
+    write_project_hook(places, "")
+    own = make_hook(tmp_path, "print('{}')")
+    async with open_hooked_host(tmp_path, own, answers=(TrustAlways(), AllowOnce()), project=places) as hooked:
+        assert await hooked.call() == "done"
+        rows = [row for row in await read_rows(hooked.host.audit, "hook") if row.event == "started"]
+        assert [(row.who, row.grant) for row in rows] == [("project", str(places.folder)), ("config", "")]

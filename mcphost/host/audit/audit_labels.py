@@ -53,7 +53,7 @@ DECISION_LABELS = {
 }  # fmt: skip
 SOURCE_LABELS = {
     "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("you"),
-    "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
+    "project": N_("project"), "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
     "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("trusted claim"), "hook": N_("hook"),
     "autonomy": N_("auto-approve"),
     "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("you"),

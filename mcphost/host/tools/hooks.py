@@ -29,7 +29,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.project_file_approvals import USED, ProjectApprovals, ProjectFileStatus
 from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
-from mcphost.sanitize import sanitize, strip_hidden_text
+from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
 from mcphost.serialization import Struct, encode, loads, replace
 
 DENY_CODE = 2
@@ -347,7 +347,9 @@ class ToolHooks:
         span = AuditSpan(self._audit, subject)
         outcome = "stopped"
         try:
-            await span.start(who="config")
+            is_from_project = any(hook is one for one in self._project)
+            project = replace_surrogates(hook.folder) if is_from_project else ""
+            await span.start(who="project" if project else "config", grant=project)
             output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
             verdict, failure = _read_verdict(event, output)
             if failure:
