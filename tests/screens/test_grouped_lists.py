@@ -191,3 +191,12 @@ async def test_a_screen_reader_gets_the_server_with_each_entry(run: Run) -> None
     async with run(reader=True, size=(90, 40)) as driver:
         await driver.pilot.press("f4")
         await driver.until(lambda: "github · file:///project/data.json" in driver.text(), "the server of an entry")
+
+
+async def test_a_single_server_with_more_entries_than_are_listed_says_so(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await open_entries(driver, one=10_000)
+        assert "first 500 of 10,000: search to find the others" in driver.text()
+        await driver.pilot.press("ctrl+f", *"entry 000")
+        await driver.until(lambda: "19 of 10000" in driver.text(), "the matches")
+        assert "first" not in driver.text()

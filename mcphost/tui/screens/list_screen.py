@@ -344,13 +344,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def update_head(self) -> None:
         """Show the title, how many of the entries match the search, and the warning."""
-        count = (
-            _("  {found_count} of {entries_count}").format(
+        count = ""
+        if len(self.visible_rows) < self._found_count and not self.is_grouped:
+            text = _("  first {count:,} of {all_count:,}: search to find the others")
+            count = text.format(count=len(self.visible_rows), all_count=self._found_count)
+        elif self.entries:
+            count = _("  {found_count} of {entries_count}").format(
                 found_count=self._found_count, entries_count=len(self.entries)
             )
-            if self.entries
-            else ""
-        )
         self.query_one("#head", Static).update(
             Content.assemble(
                 (_(self.TITLE_TEXT), "bold $accent"),
