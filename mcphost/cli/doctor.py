@@ -504,7 +504,6 @@ CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "logging/setLevel": _HANDSHAKE,
     "tasks/get": _WITH_CORE_TASKS,
     "tasks/result": _WITH_CORE_TASKS,
-    "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
 """Requests that the client sends."""
