@@ -121,11 +121,11 @@ def clean_title(written: str) -> str:
     Returns "" if nothing remains.
     """
     text: str = _THOUGHTS.sub("", clean_text(written[:_MAX_OUTPUT]))
-    line = next(filter(None, map(_clean_line, text.splitlines())), "")
+    line = next((line for line in map(_clean_line, text.splitlines()) if line), "")
     return make_title(line)[: TITLE_COLUMNS + 1] if line else ""
 
 
 def _clean_line(line: str) -> str:
     markup = _MARKUP.fullmatch(line.strip())
-    text = markup[2] if markup else line
+    text: str = line if markup is None else markup.group(2)
     return text.strip().strip(_QUOTES).removesuffix(".").strip(_QUOTES).strip()
