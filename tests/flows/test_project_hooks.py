@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.errors import ConsentDenied
@@ -135,6 +137,37 @@ async def test_a_call_by_hand_that_a_projects_hook_changed_needs_the_users_appro
         asked = [question for question in hooked.frontend.asked if isinstance(question, ApproveTool)]
         assert [question.arguments for question in asked] == [{"path": "/etc/passwd"}] * 2
         assert "changed its arguments" in asked[0].why
+
+
+async def test_reading_the_hooks_again_while_a_projects_hook_runs_does_not_skip_the_approval(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    address = ("127.0.0.1", listener.extra(SocketAttribute.local_port))
+    write_project_hook(places, f"import socket\nsocket.create_connection({address}).recv(1)\n{CHANGE}")
+    answers = (TrustAlways(), Deny("no"), Deny("no"))
+    runs = 0
+
+    async with listener, open_hooked_host(tmp_path, answers=answers, project=places) as hooked:
+
+        async def call() -> None:
+            with pytest.raises(ConsentDenied, match="A hook of the project changed the arguments"):
+                await hooked.host.tools.call("peer", "write", {"path": "a"})
+
+        async def answer(stream: SocketStream) -> None:
+            nonlocal runs
+            runs += 1
+            async with stream:
+                if runs == 1:
+                    await call()  # reads the hooks again
+                await stream.send(b"1")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(listener.serve, answer)
+            await call()
+            group.cancel_scope.cancel()
+        assert hooked.called == []
+        assert len([one for one in hooked.frontend.asked if isinstance(one, ApproveTool)]) == runs == 2
 
 
 async def test_a_call_by_hand_that_the_users_own_hook_changed_runs_if_it_is_valid(tmp_path: Path) -> None:

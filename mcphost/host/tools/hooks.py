@@ -265,7 +265,7 @@ class ToolHooks:
         *rule_input* describes the call, and *call* is its id, "" for a call by the user. Notes for the model are added
         to *notes*. Each run is recorded in the audit log.
         """
-        for hook in self._select("before_call"):
+        for hook, is_project in self._select("before_call"):
             if not await self._matches(hook, rule_input):
                 continue
             verdict = await self._ask(hook, "before_call", call, rule_input, {})
@@ -277,7 +277,7 @@ class ToolHooks:
             ):
                 rule_input = replace(rule_input, arguments=verdict.arguments)
                 notes.changed_by = hook.name
-                notes.is_changed_by_project |= any(hook is one for one in self._project)
+                notes.is_changed_by_project |= is_project
                 self._notify(rule_input, f"The hook {hook.name} changed the arguments")
             self._take_notes(hook, rule_input, verdict, notes)
         return rule_input.arguments
@@ -293,7 +293,7 @@ class ToolHooks:
             "is_error": is_error,
             "is_cut": len(text) > MAX_RESULT_CHARACTERS,
         }
-        for hook in self._select("after_call"):
+        for hook, _ in self._select("after_call"):
             if not await self._matches(hook, rule_input):
                 continue
             verdict = await self._ask(hook, "after_call", call, rule_input, members)
@@ -308,9 +308,14 @@ class ToolHooks:
             self._take_notes(hook, rule_input, verdict, notes)
         return ""
 
-    def _select(self, event: HookEvent) -> list[HookConfig]:
-        """Return the hooks for an event; the user's own come last, so that they see what a project's hooks changed."""
-        return [one for one in (*self._project, *self._find_own()) if one.settings.event == event]
+    def _select(self, event: HookEvent) -> list[tuple[HookConfig, bool]]:
+        """Return the hooks for an event, each with whether it is one of the project's hooks.
+
+        The user's own come last, so that they see what a project's hooks changed. Where a hook comes from is decided
+        here, because `refresh` may replace the project's hooks while one of them runs.
+        """
+        hooks = [*((one, True) for one in self._project), *((one, False) for one in self._find_own())]
+        return [(one, is_project) for one, is_project in hooks if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
         """Return whether a hook applies to a call; like a `never` rule, it also applies if the match is uncertain.
