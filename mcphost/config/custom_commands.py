@@ -134,7 +134,7 @@ def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str],
     found: list[tuple[str, Path]] = []
     inside = _list_folder(folder, bound, on_problem)
     found += [(one.stem, one) for one in inside if one.suffix == ".md"]
-    for place in sorted(one for one in inside if one.is_dir())[:MAX_COMMANDS]:
+    for place in sorted(one for one in inside if _is_folder(one, on_problem))[:MAX_COMMANDS]:
         names = _list_folder(place, bound, on_problem)
         found += [(f"{place.name}:{one.stem}", one) for one in names if one.suffix == ".md"]
     if len(found) > MAX_COMMANDS:
@@ -159,6 +159,19 @@ def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], N
         return list(folder.iterdir())
     except OSError:  # most users have no such folder
         return []
+
+
+def _is_folder(path: Path, on_problem: Callable[[str], None]) -> bool:
+    """Return whether a path is a folder; False if that cannot be determined, as in a folder without search permission.
+
+    That is reported to *on_problem*, except for `*.md` files, which are reported when they are read.
+    """
+    try:
+        return path.is_dir()
+    except OSError as error:
+        if path.suffix != ".md":
+            on_problem(f"Not used: {sanitize(str(error), keep_newlines=False)}")
+        return False
 
 
 def _front_matter_length(text: str) -> int:

@@ -132,6 +132,19 @@ def test_a_link_out_of_the_project_is_not_read(tmp_path: Path) -> None:
     assert "leads out of the project" in problems[0]
 
 
+@pytest.mark.parametrize("folder", ["config/commands", "repo/.mcphost/commands"])
+def test_an_entry_that_cannot_be_examined_is_reported_and_the_others_are_used(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    for name in ("unusable", "bad.md"):
+        (tmp_path / folder / name).symlink_to("x" * 300)
+    commands, problems = load(tmp_path, {f"{folder}/good.md": "x", f"{folder}/git/commit.md": "x"})
+    assert sorted(commands) == ["git:commit", "good"]
+    assert len(problems) == 2
+    for problem, name in zip(sorted(problems), ("bad.md", "unusable"), strict=True):
+        assert problem.startswith("Not used: ")
+        assert f"{tmp_path / folder / name}" in problem
+
+
 def test_there_are_bounds_for_the_number_of_files_and_the_length_of_a_text(tmp_path: Path) -> None:
     commands, problems = load(tmp_path, {f"config/commands/c{n}.md": "$ARGUMENTS" * 9 for n in range(MAX_COMMANDS + 1)})
     assert len(commands) == MAX_COMMANDS
