@@ -162,7 +162,8 @@ class ToolPipeline:
                 return None
             notes = HookNotes()
             checked = await self._hooks.check(call.use.id, identity.to_rule_input(arguments), notes)
-            if arguments_digest(checked) != arguments_digest(arguments):
+            # The grant may have been revoked while the hooks ran.
+            if arguments_digest(checked) != arguments_digest(arguments) or not await self.recorded.is_permitted(found):
                 return None
             grant_id = found.grant_id
             if self.recorded.needs_consent(found):

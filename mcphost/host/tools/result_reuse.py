@@ -61,9 +61,8 @@ class ResultReuse:
     async def find(self, identity: ToolIdentity, arguments: dict[str, Any]) -> RecordedResult | None:
         """Return the result of an identical earlier call, or None if there is none that may be reused.
 
-        Each result is returned at most once per turn, oldest first. If a grant allowed the earlier call, its result is
-        not returned after the grant was revoked. If the grant was for an earlier session, the user must be asked; see
-        `needs_consent`.
+        Each result is returned at most once per turn, oldest first. The result is not returned if the permission for
+        the earlier call was revoked. Check that again with `is_permitted` before the result is used.
         """
         if not self._source:
             return None
@@ -75,12 +74,19 @@ class ResultReuse:
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)
             return None
-        if found is None or await self._grants.was_revoked(found.grant_id):
-            return None
-        if not self._grants.is_active(found.grant_id) and not self.needs_consent(found):
+        if found is None or not await self.is_permitted(found):
             return None
         self._used.add(found.part.use_id)
         return found
+
+    async def is_permitted(self, found: RecordedResult) -> bool:
+        """Return whether a result may be used, because the grant for the earlier call, if any, was not revoked.
+
+        If the grant was for an earlier session, the user must be asked as well; see `needs_consent`.
+        """
+        if await self._grants.was_revoked(found.grant_id):
+            return False
+        return self._grants.is_active(found.grant_id) or self.needs_consent(found)
 
     def needs_consent(self, found: RecordedResult) -> bool:
         """Return whether the permission for the earlier call has ended with its session, without being revoked."""

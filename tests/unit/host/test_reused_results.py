@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.hooks import HookOutput
 from mcphost.config.rules import Rule
+from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
@@ -175,6 +177,26 @@ async def test_a_result_whose_grant_was_revoked_is_not_used_again(tmp_path: Path
         await host.grants.revoke(status.grant.id)
         await host.conversation.retry()
         assert [part.outcome for part in results(host)] == ["declined"]
+
+
+@pytest.mark.parametrize("answer", [AllowSession(), AllowAlways()], ids=["session", "stored"])
+async def test_a_result_whose_grant_is_revoked_while_a_hook_runs_is_not_used_again(tmp_path: Path, answer: Any) -> None:
+    peer, frontend, grants = counting_peer(), ScriptedFrontend(answer, Deny()), list[str]()
+
+    async def revoke(*_arguments: Any) -> HookOutput:
+        for grant in grants:
+            await host.grants.revoke(grant)
+        grants.clear()
+        return HookOutput()
+
+    hook = HookConfig(settings=HookSettings(event="before_call", command=("revoke",)))
+    async with open_host_with(tmp_path, peer, asking_model({}), frontend, hooks=(hook,), run_hook=revoke) as host:
+        await host.conversation.send("when?")
+        grants += [one.grant.id for one in await host.grants.list_grants()]
+        await host.conversation.retry()
+        assert grants == []
+        assert [part.outcome for part in results(host)] == ["declined"]
+        assert [question.recorded_at for question in frontend.asked if isinstance(question, ApproveTool)] == [0, 0]
 
 
 async def test_a_call_that_was_declined_or_failed_is_made_again(tmp_path: Path) -> None:
