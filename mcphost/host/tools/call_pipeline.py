@@ -1,7 +1,7 @@
 """Pipeline for tool calls by the model: resolve, validate, run hooks, authorize, execute, run hooks, present."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 from mcphost.errors import McpHostError, ServerError
@@ -90,7 +90,9 @@ class ToolPipeline:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
-                    async with self._scheduler.slot():
+                    async with AsyncExitStack() as stack:
+                        with self._reporting_stop(call, approval.arguments, approval.source):
+                            await stack.enter_async_context(self._scheduler.slot())
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ApprovalVoid as error:
                     # The approval no longer applies: resolve the tool again, and ask about it as it is now.
@@ -240,8 +242,13 @@ class ToolPipeline:
         raise HookDenied(notes.changed_by, "it changes the arguments each time they are edited")
 
     @contextmanager
-    def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable."""
+    def _reporting_stop(
+        self, call: ProposedCall, arguments: dict[str, Any], decision: str = "not asked for to the end"
+    ) -> Generator[None]:
+        """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable.
+
+        *decision* is the decision about the call so far, as it appears in the log.
+        """
         try:
             yield
         except ServerError as error:
@@ -250,7 +257,7 @@ class ToolPipeline:
             raise
         except BaseException:
             self._events.publish(ToolFinished(call.use.id, call.server, call.tool, "stopped", UNSENT_TEXT))
-            log_call(call.server, call.tool, arguments, "not asked for to the end", "stopped")
+            log_call(call.server, call.tool, arguments, decision, "stopped")
             raise
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:

@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.config.schema import AuditConfig, Limits, RootConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
-from mcphost.host.events import AutoApprovalChanged, ToolStarted
+from mcphost.host.events import AutoApprovalChanged, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
     Accept,
@@ -30,7 +31,8 @@ from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import read_events
 from tests.flows.consent_attacks.attack import SelectiveFrontend
 from tests.unit.host.asking_server import STATELESS, AskingServer, form_request, open_asking_host
-from tests.unit.host.scripted_host import tool_definition, tools_result
+from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition, tools_result
+from tests.unit.host.slow_server import SlowServer
 
 pytestmark = pytest.mark.anyio
 Change = Callable[[Host, AskingServer], Awaitable[None]]
@@ -146,6 +148,40 @@ async def test_a_call_that_waits_for_a_form_is_not_sent_again_after_another_proc
     assert len(peer.calls) == 1
     assert len(frontend.questions_of(ApproveTool)) == 2
     assert [row.decision for row in rows if row.event == "ended"] == ["not sent again: its grant was revoked"]
+
+
+async def test_a_call_that_waits_for_a_slot_again_after_its_grant_was_revoked_ends_if_the_turn_is_stopped(
+    tmp_path: Path,
+) -> None:
+    peer, slow = AskingServer(STATELESS, {"who": form_request()}), SlowServer()
+    model = ScriptedModel(tool_round(("peer__ask", {}), ("slow__slow", {})))
+
+    async def revoke(_question: Any) -> Any:
+        (permission,) = host.grants.list_session_grants(server="peer")
+        await host.grants.revoke(permission.grant.id)
+        return Accept()
+
+    async def allow_again(_question: Any) -> Any:
+        await slow.called.wait()
+        tasks.start_soon(stop)
+        return AllowSession()
+
+    async def stop() -> None:
+        await anyio.wait_all_tasks_blocked()
+        assert host.conversation.stop()
+
+    frontend = SelectiveFrontend(approve_tool=[AllowSession(), AllowSession(), allow_again], fill_form=[revoke])
+    peers: dict[str, InProcessServer] = {"peer": peer, "slow": slow}
+    async with open_host_with(tmp_path, peers, model, frontend, limits=Limits(parallel_calls=1)) as host:
+        feed = host.events.subscribe()
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                await host.conversation.send("go")
+        events = feed.drain()
+    assert [event.server for event in events if isinstance(event, ToolStarted)] == ["peer", "slow"]
+    ended = sorted((event.server, event.outcome) for event in events if isinstance(event, ToolFinished))
+    assert ended == [("peer", "stopped"), ("slow", "stopped")]
+    assert len(peer.calls) == 1
 
 
 def read_only_server(revision: str, **asks: Any) -> AskingServer:

@@ -5,10 +5,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.host.events import ToolFinished, ToolProgress
+from mcphost.config.schema import Limits
+from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
+from mcphost.host.tools.call_scheduler import UNSENT_TEXT
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_returns, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -64,6 +66,28 @@ async def test_a_cancelled_call_of_the_model_stops_alone_and_the_turn_goes_on(tm
         rows = await read_rows(log, "tool")
         assert [row.decision for row in rows if row.event == "ended" and row.subject == "slow"] == ["stopped"]
     assert "notifications/cancelled" in dict(server.seen)
+
+
+async def test_a_call_that_waits_for_its_turn_ends_if_the_user_stops_the_answer(tmp_path: Path) -> None:
+    server = SlowServer()
+    model = ScriptedModel(tool_round(("peer__slow", {}), ("peer__quick", {})))
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, server, model, frontend, limits=Limits(parallel_calls=1)) as host:
+        feed = host.events.subscribe()
+
+        async def stop() -> None:
+            await server.called.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert host.conversation.stop()
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop)
+                await host.conversation.send("go")
+        events = feed.drain()
+    assert [event.tool for event in events if isinstance(event, ToolStarted)] == ["slow"]
+    ended = sorted((event.tool, event.outcome, event.text) for event in events if isinstance(event, ToolFinished))
+    assert ended == [("quick", "stopped", UNSENT_TEXT), ("slow", "stopped", "Stopped; the server was notified.")]
 
 
 async def test_a_cancelled_call_by_hand_tells_that_the_user_cancelled_it(tmp_path: Path) -> None:
