@@ -95,8 +95,15 @@ def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
     """
     above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
     own = root / PROJECT_FOLDER / HOOKS_FILE
-    paths = [*([] if own.exists() else [own]), *(path for path in above if os.path.lexists(path))]
+    paths = [*([own] if _is_missing(own) else []), *(path for path in above if os.path.lexists(path))]
     return tuple(replace_surrogates(str(path)) for path in paths)
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        return not path.exists()
+    except OSError:  # such as a link with an overlong target; reported when the file is read
+        return False
 
 
 def read_project_hooks(root: Path, on_problem: Callable[[str], None]) -> ProjectText | None:

@@ -100,6 +100,25 @@ async def test_hooks_whose_approval_is_revoked_stop_at_once_and_are_asked_about_
         assert await hooked.call() == "done"
 
 
+async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_goes_on(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    file = places.folder / ".mcphost" / "hooks.toml"
+    file.symlink_to("x" * 300)
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=places) as hooked:
+        assert await hooked.call() == "done"
+        assert any("hooks.toml cannot be read: File name too long" in text for text in hooked.notices())
+    file.unlink()
+    write_project_hook(places, DENY)
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+    file.unlink()
+    file.symlink_to("x" * 300)
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=places) as hooked:
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert not any("are not used" in text for text in hooked.notices())
+
+
 async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: Path, places: ProjectPlaces) -> None:
     file = write_project_hook(places, DENY)
     async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
