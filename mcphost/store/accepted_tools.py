@@ -27,12 +27,15 @@ class ToolFingerprint(Struct, frozen=True):
 
     `raw_digest` is the digest of the bytes that the server sent, and `digest` that of their canonical form.
     `changed_digest` is the digest of a later definition that the user has not accepted, or "".
+    `accepted_from` is the digest of the definition that the user replaced with this one, or "" if the user was not
+    asked.
     """
 
     tool: str
     raw_digest: str
     digest: str
     changed_digest: str = ""
+    accepted_from: str = ""
 
 
 class ToolFingerprintStore:
@@ -48,7 +51,8 @@ class ToolFingerprintStore:
         """Return the fingerprints of a server's tools, keyed by tool name, oldest first."""
         rows = await self._database.run(
             lambda db: db.execute(
-                "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ? ORDER BY at",
+                "SELECT tool, raw, digest, turned, accepted_from FROM pins WHERE server = ? AND server_digest = ?"
+                " ORDER BY at",
                 (server, server_digest),
             ).fetchall()
         )
@@ -67,13 +71,13 @@ class ToolFingerprintStore:
             now = time.time()
             if _has_server(db, server, server_digest):
                 _delete(db, server, server_digest, (fingerprint.tool for fingerprint, _ in new))
-            packed = _compress_within_limit(db, server, (definition for _, definition in new))
+            definitions = _compress_within_limit(db, server, (definition for _, definition in new))
             db.executemany(
-                "INSERT INTO pins (server, server_digest, tool, raw, digest, definition, at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO pins (server, server_digest, tool, raw, digest, accepted_from, definition, at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    (server, server_digest, item.tool, item.raw_digest, item.digest, definition, now)
-                    for (item, _), definition in zip(new, packed, strict=True)
+                    (server, server_digest, item.tool, item.raw_digest, item.digest, item.accepted_from, packed, now)
+                    for (item, _), packed in zip(new, definitions, strict=True)
                 ),
             )
             db.execute(

@@ -328,6 +328,14 @@ def m020_manual_calls(db: sqlite3.Connection) -> None:
     )
 
 
+def m021_accepted_from(db: sqlite3.Connection) -> None:
+    """Add a column for the digest of the definition that the user replaced by accepting a tool's change.
+
+    It is '' for definitions that were trusted when first seen, and for those stored by an older mcphost.
+    """
+    db.execute("ALTER TABLE pins ADD COLUMN accepted_from TEXT NOT NULL DEFAULT ''")
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index; do nothing if SQLite lacks FTS5.
 
@@ -370,6 +378,7 @@ MIGRATIONS: Migrations = (
     ("018_pinned_tools", m018_pinned_tools),
     ("019_cache_savings", m019_cache_savings),
     ("020_manual_calls", m020_manual_calls),
+    ("021_accepted_from", m021_accepted_from),
 )
 
 

@@ -92,6 +92,7 @@ class ToolChangeTracker:
         self._audited: dict[str, str] = {}
         self._audit_count = 0
         self._known: dict[str, ToolFingerprint] | None = None
+        self._can_save = True
         self._unsaved: dict[str, tuple[ToolFingerprint, bytes]] = {}
         self._unsaved_changes: dict[str, tuple[ToolFingerprint, bytes]] = {}
         self._quarantined: dict[str, ToolDefinition] = {}
@@ -121,12 +122,16 @@ class ToolChangeTracker:
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load the fingerprints stored by earlier runs, unless already loaded. Never raises."""
+        """Load the fingerprints stored by earlier runs, unless already loaded. Never raises.
+
+        If that fails, this run saves none, because they could replace others that the user relies on.
+        """
         if self._known is None:
             self._known = {}
             try:
                 self._known = await self._fingerprints.load_all(self._server, self._digest)
             except StoreError as error:
+                self._can_save = False
                 self._on_store_error(error)
 
     async def compute_digests(self, offers: ServerListing) -> ToolDigests:
@@ -239,7 +244,9 @@ class ToolChangeTracker:
             listed = self._quarantined.pop(name)
             del self._quarantined_digests[name]
             before = (self._known or {}).get(name)
-            self._remember(name, ToolFingerprint(name, hashlib.sha256(listed.raw).hexdigest(), digest), listed)
+            raw = hashlib.sha256(listed.raw).hexdigest()
+            replaced = before.digest if before is not None else ""
+            self._remember(name, ToolFingerprint(name, raw, digest, accepted_from=replaced), listed)
             if not is_recorded:
                 subject = AuditSubject(kind="drift", server=self._server, name=name, definition=digest)
                 self._audit.queue_event(subject, "kept")
@@ -326,8 +333,10 @@ class ToolChangeTracker:
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
         """Return the changed definitions that the user has accepted in another process, according to the store.
 
-        *digests* and the result map tool names to digests. Unknown tools, and definitions that have changed back to the
-        accepted one, are left out: the store may contain them anyway, so the user is always asked. Raises StoreError.
+        *digests* and the result map tool names to digests. The user must have accepted the change from the definition
+        that this process remembers: another process may trust a definition without a question, because it remembers no
+        earlier one. Unknown tools, and definitions that have changed back to the accepted one, are left out: the store
+        may contain them anyway, so the user is always asked. Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}
@@ -335,7 +344,8 @@ class ToolChangeTracker:
         return {
             name: digest
             for name, digest in changed.items()
-            if (pin := stored.get(name)) is not None and (pin.digest, pin.changed_digest) == (digest, "")
+            if (pin := stored.get(name)) is not None
+            and (pin.digest, pin.changed_digest, pin.accepted_from) == (digest, "", known[name].digest)
         }
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
@@ -381,6 +391,8 @@ class ToolChangeTracker:
         new, self._unsaved = self._unsaved, {}
         turned, self._unsaved_changes = self._unsaved_changes, {}
         forgotten, self._forgotten = self._forgotten, []
+        if not self._can_save:
+            return
         try:
             if forgotten:
                 await self._fingerprints.delete(self._server, self._digest, forgotten)

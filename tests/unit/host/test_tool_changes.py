@@ -327,6 +327,45 @@ async def test_a_question_about_a_change_that_is_kept_elsewhere_is_withdrawn(
     assert bench.followed[-1][2] == "a"  # its grants, too
 
 
+@pytest.mark.parametrize("load_fails", [False, True])
+async def test_a_definition_that_another_process_trusted_unasked_is_still_asked_about(
+    database_path: Path, monkeypatch: pytest.MonkeyPatch, load_fails: bool
+) -> None:
+    monkeypatch.setattr(frontend_module, "POLL_SECONDS", 0.01)
+    frontend = ScriptedFrontend()
+    bench, other = TrackerSetup(database_path, frontend), TrackerSetup(database_path)
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    (pin,) = (await ToolFingerprintStore(bench.database).load_all("s", server_digest(SERVER))).values()
+    evil = server_listing({"name": "a", "description": "evil"})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(evil)
+        with anyio.fail_after(20):
+            await frontend.asked_now.wait()
+        if load_fails:
+            with monkeypatch.context() as patch:
+                patch.setattr(ToolFingerprintStore, "load_all", raise_store_error)
+                await other.tracker.load()
+        else:
+            await ToolFingerprintStore(other.database).delete("s", server_digest(SERVER), ["a"])
+        await list_and_save(other.tracker, evil)
+        with anyio.move_on_after(0.2):
+            await bench.tracker.wait_for_decision("a")
+        assert bench.tracker.quarantined == {"a"}
+        assert frontend.waiting == 1
+        tasks.cancel_scope.cancel()
+    assert bench.followed == []
+    if load_fails:
+        assert other.told
+        stored = await ToolFingerprintStore(bench.database).load_all("s", server_digest(SERVER))
+        assert stored["a"].digest == pin.digest
+
+
+async def raise_store_error(*_ignored: Any) -> Any:
+    """Fail as a store does that another process has locked."""
+    raise StoreError("The conversation store is busy.")
+
+
 async def test_a_definition_that_returned_is_asked_about_until_the_user_has_seen_it(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
