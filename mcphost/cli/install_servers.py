@@ -169,7 +169,7 @@ class _Installation:
             return report, None
         check_programs(option, entry)
         if digest is not None and not args.accept_digest:
-            digest.check(server.name)
+            digest.check(server=quote(f"{server.name}@{server.version}"))
         if edit.server is not None:
             publisher = describe_publisher(server, _)
             self._review.show(summarize_command(edit.server), _("publisher: {publisher}").format(publisher=publisher))

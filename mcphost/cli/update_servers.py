@@ -274,7 +274,7 @@ class _Update:
             return report, None
         check_programs(source.option, entry)
         if digest is not None and not self._args.accept_digest:
-            digest.check(self._record.name, is_update=True)
+            digest.check(server=quote(self._record.name))
         if edit.server is not None:
             publisher = _("publisher: {publisher}").format(publisher=describe_publisher(latest, _))
             self._review.show(summarize_command(edit.server), publisher)

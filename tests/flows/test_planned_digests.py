@@ -130,7 +130,7 @@ def test_a_digest_other_than_the_one_in_the_lock_file_of_the_project_is_refused(
     write_lock(program, locked, name, kind)
     said = refuse(program, registry, *arguments, "--scope", "project")
     assert f"1.0.0 differs from the one in {program.work}/mcphost.lock. Nothing was changed." in said
-    assert f"mcphost servers install {arguments[0]} --accept-digest" in said
+    assert f"anyway, repeat the command with {arguments[0]}@1.0.0 and --accept-digest." in said
     assert not (program.work / ".mcp.json").exists()
     assert runners.started == []
     install(program, registry, *arguments, "--yes")  # the user's own file has no lock file beside it
@@ -169,7 +169,9 @@ def test_the_digest_of_a_new_version_is_shown_and_compared_before_an_update(
     report = json.loads(program.text("servers", "update", "clock", "--dry-run", "--json"))["servers"][0]
     assert report["digest_files"] == [WHEEL]
     assert any("has no file of ada-clock 1.1.0" in one for one in report["warnings"])
-    assert "has no file of ada-clock 1.1.0" in program.error("servers", "update", "clock", "--yes", code=4)
+    said = program.error("servers", "update", "clock", "--registry", registry.url, "--yes", code=4)
+    assert "has no file of ada-clock 1.1.0" in said
+    assert "anyway, repeat the command with clock and --accept-digest." in said
     assert configured(program, "clock")["args"] == ["ada-clock@1.0.0"]
     program.text("servers", "update", "clock", "--yes", "--accept-digest")
     assert configured(program, "clock")["args"] == ["ada-clock@1.1.0"]

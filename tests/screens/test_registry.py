@@ -255,7 +255,10 @@ async def test_another_digest_than_the_one_that_the_registry_states_is_refused_w
             await driver.until(lambda: "has no file of clock-mcp 1.0.0 with the" in driver.text(), "the warning")
             assert "digest: sha256:" in " ".join(driver.text().split())
             await press_install(driver)
-            await driver.until(lambda: "io.github.ada/clock --accept-digest" in driver.text(), "the refusal")
+            await driver.until(lambda: "--accept-digest" in driver.text(), "the refusal")
+            told = " ".join(driver.text().replace("│", " ").split())
+            chosen = "install io.github.ada/clock@1.0.0 --from pypi --name clock --scope user --registry "
+            assert f"mcphost servers {chosen}" in told
             assert files.read_servers() == {}
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import MutableMapping
 from pathlib import Path
-from shlex import quote
 
 import anyio.to_thread
 
@@ -45,16 +44,19 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
             return (PENDING,)
         return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
 
-    def check(self, name: str, *, is_update: bool = False) -> None:
+    def check(self, *, server: str = "", command: str = "") -> None:
         """Raise RegistryError if the registry or the lock file has another digest of the package.
 
-        *name* is the name of the server. The error suggests a command to install the server or, if *is_update* is true,
-        to update it.
+        The error names *command*, which installs the package. Without it, the error suggests that the user repeats the
+        present command with *server* as its first argument.
         """
         if self.mismatches:
-            command = f"mcphost servers update {quote(name)}" if is_update else f"mcphost servers install {quote(name)}"
             raise RegistryError(
-                self.mismatches[0], f"Nothing was changed. To use the package anyway: {command} --accept-digest"
+                self.mismatches[0],
+                f"Nothing was changed. To use the package anyway: {command} --accept-digest"
+                if command
+                else f"Nothing was changed. To use the package anyway, repeat the command with {server} and "
+                "--accept-digest.",
             )
 
 

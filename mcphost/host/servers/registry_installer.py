@@ -18,7 +18,7 @@ from mcphost.host.servers.server_approval import server_warnings
 from mcphost.host.servers.server_editor import ServerEditor
 from mcphost.host.servers.server_file_editor import ServerFileEditor
 from mcphost.host.servers.servers import Servers
-from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, find_program
+from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, config_dir, find_program
 from mcphost.registry.bundle import OpenedBundle, fetch_bundle
 from mcphost.registry.bundle_manifest import plan_bundle
 from mcphost.registry.client import RegistryAnswer, open_registry
@@ -401,7 +401,21 @@ class RegistryInstaller:
         except (UsageError, RegistryError, ConfigError) as error:
             return InstallReview(problem=f"{error.message} {error.hint}".strip())
         digest = await plan_digest(edit.server, draft.option.package, edit.file.path, draft.digests, asks=asks)
-        return await anyio.to_thread.run_sync(_describe_draft, draft, edit, planned, digest)
+        command = self._describe_command(draft, values)
+        return await anyio.to_thread.run_sync(_describe_draft, draft, edit, planned, digest, command)
+
+    def _describe_command(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> str:
+        """Return the command that installs or updates what the draft shows; it asks for the values of the inputs."""
+        arguments = ["mcphost", "servers"]
+        if draft.installed is not None:
+            arguments += ["update", draft.name]
+        else:
+            arguments += ["install", f"{draft.entry.name}@{draft.entry.version}", "--from", draft.option.kind]
+            arguments += ["--name", draft.name, "--scope", "user"]
+        arguments += ["--registry", absolute_place(self.place)]
+        if self._editor.config_dir != config_dir():
+            arguments += ["--config-dir", str(self._editor.config_dir)]
+        return join([*arguments, *(f"--set={name}" for name in values)])
 
     async def install(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], review: InstallReview) -> str:
         """Write the entry, start the server, and return a confirmation for the user.
@@ -472,14 +486,12 @@ class RegistryInstaller:
 
 
 def _describe_draft(
-    draft: InstallDraft, edit: ServerEdit, planned: PlannedEntry, digest: PlannedDigest | None
+    draft: InstallDraft, edit: ServerEdit, planned: PlannedEntry, digest: PlannedDigest | None, command: str
 ) -> InstallReview:
     problem = ""
     if digest is not None:
         try:
-            if draft.installed is not None:
-                digest.check(draft.name, is_update=True)
-            digest.check(draft.entry.name)
+            digest.check(command=command)
         except RegistryError as error:
             problem = f"{error.message} {error.hint}"
     is_pending = digest is not None and digest.is_pending
