@@ -296,13 +296,11 @@ async def _salvage(history: "StoredConversations", file: Path, options: "Options
 def _check_salvaged_file(file: Path) -> None:
     """Raise UsageError if *file* is the database in use."""
     from mcphost import paths
+    from mcphost.store.database import SALVAGE_HINT
 
     used = paths.database_file()
     if file.exists() and used.exists() and file.samefile(used):
-        raise UsageError(
-            f"{file} is the database in use.",
-            "Quit mcphost, give the file another name, and salvage it under that name.",
-        )
+        raise UsageError(f"{file} is the database in use.", SALVAGE_HINT)
 
 
 def _print_salvaged(report: "SalvageReport", listed: int) -> None:

@@ -28,7 +28,12 @@ T = TypeVar("T")
 CONVERSATION_STORE = "conversation store"
 _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
-_SALVAGE_HINT = "Quit mcphost, rename the file, and run mcphost sessions salvage with its new name."
+SALVAGE_HINT = (
+    "Quit every mcphost, rename mcphost.db to NAME and mcphost.db-wal, if it exists, to NAME-wal, and run "
+    "mcphost sessions salvage NAME."
+)
+"""How to salvage the database in use; the -wal file may contain the newest messages."""
+
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PROGRESS_STEPS = 1_000
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -198,7 +203,7 @@ class Database:
         if code in _UNWRITABLE_CODES:
             return StoreError(f"The {self._label} cannot be written ({error}).", _REPAIR_HINT)
         is_salvageable = code in _DAMAGE_CODES and self._name == CONVERSATION_STORE
-        hint = _SALVAGE_HINT if is_salvageable else "Check the disk."
+        hint = SALVAGE_HINT if is_salvageable else "Check the disk."
         return StoreError(f"The {self._label} failed: {error}.", hint)
 
     def _describe_full_disk(self) -> StoreError:

@@ -215,9 +215,9 @@ def test_the_notice_about_a_damaged_store_names_the_command_that_brings_the_conv
 
 def test_salvage_refuses_the_database_in_use_and_says_when_a_file_has_nothing(program: Program) -> None:
     save_conversation(program, "hello")
-    assert "is the database in use" in program.error(
-        "sessions", "salvage", str(program.home / "data/mcphost.db"), code=2
-    )
+    told = program.error("sessions", "salvage", str(program.home / "data/mcphost.db"), code=2)
+    assert "is the database in use" in told
+    assert "mcphost.db-wal, if it exists, to NAME-wal" in told  # it may contain the newest messages
     assert "cannot be read" in program.error("sessions", "salvage", str(program.home), code=2)
     assert "Name the damaged database file." in program.error("sessions", "salvage", code=2)
     (program.work / "noise").write_bytes(b"noise" * 9_999)

@@ -188,6 +188,7 @@ async def test_an_error_of_a_damaged_page_names_the_way_to_salvage_the_rest(tmp_
         await ConversationStore(database).load(ident(1))
     await database.close()
     assert "mcphost sessions salvage" in failure.value.hint
+    assert "mcphost.db-wal, if it exists, to NAME-wal" in failure.value.hint
     await anyio.Path(path).rename(aside)
     report = await salvage_conversations(present, aside, mark="salvaged")
     assert report.messages >= 380
