@@ -378,7 +378,8 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         review.show(
             f"{name} ({server.file})", f"  {join(masked_argv(server)) if server.is_stdio else masked_url(server)}"
         )
-        stored = (*data.describe(editor.inputs_file), *sign_ins.describe())
+        listed = await editor.find_deletable(server, data) if forgets else data
+        stored = (*listed.describe(editor.inputs_file), *sign_ins.describe())
         for what in stored:
             text = _("  also deleted: {what}") if forgets else _("  kept: {what}")
             review.show(text.format(what=translate_sentence(what)))

@@ -1,5 +1,6 @@
 """References to secrets in the keyring, in all of a user's configuration files."""
 
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,16 +28,20 @@ def list_secret_names(value: object) -> Iterator[str]:
             yield from list_secret_names(item)
 
 
-def find_referenced_secrets(files: Iterable[Path]) -> frozenset[str]:
+def find_referenced_secrets(files: Iterable[Path], planned: Mapping[Path, bytes] | None = None) -> frozenset[str]:
     """Return the names of the keyring secrets that the given JSON and TOML files refer to.
 
     References in disabled servers and in entries for other folders are included. A missing file is ignored.
-    Raises ConfigError if a file is invalid.
+    *planned* maps the path of a file to content that replaces the one on disk. Raises ConfigError if a file is
+    invalid.
     """
+    contents = {os.path.realpath(path): content for path, content in (planned or {}).items()}
     names: set[str] = set()
     for path in files:
         try:
-            text = decode_text(read_bytes(path, MAX_FILE_BYTES), str(path)).removeprefix("\ufeff")
+            content = contents.get(os.path.realpath(path))
+            content = read_bytes(path, MAX_FILE_BYTES) if content is None else content
+            text = decode_text(content, str(path)).removeprefix("\ufeff")
         except FileNotFoundError:
             continue
         if "keyring" not in text and "\\u" not in text.lower():

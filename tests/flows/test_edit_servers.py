@@ -235,6 +235,19 @@ def test_a_removed_servers_own_secrets_are_deleted_on_request_and_those_of_other
         assert "demo-the_token" in program.error("tools", "again", code=3, **env)
 
 
+def test_a_secret_that_another_file_refers_to_is_not_listed_as_deleted(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    folder = program.home / "repo"
+    folder.mkdir()
+    shared = {"command": DEMO[0], "env": {"A": "${keyring:demo-the_token}"}}
+    local = {"folders": {str(folder): {"mcpServers": {"same": shared}}}}
+    (program.home / "config" / "local.json").write_text(json.dumps(local))
+    said = program.text("servers", "remove", "demo", "--forget", "--yes", **NO_KEYRING)
+    assert "deleted: keyring" not in said
+    assert is_stored(program, "demo-the_token")
+
+
 def is_stored(program: Program, name: str) -> bool:
     """Return whether the secret store has an entry with this name."""
     program.text("servers", "add", "probe", "--replace", "--env", f"A=${{keyring:{name}}}", "--", *DEMO, **NO_KEYRING)

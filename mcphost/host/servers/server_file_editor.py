@@ -285,13 +285,23 @@ class ServerFileEditor:
         """
         return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
 
-    async def _without_used(self, server: ServerConfig, secrets: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of *secrets* that no configuration file refers to, or () if a file cannot be read."""
+    async def find_deletable(self, server: ServerConfig, data: "ServerData") -> "ServerData":
+        """Return the part of *data* that `forget` deletes after `remove`. Raises ConfigError or UsageError."""
+        edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
+        planned = {edit.file.path: edit.content}
+        return replace_fields(data, secrets=await self._without_used(server, data.secrets, planned))
+
+    async def _without_used(
+        self, server: ServerConfig, secrets: tuple[str, ...], planned: Mapping[Path, bytes] | None = None
+    ) -> tuple[str, ...]:
+        """Return those of *secrets* that no configuration file refers to; none if a file cannot be read."""
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()
         try:
-            used = await anyio.to_thread.run_sync(find_referenced_secrets, files) if secrets else frozenset[str]()
+            used = (
+                await anyio.to_thread.run_sync(find_referenced_secrets, files, planned) if secrets else frozenset[str]()
+            )
         except ConfigError:
             return ()
         return tuple(name for name in secrets if name not in used)
