@@ -289,7 +289,7 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
     *before* is the server before a saved change. The names of the deleted secrets are printed unless *is_quiet*
     is set.
     """
-    from mcphost.host.servers.server_file_editor import describe_left_secrets
+    from mcphost.host.servers.server_editor import describe_left_secrets
 
     data = await editor.find_unused_secrets(before)
     try:
@@ -368,6 +368,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
     from mcphost.cli.accounts import StoredSignIns
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.target_secrets import masked_argv, masked_url
+    from mcphost.host.servers.server_file_editor import SecretDeletionError
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
@@ -390,9 +391,18 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
             await editor.read_secrets(data)  # nothing is removed if the keyring cannot be used
         saved = await editor.remove(server)
         print_text(_("Removed {name} from {path}").format(name=name, path=saved.edit.file.path))
-        deleted = (*await editor.forget(server, data), *await sign_ins.sign_out()) if forgets else ()
+        left: SecretDeletionError | None = None
+        deleted: tuple[str, ...] = ()
+        if forgets:
+            try:
+                deleted = await editor.forget(server, data)
+            except SecretDeletionError as error:
+                left = error
+            deleted += tuple(await sign_ins.sign_out())
     for what in deleted:
         print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
+    if left is not None:
+        raise left
     return 0
 
 

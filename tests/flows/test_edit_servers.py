@@ -248,6 +248,21 @@ def test_a_secret_that_another_file_refers_to_is_not_listed_as_deleted(program: 
     assert is_stored(program, "demo-the_token")
 
 
+def test_secrets_that_stay_because_a_file_cannot_be_read_are_named(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    (program.work / ".mcp.json").write_text('{"keyring": ')
+    done = program.run("servers", "remove", "demo", "--forget", "--yes", **NO_KEYRING)
+    assert done.returncode == 3
+    told = done.stderr.decode()
+    assert "These secrets were not deleted: demo-the_token." in told
+    assert ".mcp.json" in told
+    assert "deleted: keyring" not in done.stdout.decode() + told
+    assert "Removed demo from" in done.stdout.decode()
+    (program.work / ".mcp.json").unlink()
+    assert is_stored(program, "demo-the_token")
+
+
 def is_stored(program: Program, name: str) -> bool:
     """Return whether the secret store has an entry with this name."""
     program.text("servers", "add", "probe", "--replace", "--env", f"A=${{keyring:{name}}}", "--", *DEMO, **NO_KEYRING)

@@ -19,7 +19,6 @@ from mcphost.host.servers.server_file_editor import (
     SecretDeletionError,
     ServerData,
     ServerFileEditor,
-    describe_left_secrets,
     find_bundle_folder,
 )
 from mcphost.host.servers.servers import Servers
@@ -42,6 +41,17 @@ class _Change:
         self.server = server
         self.data = data
         self.secrets = secrets or {}
+
+
+def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
+    """Return sentences that name the unused secrets still in the keyring, and the reason given by *error*.
+
+    *error* is the error raised when they could not be deleted; *data* contains their names.
+    """
+    cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
+    message = cause.message if isinstance(cause, McpHostError) else error.message
+    note = f"A secret that nothing refers to is still stored: {', '.join(data.secrets)}."
+    return f"{note} {message}"
 
 
 class ServerEditor:

@@ -135,17 +135,6 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
     )
 
 
-def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
-    """Return sentences that name the unused secrets still in the keyring, and the reason given by *error*.
-
-    *error* is the error raised when they could not be deleted; *data* contains their names.
-    """
-    cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
-    message = cause.message if isinstance(cause, McpHostError) else error.message
-    note = f"A secret that nothing refers to is still stored: {', '.join(data.secrets)}."
-    return f"{note} {message}"
-
-
 class ServerFileEditor:
     """Editor that adds, changes, disables and removes servers in their configuration files.
 
@@ -283,27 +272,29 @@ class ServerFileEditor:
 
         *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
         """
-        return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
+        with suppress(ConfigError):
+            return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
+        return ServerData()
 
     async def find_deletable(self, server: ServerConfig, data: "ServerData") -> "ServerData":
-        """Return the part of *data* that `forget` deletes after `remove`. Raises ConfigError or UsageError."""
+        """Return the part of *data* that `forget` deletes after `remove`; no secrets if a file cannot be read.
+
+        Raises ConfigError or UsageError if the server cannot be removed.
+        """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         planned = {edit.file.path: edit.content}
-        return replace_fields(data, secrets=await self._without_used(server, data.secrets, planned))
+        with suppress(ConfigError):
+            return replace_fields(data, secrets=await self._without_used(server, data.secrets, planned))
+        return replace_fields(data, secrets=())
 
     async def _without_used(
         self, server: ServerConfig, secrets: tuple[str, ...], planned: Mapping[Path, bytes] | None = None
     ) -> tuple[str, ...]:
-        """Return those of *secrets* that no configuration file refers to; none if a file cannot be read."""
+        """Return those of *secrets* that no configuration file refers to. Raises ConfigError if one cannot be read."""
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()
-        try:
-            used = (
-                await anyio.to_thread.run_sync(find_referenced_secrets, files, planned) if secrets else frozenset[str]()
-            )
-        except ConfigError:
-            return ()
+        used = await anyio.to_thread.run_sync(find_referenced_secrets, files, planned) if secrets else frozenset[str]()
         return tuple(name for name in secrets if name not in used)
 
     async def read_secrets(self, data: "ServerData") -> dict[str, str]:
@@ -318,7 +309,12 @@ class ServerFileEditor:
         Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used; SecretDeletionError
         if all other data was deleted but some secrets could not be.
         """
-        unused = await self._without_used(server, data.secrets)
+        unreadable: ConfigError | None = None
+        try:
+            unused = await self._without_used(server, data.secrets)
+        except ConfigError as error:
+            unused, unreadable = (), error
+        kept = await self.read_secrets(data) if unreadable is not None else {}
         secrets = await self.read_secrets(replace_fields(data, secrets=unused))
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
         for what in deleted:
@@ -329,6 +325,10 @@ class ServerFileEditor:
         if data.bundle is not None:
             await anyio.to_thread.run_sync(shutil.rmtree, data.bundle, True)
         await self._delete_secrets(tuple(secrets))
+        if kept and unreadable is not None:
+            raise SecretDeletionError(
+                f"These secrets were not deleted: {', '.join(kept)}. {unreadable.message}", unreadable.hint
+            ) from unreadable
         return deleted
 
     async def _delete_secrets(self, names: tuple[str, ...]) -> None:

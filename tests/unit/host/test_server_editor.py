@@ -375,8 +375,11 @@ async def test_removal_with_its_data_keeps_a_secret_that_an_entry_elsewhere_refe
         await setup.server_editor.undo()
         assert set(backend.secrets) == {"demo-token", "demo-api_key"}
         local.write_text('{"${keyring:')  # what it refers to cannot be known
-        await setup.server_editor.remove("demo", forgets=True)
+        with pytest.raises(SecretDeletionError, match="These secrets were not deleted: ") as caught:
+            await setup.server_editor.remove("demo", forgets=True)
         assert set(backend.secrets) == {"demo-token", "demo-api_key"}
+        assert all(name in caught.value.message for name in (*backend.secrets, str(local)))
+        assert "${keyring:demo-token}" not in (tmp_path / "config" / "mcp.json").read_text()
 
 
 async def test_a_secret_that_a_change_leaves_behind_is_deleted_and_comes_back_with_undo(tmp_path: Path) -> None:
