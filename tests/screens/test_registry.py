@@ -69,7 +69,7 @@ def is_plan_complete(driver: AppDriver) -> bool:
     if not isinstance(form, InstallForm):
         return False
     plan = str(form.query_one("#plan", Static).render())
-    return "download: " in plan or ("digest: " in plan and "asking" not in plan)
+    return "download: " in plan or ("digest: " in plan and "requesting it" not in plan)
 
 
 async def press_install(driver: AppDriver) -> None:
@@ -275,13 +275,41 @@ async def test_nothing_is_installed_while_the_digest_is_being_asked_for(
         async with files.open((120, 40), approved=False) as driver:
             await open_registry(driver)
             await driver.pilot.press("enter")
-            await driver.until(lambda: "digest: asking npm or uv…" in driver.text(), "the plan")
+            await driver.until(lambda: "digest: requesting it from npm" in driver.text(), "the plan")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
-            await driver.until(lambda: "is being asked for" in driver.text(), "the demand")
+            await driver.until(lambda: "is being requested" in driver.text(), "the demand")
             assert files.read_servers() == {}
             await driver.pilot.press("escape")
             await driver.until(lambda: "Install io.github" not in driver.text(), "the list")
+
+
+async def test_another_kind_can_be_chosen_while_the_digest_of_the_first_is_being_requested(
+    files: Files, runners: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del runners
+    tools = FakePackageTools(tmp_path)
+    tools.hang("uv")
+    tools.hang("npm")
+    monkeypatch.setenv("PATH", f"{tools.folder}{os.pathsep}{os.environ['PATH']}")
+    both = {**CLOCK, "packages": [package("pypi", "clock-py"), package("npm", "clock-js")]}
+    with registry_server([published(both)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "digest: requesting it from npm" in driver.text(), "the first plan")
+            for _ in range(2):
+                before = "clock-py@1.0.0" if "clock-py@1.0.0" in driver.text() else "clock-js@1.0.0"
+                after = {"clock-py@1.0.0": "clock-js@1.0.0", "clock-js@1.0.0": "clock-py@1.0.0"}[before]
+                await driver.pilot.press("ctrl+o")
+                await driver.until(lambda after=after: after in driver.text(), "the other plan")
+                assert before not in driver.text()
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "is being requested" in driver.text(), "the demand")
+            assert files.read_servers() == {}
 
 
 async def test_the_servers_page_opens_with_what_was_installed_from_the_registry_page(

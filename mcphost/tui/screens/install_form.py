@@ -1,5 +1,6 @@
 """Installation form: the plan for a server from a registry, its inputs, and the installation itself."""
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -130,8 +131,7 @@ class InstallForm(FormScreen[str]):
         """Update the installation plan once the user pauses typing."""
         event.stop()
         self._review = None
-        if self._timer is not None:
-            self._timer.stop()
+        self._stop_review()
         self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
@@ -139,10 +139,18 @@ class InstallForm(FormScreen[str]):
         event.stop()
         self._request_review()
 
-    def _request_review(self) -> None:
-        self.run_worker(self._show_review, group="review", exclusive=True)
+    def _request_review(self, note: str = "") -> None:
+        """Show the current plan and request its digest; *note* is shown below the plan if nothing is missing."""
+        self._stop_review()
+        self.run_worker(partial(self._show_review, note), group="review", exclusive=True)
 
-    async def _show_review(self) -> None:
+    def _stop_review(self) -> None:
+        self.workers.cancel_group(self, "review")
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    async def _show_review(self, note: str) -> None:
         if download := self.draft.download:
             size = MAX_BUNDLE_BYTES // 1024**2
             self._show_plan(
@@ -156,19 +164,26 @@ class InstallForm(FormScreen[str]):
                 _("The bundle (at most {size} MB) is downloaded first. Nothing is started yet.").format(size=size)
             )
             return
-        values = self._values()
-        review = await self._registry.review(self.draft, values)
-        self._present(review)
+        draft, values = self.draft, self._values()
+        review = await self._registry.review(draft, values)
+        if not self._is_current(draft, values):
+            return
+        self._present(review, note)
         if review.is_pending:
-            self._present(await self._registry.ask_digest(self.draft, values))
+            review = await self._registry.ask_digest(draft, values)
+            if self._is_current(draft, values):
+                self._present(review, note)
 
-    def _present(self, review: "InstallReview") -> None:
+    def _is_current(self, draft: "InstallDraft", values: dict[str, list[str]]) -> bool:
+        return self.draft is draft and self._values() == values
+
+    def _present(self, review: "InstallReview", note: str) -> None:
         if review != self._review:
             self._is_read = False
         self._review = review
         self._show_plan(review.lines, review.warnings)
         missing = _("needed: {missing}").format(missing=join_list(review.missing)) if review.missing else ""
-        self.show_fault(review.problem or missing)
+        self.show_fault(review.problem or missing or note)
 
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
         parts = [(f"▲ {clean(translate_sentence(warning))}", "$warning") for warning in warnings]
@@ -213,8 +228,7 @@ class InstallForm(FormScreen[str]):
             await wait_for_typed_text(*self.query(Input))
             shown = self._review
             if shown is None:
-                await self._show_review()
-                self.show_fault(_("The plan has changed. Review it, then press Ctrl+S again."))
+                self._request_review(_("The plan has changed. Review it, then press Ctrl+S again."))
                 return
             if shown.is_pending:
                 self.show_fault(_("The digest of the package is being requested. Review it, then press Ctrl+S again."))
@@ -253,6 +267,7 @@ class InstallForm(FormScreen[str]):
         await self._show_draft()
 
     async def _show_draft(self) -> None:
+        self._stop_review()
         self._review = None
         group = self.query_one(LabeledInputGroup)
         await group.remove_children()
@@ -261,7 +276,7 @@ class InstallForm(FormScreen[str]):
         self.query_one("#keys", Static).update(self.key_hints())
         self.show_fault("")
         self._focus_first()
-        await self._show_review()
+        self._request_review()
 
 
 _LINE_LABELS = frozenset(
