@@ -1,7 +1,9 @@
 """Fake npm and uv commands that record how they were started and print what a test wants."""
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ cat > '{home}/{name}.input'
 printf '%s\\n' "{name} $*" >> '{home}/package-tools.log'
 printf '%s\\n' "$PWD|$cd_files|$(env)" > '{home}/{name}.place'
 [ -e '{home}/{name}.hangs' ] && exec sleep 600
+[ -p '{home}/{name}.held' ] && read -r _ < '{home}/{name}.held'
 cat '{home}/{name}.output'
 cat '{home}/{name}.error' >&2
 exit "$(cat '{home}/{name}.code')"
@@ -71,6 +74,18 @@ class FakePackageTools:
     def hang(self, name: str) -> None:
         """Let a command run until it is ended."""
         (self._home / f"{name}.hangs").touch()
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """Let the next run of a command wait before it prints anything, and return a function that lets it go on."""
+        pipe = self._home / f"{name}.held"
+        os.mkfifo(pipe)
+
+        def release() -> None:
+            with pipe.open("w") as there:  # waits until the command reads
+                there.write("go on\n")
+            pipe.unlink()
+
+        return release
 
     @property
     def started(self) -> list[str]:

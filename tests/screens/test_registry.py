@@ -312,6 +312,33 @@ async def test_another_kind_can_be_chosen_while_the_digest_of_the_first_is_being
             assert files.read_servers() == {}
 
 
+async def test_a_warning_that_arrives_above_the_end_of_a_read_plan_is_shown_before_the_plan_counts_as_read(
+    files: Files, runners: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del runners
+    tools = FakePackageTools(tmp_path)
+    tools.answer_uv("clock-mcp", "1.0.0", "1" * 64)
+    release = tools.hold("uv")
+    monkeypatch.setenv("PATH", f"{tools.folder}{os.pathsep}{os.environ['PATH']}")
+    stated = {**CLOCK, "packages": [package("pypi", "clock-mcp", fileSha256="2" * 64)]}
+    with registry_server([published(stated)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((80, 24), approved=False) as driver:
+            await open_registry(driver)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
+            content = driver.app.screen.query_one("#content")
+            await driver.pilot.press("pagedown", "pagedown", "pagedown")
+            await driver.until(lambda: content.scroll_y >= content.max_scroll_y > 0, "the end of the plan")
+            release()
+            await driver.until(lambda: "▲" in driver.text(), "the warning")
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "Read to the end of the plan" in driver.text(), "the demand")
+            assert files.read_servers() == {}
+
+
 async def test_the_servers_page_opens_with_what_was_installed_from_the_registry_page(
     files: Files, runners: Path
 ) -> None:

@@ -57,6 +57,10 @@ class InstallForm(FormScreen[str]):
         self._is_read = False
         """Whether the end of the current plan has been visible."""
 
+        self._shown: tuple[Content, ...] = ()
+        self._first_change: int | None = None
+        """The number of the first line of the plan that has changed and was not scrolled to, or None."""
+
         self._changed_at = input_guard.clock()
         """The time at which the button was last pressed, or its action last changed."""
 
@@ -119,6 +123,8 @@ class InstallForm(FormScreen[str]):
 
     def _mark_read(self) -> None:
         content = self.query_one("#content")
+        if self._first_change is not None:
+            return  # the changed lines may be above the visible ones
         self._is_read |= content.scroll_y >= content.max_scroll_y and content.size.height > 0
 
     def _focus_first(self) -> None:
@@ -188,8 +194,26 @@ class InstallForm(FormScreen[str]):
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
         parts = [(f"▲ {clean(translate_sentence(warning))}", "$warning") for warning in warnings]
         parts += [(clean(_translate_line(line)), "") for line in lines]
-        self.query_one("#plan", Static).update(Content("\n").join(Content.styled(text, style) for text, style in parts))
-        self.call_after_refresh(self._mark_read)
+        shown = tuple(Content.styled(text, style) for text, style in parts)
+        if shown != self._shown:
+            pairs = enumerate(zip(shown, self._shown, strict=False))
+            first = next((number for number, (new, old) in pairs if new != old), min(len(shown), len(self._shown)))
+            self._first_change = min(first, len(shown) if self._first_change is None else self._first_change)
+            self._shown = shown
+        self.query_one("#plan", Static).update(Content("\n").join(shown))
+        self.call_after_refresh(self._show_change)
+
+    def _show_change(self) -> None:
+        """Scroll up to the first changed line of the plan if it is above the visible lines."""
+        if self._first_change is not None:
+            content, plan = self.query_one("#content"), self.query_one("#plan", Static)
+            before = Content("\n").join(self._shown[: self._first_change])
+            height = before.get_height({}, plan.content_size.width) if self._first_change else 0
+            top = plan.virtual_region.y + height
+            self._first_change = None
+            if content.scroll_y > top:
+                content.scroll_to(y=top, animate=False, immediate=True)
+        self._mark_read()
 
     def _values(self) -> dict[str, list[str]]:
         values: dict[str, list[str]] = {}
