@@ -44,6 +44,9 @@ _PARTIAL_SECONDS = 1.0
 _ESCAPE_SECONDS = 0.05
 """Seconds to hold back the beginning of an expected reply, which could also be a key press."""
 _KEYS_OR_REPLIES = ("\x1b", "\x1b[")
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+"""What a terminal in bracketed paste mode sends before and after pasted text (xterm)."""
+_SHOWN_ESCAPE = "\u241b"
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
@@ -72,6 +75,8 @@ def is_dark_color(text: str) -> bool | None:
 class ReplyParser(XTermParser):
     """Textual's input parser, extended to recognize the terminal's replies about its colors and capabilities.
 
+    Pasted text may look like a reply, but is never taken as one.
+
     *on_color* is called with True if the reported color is dark, otherwise False. *on_attributes* is called with the
     reported device attributes.
     """
@@ -85,6 +90,8 @@ class ReplyParser(XTermParser):
         super().__init__(debug)
         self._on_color, self._on_attributes = on_color, on_attributes
         self._held, self._held_since = "", 0.0
+        self._is_pasting = False
+        self._passed = ""  # the last typed characters: the mark that begins a paste may arrive in pieces
         self.is_answer_expected = False
         """Whether an escape character at the end of the input may begin a reply; the Escape key is then delayed by a
         tick."""
@@ -94,20 +101,56 @@ class ReplyParser(XTermParser):
         if not data:
             yield from super().feed(data)
             return
-        data, self._held = _ATTRIBUTES.sub(self._take_attributes, _REPLY.sub(self._take, self._held + data)), ""
-        partial = _PARTIAL_REPLY.search(data)
-        start = partial.start() if partial else len(data)
+        data, self._held, self._held_since = self._held + data, "", monotonic()
+        passed = ""
+        while data:
+            take = self._take_pasted if self._is_pasting else self._take_typed
+            text, data = take(data)
+            passed += text
+        if passed:
+            yield from super().feed(passed)
+
+    def _take_typed(self, data: str) -> tuple[str, str]:
+        """Return *data* up to the beginning of a paste, without the terminal's replies, and the rest of *data*.
+
+        An incomplete reply at the end is held back.
+        """
+        at = (self._passed + data).find(_PASTE_START)
+        end = len(data) if at < 0 else at + len(_PASTE_START) - len(self._passed)
+        text = _ATTRIBUTES.sub(self._take_attributes, _REPLY.sub(self._take, data[:end]))
+        if at >= 0:
+            self._is_pasting, self._passed = True, ""
+            return text, data[end:]
+        partial = _PARTIAL_REPLY.search(text)
+        start = partial.start() if partial else len(text)
         if partial is None and self.is_answer_expected:
-            start -= next((len(key) for key in _KEYS_OR_REPLIES if data.endswith(key)), 0)
-        data, self._held, self._held_since = data[:start], data[start:], monotonic()
-        if data:
-            yield from super().feed(data)
+            start -= next((len(key) for key in _KEYS_OR_REPLIES if text.endswith(key)), 0)
+        text, self._held = text[:start], text[start:]
+        self._remember(text)
+        return text, ""
+
+    def _take_pasted(self, data: str) -> tuple[str, str]:
+        """Return *data* up to the end of the paste, and the rest of *data*; hold back an incomplete mark at the end.
+
+        Textual takes what follows an escape character in pasted text for keys, so the text gets a visible mark instead.
+        """
+        text, mark, rest = data.partition(_PASTE_END)
+        if mark:
+            self._is_pasting = False
+        else:
+            kept = next((size for size in range(len(_PASTE_END) - 1, 0, -1) if text.endswith(_PASTE_END[:size])), 0)
+            text, self._held = text[: len(text) - kept], text[len(text) - kept :]
+        return text.replace("\x1b", _SHOWN_ESCAPE) + mark, rest
+
+    def _remember(self, passed: str) -> None:
+        self._passed = (self._passed + passed)[1 - len(_PASTE_START) :]
 
     def tick(self) -> Iterable[Message]:
         """Process timeouts; an incomplete reply that has timed out is treated as typed text."""
         limit = _ESCAPE_SECONDS if self._held in _KEYS_OR_REPLIES else _PARTIAL_SECONDS
-        if self._held and monotonic() - self._held_since > limit:
+        if self._held and not self._is_pasting and monotonic() - self._held_since > limit:
             held, self._held = self._held, ""
+            self._remember(held)
             yield from super().feed(held)
         yield from super().tick()
 

@@ -1,7 +1,7 @@
 """Tests that the terminal's device attributes are recognized in its input, and never taken for keys."""
 
 import pytest
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.messages import TerminalSupportsSynchronizedOutput
 
 from mcphost.tui.terminal_driver import ReplyParser
@@ -37,3 +37,16 @@ def test_other_answers_of_the_terminal_still_arrive(size: int) -> None:
     parser = ReplyParser(lambda _: None)
     events = [event for at in range(0, len(text), size) for event in parser.feed(text[at : at + size])]
     assert [type(event) for event in events] == [TerminalSupportsSynchronizedOutput]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 100])
+def test_pasted_text_answers_no_question_and_arrives_as_text(size: int) -> None:
+    found: list[object] = []
+    pasted = "hello \x1b[?1;4c \x1b]11;rgb:0000/0000/0000\x1b\\ world \x1b[?6"
+    text = f"\x1b[200~{pasted}\x1b[201~a\x1b[?62;22cb"
+    parser = ReplyParser(found.append, on_attributes=found.append)
+    parser.is_answer_expected = True
+    events = [event for at in range(0, len(text), size) for event in parser.feed(text[at : at + size])]
+    assert [event.text for event in events if isinstance(event, Paste)] == [pasted.replace("\x1b", "\u241b")]
+    assert [event.key for event in events if isinstance(event, Key)] == ["a", "b"]
+    assert found == [{62, 22}]
