@@ -15,6 +15,7 @@ from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import describe_publisher
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
@@ -96,7 +97,10 @@ class InstallForm(FormScreen[str]):
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
         other = (
-            _("ctrl+o {next_kind} instead · ").format(next_kind=clean_line(self.draft.next_kind, _MAX_LABEL))
+            _("{key} {next_kind} instead · ").format(
+                key=keys_in_use(self).fill("{install-form-kind}", in_sentence=False),
+                next_kind=clean_line(self.draft.next_kind, _MAX_LABEL),
+            )
             if self.draft.next_kind
             else ""
         )
@@ -151,7 +155,7 @@ class InstallForm(FormScreen[str]):
         self.run_worker(partial(self._show_review, note), group="review", exclusive=True)
 
     def _stop_review(self) -> None:
-        self.workers.cancel_group(self, "review")
+        self.workers.cancel_group(self, "review")  # pyright: ignore[reportUnknownMemberType]
         if self._timer is not None:
             self._timer.stop()
             self._timer = None

@@ -16,6 +16,7 @@ from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
 from mcphost.registry.popularity import describe_popularity
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.install_form import InstallForm
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
@@ -119,7 +120,7 @@ class RegistryScreen(TypeAheadListScreen):
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
             return
-        again = _("To ask again: Ctrl+F, then Enter.")
+        again = fill_keys(self, _("To ask again: {list-search}, then Enter."))
         self.show_about(Content.assemble((clean(fault), "$error"), "\n\n", (again, "$muted")))
 
     def load(self) -> Sequence[ListRow]:

@@ -13,6 +13,7 @@ from textual.widgets import Input, Static, TextArea
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
 from mcphost.translation import N_, _
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.pair_lines import LabeledPairs
@@ -136,7 +137,10 @@ class ServerForm(FormScreen[str]):
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
         if len(self._files) > 1:
-            return _("ctrl+s save and start · ctrl+o another scope · tab next field · esc back")
+            return keys_in_use(self).fill(
+                _("ctrl+s save and start · {server-form-scope} another scope · tab next field · esc back"),
+                in_sentence=False,
+            )
         return _("ctrl+s save and start · tab next field · esc back")
 
     def on_mount(self) -> None:

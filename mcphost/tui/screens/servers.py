@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # This is the format of other MCP hosts too. The command in the example must exist.
 NO_SERVERS = N_(
-    "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a "
+    "No servers are configured.\n\nPress {servers-add} and paste a command, a URL or JSON from a "
     "README. /setup finds the servers of other hosts on this machine. mcp.json has this "
     'form:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
     '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": '

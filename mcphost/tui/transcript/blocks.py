@@ -11,6 +11,7 @@ from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.translation import _, ngettext
+from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 from mcphost.tui.widget_messages import Section
@@ -40,11 +41,18 @@ class TranscriptBlock:
     can_step = False
     full_text_file = ""
     """Path of the file with the full text, if the block contains only its beginning."""
+    keys = DEFAULT_KEYS
+    """The keys in use, which the transcript sets before it renders the block."""
 
     def __init__(self) -> None:
         self.height = 1
         self.is_measured = False
         self.strips: list[Strip] | None = None
+
+    @property
+    def open_key(self) -> str:
+        """The key that opens or unfolds the block, as it is shown in a hint."""
+        return self.keys.fill("{conversation-open}", in_sentence=False)
 
     @property
     def is_running(self) -> bool:
@@ -174,19 +182,21 @@ class UserMessage(TranscriptBlock):
         ]
         if self._can_fold:
             more = len(self.text.splitlines()) - _FOLDED_LINES
-            note = _("▴ enter folds")
+            note = _("▴ {key} folds")
             if not self.is_expanded:
-                note = ngettext("… {more:,} more line · enter unfolds", "… {more:,} more lines · enter unfolds", more)
-            contents.append(Content.styled(note.format(more=more), "$accent").stylize(ACTIVATE_STYLE))
+                note = ngettext("… {more:,} more line · {key} unfolds", "… {more:,} more lines · {key} unfolds", more)
+            contents.append(
+                Content.styled(note.format(more=more, key=self.open_key), "$accent").stylize(ACTIVATE_STYLE)
+            )
         elif len(shown) < len(self.text):
-            note = _("… {text_count:,} more characters · enter opens all").format(
-                text_count=len(self.text) - len(shown)
+            note = _("… {text_count:,} more characters · {key} opens all").format(
+                text_count=len(self.text) - len(shown), key=self.open_key
             )
             contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
         names = self.attachment_names[:_MAX_SHOWN_ATTACHMENTS]
         contents += [self._render_attachment(number, name) for number, name in enumerate(names)]
         if hidden := len(self.attachment_names) - len(names):
-            note = _("… {count:,} more attachments · enter opens all").format(count=hidden)
+            note = _("… {count:,} more attachments · {key} opens all").format(count=hidden, key=self.open_key)
             contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
         return [
             PrefixedContent("▌ ", "▌ ", content, "on $panel", "$accent", max_width=PROSE_WIDTH) for content in contents
@@ -278,8 +288,8 @@ class BackgroundResult(TranscriptBlock):
         images = f", {translate_count(self.image_count, 'image')}" if self.image_count else ""
         row = Content.assemble((who, "$muted"), (clean_line(self.tool, 80), "bold"))
         more = Content.styled(
-            _("  {text_count:,} characters{images} · enter opens them").format(
-                text_count=len(self.text), images=images
+            _("  {text_count:,} characters{images} · {key} opens them").format(
+                text_count=len(self.text), images=images, key=self.open_key
             ),
             "$accent",
         )

@@ -257,9 +257,9 @@ class ToolCard(TranscriptBlock):
         out = [PrefixedContent("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
         if more or len(self.result) > 2000:
             lines_left = ngettext(
-                "… {more:,} more line · enter opens all", "… {more:,} more lines · enter opens all", more
+                "… {more:,} more line · {key} opens all", "… {more:,} more lines · {key} opens all", more
             )
-            note = lines_left.format(more=more) if more else _("… enter opens all")
+            note = (lines_left if more else _("… {key} opens all")).format(more=more, key=self.open_key)
             out.append(
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "", lead)
             )

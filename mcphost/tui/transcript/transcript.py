@@ -21,6 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.translation import _
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import BlockLoader, SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
@@ -342,7 +343,7 @@ class Transcript(ScrollView, can_focus=True):
         if found is not None and block is not self._found_block:
             found = found._replace(place=-1)
         pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen, found)
-        pen.is_reader = is_reader(self)
+        pen.is_reader, block.keys = is_reader(self), keys_in_use(self)
         if isinstance(block, ImageCard):
             self._request_image(block)
         return pen.render(block, index * LINES_PER_BLOCK, selection)

@@ -1,9 +1,12 @@
 """Tests for the keys of single screens and widgets: one table lists them, and config.toml can change each."""
 
+import ast
 import importlib
 import pkgutil
+import re
 from collections import defaultdict
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from textual.binding import Binding
@@ -13,6 +16,7 @@ import mcphost.tui
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, FIXED_KEYS, build_key_table
 from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, normalize_key, work_together
+from mcphost.tui.transcript.blocks import UserMessage
 
 UNNAMED = {
     "enter", "space", "tab", "shift+tab", "shift+enter", "escape", "q", "up", "down", "left", "right", "pageup",
@@ -52,6 +56,31 @@ def test_two_actions_that_work_at_the_same_time_have_different_default_keys() ->
     for one, other in combinations(LOCAL_ACTIONS, 2):
         if work_together(one, other):
             assert not set(default_local_keys(one)) & set(default_local_keys(other)), (one, other)
+
+
+def test_no_text_of_a_page_names_the_default_key_of_an_action_whose_key_can_be_changed() -> None:
+    default_key = re.compile(r"(?i:\bctrl\+[aefnort]\b)|\b[Pp]ress [a-zA-Z]\b|\benter (?:opens|folds|unfolds)\b")
+    found: list[str] = []
+    for path in sorted(Path(mcphost.tui.__file__).parent.rglob("*.py")):
+        if path.parent.name in ("dialogs", "forms", "tui") or path.name == "qr_code.py":  # their keys are fixed
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("_", "N_", "ngettext")
+            ):
+                texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+                found += [f"{path.name}: {text}" for text in texts if default_key.search(text)]
+    assert found == []
+
+
+def test_hints_of_the_transcript_show_the_changed_key() -> None:
+    table, problems = build_key_table({"conversation-open": ("o",)})
+    assert not problems
+    message = UserMessage("\n".join("line" for _ in range(200)))
+    message.keys = table
+    assert message.render(80)[-1].content.plain.endswith("more lines · o unfolds")
 
 
 def test_no_global_action_has_a_name_like_that_of_a_single_screen() -> None:
