@@ -190,7 +190,7 @@ async def test_the_changed_keys_of_the_queue_work_and_are_shown(run: Run) -> Non
         for text in ("one", "two"):
             await driver.type(text)
             await driver.pilot.press("enter")
-        await driver.until(lambda: "» two" in driver.text() and "ctrl+e at next tool" in driver.text(), "the queue")
+        await driver.until(lambda: "» two" in driver.text() and "ctrl+e after next tool" in driver.text(), "the queue")
         await driver.pilot.press("shift+tab")
         await driver.until(lambda: "enter edits · K removes" in driver.text(), "the keys")
         await driver.pilot.press("x")

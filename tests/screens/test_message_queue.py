@@ -43,6 +43,7 @@ async def test_messages_wait_for_the_answer_and_are_sent_in_order(files: Files, 
         submit(driver, "first")
         submit(driver, "second")
         await driver.until(lambda: "» first" in driver.text() and "» second" in driver.text(), "the queue")
+        assert "up edits · shift+tab selects · ctrl+s after next tool" in driver.text()
         assert sent(driver) == ["note: buy milk"]
         await allow(driver)
         await driver.until(lambda: len(sent(driver)) == 3 and not driver.app.chat.is_answering, "the messages")

@@ -21,7 +21,7 @@ from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
 
 MAX_SHOWN = 4
 """Maximum number of messages shown at a time; with the focus, the list scrolls to the one at the cursor."""
-_HINT = N_("sent after this answer · up edits · shift+tab selects · {message-steer} at next tool")
+_HINT = N_("up edits · shift+tab selects · {message-steer} after next tool")
 _FOCUSED_HINT = N_("{queue-edit} edits · {queue-remove} removes · esc back")
 _STEERED_HINT = N_("already passed on · esc back")
 
