@@ -323,7 +323,7 @@ def _change_local_keys(
     default key in the same place is removed from the other action. *kitty* says whether the terminal supports the Kitty
     keyboard protocol.
     """
-    from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, work_together
+    from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, describe_fixed_key, work_together
 
     changes: dict[str, tuple[str, ...]] = {}
     for name, texts in wanted.items():
@@ -334,6 +334,8 @@ def _change_local_keys(
             key, fault, warning = _read_local_key(text, default)
             taken = next((one for one, its in changes.items() if key in its and work_together(one, name)), "")
             taken = taken or ("" if key in default else table.action_of(key))
+            if not fault and (fixed := describe_fixed_key(name, key)):
+                fault = _("always {fixed_keys}; write another key").format(fixed_keys=_(fixed))
             if not fault and taken:
                 fault = _('is already assigned to "{chosen}"; choose another key').format(chosen=taken)
             if fault or (warning and not (kitty and warning is _KITTY_ONLY)):

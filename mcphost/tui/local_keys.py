@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from textual.keys import _character_to_key  # pyright: ignore[reportPrivateUsage]
 
+from mcphost.translation import N_
+
 LOCAL_ACTIONS: Mapping[str, str] = {
     "message-steer": "ctrl+s",
     "conversation-previous": "[",
@@ -94,6 +96,11 @@ LOCAL_ACTIONS: Mapping[str, str] = {
 }
 """The default keys of each action, separated by commas; the name begins with the place where the keys are available."""
 
+_FIXED_KEYS: Mapping[str, Mapping[str, str]] = {
+    "viewer": {"g": N_("scrolls to the top"), "G": N_("scrolls to the end"), "q": N_("leaves the page")},
+}
+"""Keys of each place that settings cannot change, in addition to those that are fixed everywhere."""
+
 _PLACES = ("server-form", "install-form")
 _PLACES_WITHOUT_LIST = {"message", "conversation", "queue", "attachments", "viewer", "setup", *_PLACES}
 
@@ -101,6 +108,11 @@ _PLACES_WITHOUT_LIST = {"message", "conversation", "queue", "attachments", "view
 def default_local_keys(name: str) -> tuple[str, ...]:
     """Return the default keys of the action *name*, or () if there is no such action."""
     return tuple(filter(None, LOCAL_ACTIONS.get(name, "").split(",")))
+
+
+def describe_fixed_key(name: str, key: str) -> str:
+    """Return what *key* always does where the action *name* works, or "" if the action can have the key."""
+    return _FIXED_KEYS.get(_find_place(name), {}).get(key, "")
 
 
 def work_together(one: str, other: str) -> bool:

@@ -166,3 +166,18 @@ def test_texts_name_the_changed_key_and_a_dash_for_a_removed_one() -> None:
     assert table.fill(text) == "R t – Ctrl+K {"
     assert table.fill(text, in_sentence=False) == "R t – ctrl+k {"
     assert DEFAULT_KEYS.fill(text) == "r t c Ctrl+N {"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("viewer-copy", "g"), ("viewer-next", "q"), ("viewer-find", "G")],
+)
+def test_no_action_of_a_page_gets_a_key_that_moves_in_its_text_or_leaves_it(name: str, key: str) -> None:
+    table, (problem,) = build_key_table({name: [key]})
+    assert table.local_changes == {}
+    assert problem.text.startswith(f'"{name}": {key} always ')
+    assert problem.text.endswith(f"write another key; it keeps {DEFAULT_KEYS.long(name)}.")
+
+
+def test_keys_of_the_text_viewer_can_be_used_elsewhere() -> None:
+    assert build_key_table({"conversation-copy": ["g"], "queue-remove": ["q"]})[1] == ()
