@@ -7,7 +7,7 @@ import pytest
 from textual.widgets import OptionList
 
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
-from mcphost.tui.widgets.entry_list import EntryList
+from mcphost.tui.widgets.entry_list import Entries, EntryList
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.fake_host import sample_server
 
@@ -200,3 +200,12 @@ async def test_a_single_server_with_more_entries_than_are_listed_says_so(run: Ru
         await driver.pilot.press("ctrl+f", *"entry 000")
         await driver.until(lambda: "19 of 10000" in driver.text(), "the matches")
         assert "first" not in driver.text()
+
+
+async def test_the_cursor_of_an_empty_list_stays_on_no_entry(run: Run) -> None:
+    async with run() as driver:
+        await driver.app.push_screen(ServerEntries())
+        await driver.pilot.pause()
+        entries = driver.app.screen.query_one(Entries)
+        entries.cursor = 0
+        assert entries.cursor is None

@@ -107,13 +107,14 @@ class Entries(OptionList):
 
     @property
     def cursor(self) -> int | None:
-        """Index of the entry under the cursor, or None if the cursor is on no entry; setting it moves the cursor."""
+        """Index of the entry under the cursor, or None if there is none; setting it moves the cursor."""
         row = self.highlighted_option
         return row.index if isinstance(row, EntryOption) else None
 
     @cursor.setter
     def cursor(self, index: int) -> None:
-        self.highlighted = self._positions[index]
+        if self._positions:
+            self.highlighted = self._positions[index]
 
     @property
     def entry_count(self) -> int:
