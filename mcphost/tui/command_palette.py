@@ -38,6 +38,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mcphost", ("help", "theme", "setup", "reload", "quit")),
 )
 """The groups of the palette with their actions, in the order in which they are listed."""
+_CHAT_ACTIONS = {"continue_turn", "find", "focus_transcript"}
+"""Actions that do nothing while a page is open over the chat."""
 MAX_WIDTH = 100
 """Maximum width of the palette in cells."""
 _TITLE_CELLS = 34
@@ -144,14 +146,18 @@ class ActionPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: all global actions except the one that opens the palette."""
+    """Source of the command palette's entries: the global actions that do something on the screen below.
+
+    The action that opens the palette is omitted.
+    """
 
     async def discover(self) -> Hits:
         """Yield every action by group; Textual calls this to fill the palette before the user has typed anything."""
         actions = {action.name: action for action in ACTIONS}
         for group, names in GROUPS:
             for name in names:
-                yield self._hit(actions[name], 0.0, Content(_(actions[name].title)), _(group))
+                if self._is_available(name):
+                    yield self._hit(actions[name], 0.0, Content(_(actions[name].title)), _(group))
 
     async def search(self, query: str) -> Hits:
         """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
@@ -163,8 +169,11 @@ class CommandPaletteProvider(Provider):
             score = max(map(matcher.match, names))
             texts = " ".join((*names, *aliases_of(action), action.help, _(action.help))).casefold()
             score = score or 0.1 * all(word in texts for word in words)
-            if score and action.name != "palette":
+            if score and action.name != "palette" and self._is_available(action.name):
                 yield self._hit(action, score, matcher.highlight(_(action.title)), "")
+
+    def _is_available(self, name: str) -> bool:
+        return name not in _CHAT_ACTIONS or self.screen is getattr(self.app, "chat", None)
 
     def _hit(self, action: Action, score: float, title: Content, group: str) -> ActionHit:
         key = keys_in_use(self).long(action.name)

@@ -77,3 +77,16 @@ def test_a_line_has_exactly_the_width_of_the_palette(width: int) -> None:
     assert line.cell_length == width
     assert line.plain.endswith("F12")
     assert layout_action(Content("short"), "text", "Ctrl+B", 95).cell_length == 95
+
+
+async def test_actions_that_only_work_in_the_chat_are_not_offered_on_other_pages(run: Run) -> None:
+    async with run(size=(120, 60)) as driver:
+        await open_palette(driver)
+        assert any(row.startswith("Continue or retry") for row in rows(driver))
+        await driver.pilot.press("escape", "f3")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "ServersScreen", "the servers")
+        await driver.pilot.press("ctrl+p")
+        await driver.until(lambda: driver.app.screen.query(CommandList) and "History  " in driver.text(), "the palette")
+        assert not any(row.startswith(("Continue or retry", "Find in the conversation")) for row in rows(driver))
+        await driver.type("Continue or retry")
+        await driver.until(lambda: "No matches found" in driver.text(), "no match")
