@@ -377,7 +377,7 @@ class McpHostApp(QuestionApp):
         if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:
             self._warned_of_calls_at = monotonic()
             text = _("{tools} still runs in the background; quitting loses its result. Press {quit} again to quit.")
-            said = keys_in_use(self).fill(text).format(tools=join_list(tools))
+            said = keys_in_use(self).fill(text, tools=join_list(tools))
             self.notify(said, severity="warning", markup=False, timeout=QUIT_AGAIN_SECONDS)
             return
         self.request_quit()

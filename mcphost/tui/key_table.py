@@ -108,14 +108,21 @@ class KeyTable:
         keys = self.keys_of(name)
         return format_key(keys[0], in_sentence=True) if keys else _slash(name)
 
-    def fill(self, text: str, *, in_sentence: bool = True) -> str:
+    def fill(self, text: str, /, *, in_sentence: bool = True, **values: object) -> str:
         """Replace each action name in braces with the action's key, as in "{help} shows all keys".
 
         Set *in_sentence* to false for text in a row of keys, where keys are written in lower case. For an action
         without a key, its slash command is used or, if it belongs to a single screen, a dash.
+
+        If there are *values*, *text* is also formatted with them. Do not call `str.format` on the result instead: a
+        key can be a brace.
         """
         form = self.long if in_sentence else self.short
-        return _PLACEHOLDER.sub(lambda match: form(match[1]) or ("–" if "-" in match[1] else match[0]), text)
+        if not values:
+            return _PLACEHOLDER.sub(lambda match: form(match[1]) or ("–" if "-" in match[1] else match[0]), text)
+        names = {match[1] for match in _PLACEHOLDER.finditer(text)} - values.keys()
+        keys = {name: form(name) or ("–" if "-" in name else f"{{{name}}}") for name in names}
+        return text.format(**keys, **values)
 
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
         """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.
@@ -170,9 +177,9 @@ def keys_in_use(node: Any) -> KeyTable:
         return DEFAULT_KEYS
 
 
-def fill_keys(node: Any, text: str) -> str:
+def fill_keys(node: Any, text: str, /, **values: object) -> str:
     """Replace action names in braces with the keys in use in the app of *node*; see `KeyTable.fill`."""
-    return keys_in_use(node).fill(text)
+    return keys_in_use(node).fill(text, **values)
 
 
 class _Key(NamedTuple):

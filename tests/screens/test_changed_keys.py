@@ -217,6 +217,16 @@ async def test_the_changed_keys_of_a_list_work_and_are_shown_and_the_old_letters
         await driver.pilot.press("escape")
 
 
+async def test_a_brace_as_the_key_that_shows_runs_is_in_the_line_about_them(run: Run) -> None:
+    table, _problems = build_key_table({"history-runs": ["{"]})
+    async with run(keys=table, size=(120, 40)) as driver:
+        store = ConversationStore(driver.host.database)  # type: ignore[arg-type]
+        message = Message(role="user", parts=(TextPart("pears"),), at=1.0)
+        await store.append("run: pears", message, title="run: pears", model="m")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "1 run not shown · { shows them" in driver.text(), "the line")
+
+
 async def test_no_changed_key_of_a_screen_answers_a_question(run: Run, clock: ManualClock) -> None:
     table, _problems = build_key_table({name: [key] for name, key in zip(LOCAL_ACTIONS, "asAdervl" * 20, strict=False)})
     async with run(keys=table) as driver:

@@ -12,6 +12,7 @@ from mcphost.config.typed_servers import parse_entry
 from mcphost.errors import ConfigError
 from mcphost.host.servers.server_file_editor import ServerData
 from mcphost.serialization import replace
+from mcphost.tui.key_table import build_key_table
 from mcphost.tui.screens.servers import ServersScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run
@@ -274,3 +275,25 @@ async def test_disabling_a_server_with_a_running_call_takes_a_second_press_and_t
         driver.host.views = (replace(view, config=replace(view.config, disabled=True)),)
         driver.app.screen.reload()
         await driver.until(lambda: "d enable" in driver.text(), "the other key")
+
+
+@pytest.mark.parametrize(
+    ("action", "pressed", "expected"),
+    [
+        ("servers-undo", "d", " is disabled. Press { to undo."),
+        ("servers-remove", "left_curly_bracket", "Press { again to remove "),
+        ("servers-remove-with-data", "left_curly_bracket", "Press x again to remove "),
+        ("servers-sign-out", "left_curly_bracket", "Press { again to sign out of "),
+    ],
+)
+async def test_a_brace_as_the_key_of_a_server_action_works_and_is_shown(
+    run: Run, action: str, pressed: str, expected: str
+) -> None:
+    table, _problems = build_key_table({action: ["{"]})
+    editor = FakeEditor()
+    editor.data = ServerData(secrets=("keyring:files/token",))
+    async with run(keys=table, setup=create_setup(editor), size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press(pressed)
+        await driver.until(lambda: driver.has_notified(expected), expected)

@@ -395,8 +395,8 @@ class AccountsScreen(ListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            text = fill_keys(self, _("Press {accounts-sign-out} again to sign out of {title}."))
-            self.notify(text.format(title=row.title), markup=False, timeout=4)
+            text = _("Press {accounts-sign-out} again to sign out of {title}.")
+            self.notify(fill_keys(self, text, title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = None
         self.run_worker(

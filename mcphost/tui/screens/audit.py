@@ -148,14 +148,10 @@ class AuditScreen(ListScreen):
             self.show_about(Content.styled(_("This row is not about a stored permission."), "$muted"))
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
-            text = fill_keys(
-                self,
-                _(
-                    "Press {audit-undo} again to revoke the permission {grant}; you will be asked about its calls "
-                    "again."
-                ),
+            text = _(
+                "Press {audit-undo} again to revoke the permission {grant}; you will be asked about its calls again."
             )
-            self.show_about(Content.styled(text.format(grant=grant), "$warning"))
+            self.show_about(Content.styled(fill_keys(self, text, grant=grant), "$warning"))
         else:
             self._revoke_candidate = ""
             self.run_worker(partial(self._revoke_grant, grant))

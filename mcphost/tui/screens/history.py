@@ -243,7 +243,7 @@ class HistoryScreen(TypeAheadListScreen):
             "{count} runs not shown · {history-runs} shows them",
             self._run_count,
         )
-        return fill_keys(self, text).format(count=self._run_count)
+        return fill_keys(self, text, count=self._run_count)
 
     def action_toggle_runs(self) -> None:
         """Show or hide the conversations of `mcphost run`."""

@@ -16,7 +16,7 @@ from mcphost.host.api_keys import PLACE_LABELS
 from mcphost.llm.providers import add_default_provider
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
-from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.key_table import KeyTable, keys_in_use
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.text_inputs import (
@@ -198,7 +198,7 @@ class ModelsScreen(ListScreen):
                         if model.context_window
                         else _("unknown"),
                     ),
-                    (_("tools"), _format_tools(model, keys_in_use(self).fill)),
+                    (_("tools"), _format_tools(model, keys_in_use(self))),
                     (_("images"), _format_ability(model.supports_images)),
                     (_("reasoning"), _format_ability(model.supports_reasoning)),
                     (_("price"), _format_price(model) or _("unknown")),
@@ -371,11 +371,11 @@ def _format_ability(is_supported: bool | None) -> str:
     return _("unknown") if is_supported is None else _("yes") if is_supported else _("no")
 
 
-def _format_tools(model: "AvailableModel", fill: Callable[[str], str]) -> str:
+def _format_tools(model: "AvailableModel", keys: KeyTable) -> str:
     if not model.tools_refused_at:
         return _format_ability(model.supports_tools)
     day = time.strftime("%Y-%m-%d", time.localtime(model.tools_refused_at))
-    return fill(_("no, refused on {day}; {models-retry-tools} tries again")).format(day=day)
+    return keys.fill(_("no, refused on {day}; {models-retry-tools} tries again"), day=day)
 
 
 def _format_price(model: "AvailableModel") -> str:

@@ -218,8 +218,8 @@ class ResourcesScreen(ListScreen):
             )
         )
         if is_large(item):
-            text = fill_keys(self, _("Large resource: {size:,.0f} bytes. Press {resources-preview} to read it."))
-            self.query_one(LongText).show(text.format(size=item.size))
+            text = _("Large resource: {size:,.0f} bytes. Press {resources-preview} to read it.")
+            self.query_one(LongText).show(fill_keys(self, text, size=item.size))
             return
         self.query_one(LongText).show("")
         self._start_preview(server, item)

@@ -1,6 +1,6 @@
 """Texts that describe a server in the details pane of the servers screen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mcphost.host.questions.sign_in import describe_scope
@@ -10,6 +10,7 @@ from mcphost.host.servers.status import RESTART_HINT
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.long_text import HEADING_MARK
@@ -53,17 +54,17 @@ def translate_capabilities(english: str) -> str:
     return join_list(_(word) + mark for word, mark in zip(words, marks, strict=True))
 
 
-def offer_sections(view: ServerView, fill: Callable[[str], str]) -> tuple[Section, ...]:
+def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
     """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
 
-    *fill* replaces names of actions in braces with their keys. The sections also explain why invalid tools, prompts or
+    *keys* are the key bindings in use. The sections also explain why invalid tools, prompts or
     resources of the server were ignored.
     """
     out: list[Section] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):
         out.append(_make_section(_("sign-in details"), (f"{pad_cells(name, 15)}  {value}" for name, value in found)))
     if view.quarantined:
-        title = fill(_("quarantined after a change (press {servers-changes} to review)"))
+        title = keys.fill(_("quarantined after a change (press {servers-changes} to review)"))
         out.append(_make_section(title, view.quarantined))
     if view.catalog.tools:
         out.append(_make_section(_("tools"), (_describe_tool(view, tool) for tool in view.catalog.tools)))
@@ -112,22 +113,22 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     ]
 
 
-def describe_next_step(view: ServerView, fill: Callable[[str], str]) -> str:
+def describe_next_step(view: ServerView, keys: KeyTable) -> str:
     """Return a hint about what to do next in the server's current state, or "" if there is none.
 
     The hint names a key, such as the key that restarts a failed server, or is the hint of the server's error, or
-    both. *fill* replaces names of actions in braces with their keys.
+    both. *keys* are the key bindings in use.
     """
     if view.state in ("untrusted", "sign_in"):
-        return fill(_("{servers-restart} shows the question again"))
+        return keys.fill(_("{servers-restart} shows the question again"))
     if view.state == "stopped":
-        return fill(_("{servers-restart} starts it"))
+        return keys.fill(_("{servers-restart} starts it"))
     hint = translate_sentence(view.hint)
     if view.state != "failed":
         return hint
     if view.hint == RESTART_HINT:
-        return fill(_("{servers-restart} restarts it"))
-    return fill(_("{servers-restart} restarts it. {hint}")).format(hint=hint).rstrip()
+        return keys.fill(_("{servers-restart} restarts it"))
+    return keys.fill(_("{servers-restart} restarts it. {hint}"), hint=hint).rstrip()
 
 
 def deprecation_note(view: ServerView) -> str:

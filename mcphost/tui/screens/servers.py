@@ -19,7 +19,7 @@ from mcphost.host.server_views import (
 )
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, join_list, translate_sentence
-from mcphost.tui.key_table import fill_keys, keys_in_use
+from mcphost.tui.key_table import KeyTable, fill_keys, keys_in_use
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
@@ -205,7 +205,7 @@ class ServersScreen(TypeAheadListScreen):
                     ),
                     (
                         _("next"),
-                        describe_next_step(view, keys_in_use(self).fill),
+                        describe_next_step(view, keys_in_use(self)),
                     ),
                     (
                         _("runs") if config.is_stdio else _("address"),
@@ -231,7 +231,7 @@ class ServersScreen(TypeAheadListScreen):
                 ]
             )
         )
-        self.query_one(LongText).show("", offer_sections(view, keys_in_use(self).fill))
+        self.query_one(LongText).show("", offer_sections(view, keys_in_use(self)))
         self.update_key_bar()
 
     def action_sign_in(self) -> None:
@@ -253,8 +253,8 @@ class ServersScreen(TypeAheadListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            text = fill_keys(self, _("Press {servers-sign-out} again to sign out of {title}."))
-            self.notify(text.format(title=row.title), markup=False, timeout=4)
+            text = _("Press {servers-sign-out} again to sign out of {title}.")
+            self.notify(fill_keys(self, text, title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = ""
         self.run_worker(
@@ -370,7 +370,7 @@ class ServersScreen(TypeAheadListScreen):
     def action_add(self) -> None:
         """Open the form for a new server."""
         if editor := self._editor():
-            self._open_form(ServerForm(partial(_add_server, editor, keys_in_use(self).fill), editor.list_files()))
+            self._open_form(ServerForm(partial(_add_server, editor, keys_in_use(self)), editor.list_files()))
 
     def action_registry(self) -> None:
         """Open the registry screen; a server installed there appears in this list."""
@@ -399,7 +399,7 @@ class ServersScreen(TypeAheadListScreen):
             self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         file = Path(self.host.servers.view(name).config.file)
-        change = partial(_change_server, editor, keys_in_use(self).fill)
+        change = partial(_change_server, editor, keys_in_use(self))
         self._open_form(ServerForm(change, {"user": file}, name, entry))
 
     def notify(self, message: str, **options: Any) -> None:
@@ -445,13 +445,12 @@ class ServersScreen(TypeAheadListScreen):
             is_confirmed, self._disabling_candidate = self._disabling_candidate == row.value, row.value
             if running and not is_confirmed:
                 text = _("{tool} is running. Press {servers-disable} again to disable {title} and stop the call.")
-                said = fill_keys(self, text).format(tool=clean_line(running[0], 60), title=row.title)
+                said = fill_keys(self, text, tool=clean_line(running[0], 60), title=row.title)
                 self.notify(said, severity="warning", markup=False, timeout=4)
                 return
             self._disabling_candidate = ""
-            done = fill_keys(self, _("{title} is {text}. Press {servers-undo} to undo.")).format(
-                title=row.title, text=_("disabled") if disabled else _("enabled")
-            )
+            done = _("{title} is {text}. Press {servers-undo} to undo.")
+            done = fill_keys(self, done, title=row.title, text=_("disabled") if disabled else _("enabled"))
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
@@ -485,12 +484,12 @@ class ServersScreen(TypeAheadListScreen):
     async def _explain_removal(self, editor: "ServerEditor", name: str) -> None:
         """Show a notification that explains how to remove a server with or without its stored data."""
         file = self.host.servers.view(name).config.file
-        text = fill_keys(self, _("Press {servers-remove} again to remove {title} from {file}."))
-        text = text.format(title=name, file=file)
+        text = _("Press {servers-remove} again to remove {title} from {file}.")
+        text = fill_keys(self, text, title=name, file=file)
         stored = await self._describe_data(editor, name)
         if stored:
-            also = fill_keys(self, _("Kept: {things}. Press {servers-remove-with-data} to delete these as well."))
-            text = f"{text} {also.format(things=_(', ').join(stored))}"
+            also = _("Kept: {things}. Press {servers-remove-with-data} to delete these as well.")
+            text = f"{text} {fill_keys(self, also, things=_(', ').join(stored))}"
         self.notify(text, markup=False, timeout=8 if stored else 4)
 
     async def _describe_data(self, editor: "ServerEditor", name: str) -> list[str]:
@@ -504,7 +503,7 @@ class ServersScreen(TypeAheadListScreen):
         ]
 
     async def _remove(self, editor: "ServerEditor", name: str, *, forgets: bool) -> None:
-        done = fill_keys(self, _("{title} was removed. Press {servers-undo} to undo.")).format(title=name)
+        done = fill_keys(self, _("{title} was removed. Press {servers-undo} to undo."), title=name)
         try:
             sign_ins = await self.host.accounts.own_accounts(name) if forgets else ()
             for account in sign_ins:  # done first, because revoking tokens may need the server's certificates
@@ -547,15 +546,17 @@ class ServersScreen(TypeAheadListScreen):
 
 
 async def _add_server(
-    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, scope: "Scope", typed: TypedTexts
+    editor: "ServerEditor", keys: KeyTable, name: str, text: str, scope: "Scope", typed: TypedTexts
 ) -> str:
     from mcphost.config.typed_servers import parse_server_text, read_settings
 
     settings = read_settings(typed.env, typed.headers, typed.folder)
     entries = parse_server_text(text, name, settings.cwd)
     saved = await editor.add({one: settings.apply(entry) for one, entry in entries.items()}, scope)
-    done = fill(_("Added {name} to {path}. Press {servers-undo} to undo.")).format(
-        name=join_list(one.edit.name for one in saved), path=saved[0].edit.file.path
+    done = keys.fill(
+        _("Added {name} to {path}. Press {servers-undo} to undo."),
+        name=join_list(one.edit.name for one in saved),
+        path=saved[0].edit.file.path,
     )
     done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
     if scope != "project" or any(one.server is not None for one in saved):
@@ -564,11 +565,11 @@ async def _add_server(
 
 
 async def _change_server(
-    editor: "ServerEditor", fill: Callable[[str], str], name: str, text: str, _scope: "Scope", _typed: TypedTexts
+    editor: "ServerEditor", keys: KeyTable, name: str, text: str, _scope: "Scope", _typed: TypedTexts
 ) -> str:
     from mcphost.config.typed_servers import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
-    text = fill(_("Changed {name} in {path}. Press {servers-undo} to undo."))
-    done = text.format(name=name, path=saved.edit.file.path)
+    done = _("Changed {name} in {path}. Press {servers-undo} to undo.")
+    done = keys.fill(done, name=name, path=saved.edit.file.path)
     return " ".join((done, *map(translate_sentence, saved.notes)))

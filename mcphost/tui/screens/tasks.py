@@ -261,11 +261,12 @@ class TasksScreen(ListScreen):
         item: TaskItem = row.value
         if self._cancel_candidate != _item_key(item):
             self._cancel_candidate = _item_key(item)
+            told = ""
             match item:
                 case RunningCall():
                     is_for_model = item.by not in _WHO
                     told = _(" The model is told that you cancelled it.") if is_for_model else ""
-                    text = fill_keys(self, _("Press {tasks-cancel} again to cancel the call.{told}")).format(told=told)
+                    text = _("Press {tasks-cancel} again to cancel the call.{told}")
                 case SubscribedResource():
                     text = _("Press {tasks-cancel} again to end the subscription.")
                 case OrphanedTask():
@@ -273,7 +274,7 @@ class TasksScreen(ListScreen):
                         "Press {tasks-cancel} again to forget the task. It continues on the server, but its result "
                         "will not be read."
                     )
-            self.show_about(Content.styled(fill_keys(self, text), "$warning"))
+            self.show_about(Content.styled(fill_keys(self, text, told=told), "$warning"))
             return
         self._cancel_candidate = ()
         match item:

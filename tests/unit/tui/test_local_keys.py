@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -181,3 +182,48 @@ def test_no_action_of_a_page_gets_a_key_that_moves_in_its_text_or_leaves_it(name
 
 def test_keys_of_the_text_viewer_can_be_used_elsewhere() -> None:
     assert build_key_table({"conversation-copy": ["g"], "queue-remove": ["q"]})[1] == ()
+
+
+@pytest.mark.parametrize("key", ["{", "}"])
+@pytest.mark.parametrize("name", LOCAL_ACTIONS)
+def test_a_brace_can_be_the_key_of_each_action_whose_keys_may_be_characters(name: str, key: str) -> None:
+    table, _problems = build_key_table({name: [key]})
+    shown = table.long(name)
+    assert shown == key or "+" in shown
+    assert table.fill(f"Press {{{name}}} for {{title}}: {{size:,}}", title="{help}", size=1234) == (
+        f"Press {shown} for {{help}}: 1,234"
+    )
+
+
+def test_no_text_is_formatted_after_its_keys_were_filled_in() -> None:
+    """A key can be a brace; therefore, `fill` formats the text as well."""
+    found: list[str] = []
+    for path in Path(mcphost.tui.__path__[0]).rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found += [f"{path.name}:{line}" for line in find_late_formatting(function)]
+    assert found == []
+
+
+def find_late_formatting(function: ast.AST) -> Iterator[int]:
+    """Yield the lines that call `format` on a text whose keys were filled in by the same function."""
+    nodes = [*ast.walk(function)]
+    filled = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and fills_keys(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "format":
+            text = node.value
+            if fills_keys(text) or (isinstance(text, ast.Name) and text.id in filled):
+                yield node.lineno
+
+
+def fills_keys(node: ast.AST) -> bool:
+    """Return whether *node* calls `fill` or `fill_keys`."""
+    called = node.func if isinstance(node, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name in {"fill", "fill_keys"}
