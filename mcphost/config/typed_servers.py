@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.config.typed_pairs import parse_pair_lines
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import find_program
 from mcphost.serialization import Struct
@@ -46,24 +47,13 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
 def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
     """Parse what the user typed: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder, which may be "".
 
-    Raises UsageError if a line has no name or no value.
+    Raises UsageError for a line that `parse_pair_lines` refuses.
     """
     return TypedSettings(
-        env=_read_pairs(env, "="),
-        headers={name: value.strip() for name, value in _read_pairs(headers, ":").items()},
+        env=parse_pair_lines(env, "="),
+        headers={name: value.strip() for name, value in parse_pair_lines(headers, ":").items()},
         cwd=resolve_folder(folder.strip()) if folder.strip() else None,
     )
-
-
-def _read_pairs(text: str, separator: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for line in filter(str.strip, text.splitlines()):
-        name, found, value = line.partition(separator)
-        name = name.strip()
-        if not name or not found:
-            raise UsageError(f"{name} has no value." if name else "A line has no name.", f"Write NAME{separator}VALUE.")
-        pairs[name] = value
-    return pairs
 
 
 def resolve_folder(text: str) -> str:

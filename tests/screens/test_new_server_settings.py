@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from textual.app import App, ComposeResult
 
 from mcphost.config.typed_servers import TypedSettings, read_settings
 from mcphost.errors import UsageError
+from mcphost.tui.widgets.pair_lines import PairTextArea
 from tests.flows.program import Program
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import Files
@@ -96,7 +98,7 @@ async def test_every_field_is_reached_by_tab_and_a_wrong_line_is_named(files: Fi
         await driver.pilot.press("shift+tab", "shift+tab", "shift+tab", "shift+tab")
         await driver.type("LEVEL")
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "LEVEL has no value. Write NAME=VALUE." in driver.text(), "the fault")
+        await driver.until(lambda: "Line 1 has no value. Write NAME=VALUE." in driver.text(), "the fault")
         assert files.read_servers() == {}
         for label in ("environment", "headers", "folder", "Save and start", "esc back"):
             assert label in driver.text()
@@ -107,10 +109,59 @@ def test_settings_that_do_not_suit_the_server_are_refused() -> None:
         TypedSettings(headers={"A": "b"}).apply({"command": "x"})
     with pytest.raises(UsageError, match="Environment variables can only be set for a server with a command"):
         TypedSettings(env={"A": "b"}).apply({"url": "https://x.example"})
-    with pytest.raises(UsageError, match="A line has no name"):
+    with pytest.raises(UsageError, match="Line 1 has no name"):
         read_settings("=b", "", "")
 
 
 def test_lines_without_text_are_passed_over_and_a_header_is_trimmed() -> None:
     settings = read_settings("\nA=b=c\n\n", " X :  y \n", "")
     assert settings == TypedSettings(env={"A": "b=c"}, headers={"X": "y"})
+
+
+async def test_the_value_of_an_exported_variable_is_hidden_and_stored_outside_of_the_file(files: Files) -> None:
+    files.write_servers()
+    files.write_settings(IN_FILE)
+    async with files.open((80, 24), approved=False) as driver:
+        await open_form(driver)
+        await driver.type("mine -- program")
+        await driver.pilot.press("tab")
+        await driver.type(f"export  API_KEY={SECRET}")
+        await driver.until(lambda: f"export  API_KEY={'•' * len(SECRET)}" in driver.text(), "the masked secret")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "mine" in files.read_servers(), "the entry")
+        written = files.read_servers()["mine"]["env"]
+    assert written.keys() == {"API_KEY"}
+    assert "${" in written["API_KEY"]
+
+
+@pytest.mark.parametrize("name", ["set API_KEY", "$env:API_KEY", "API KEY", "A,B", "Ä"])
+def test_a_variable_with_an_unusual_name_is_refused_without_its_value(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_settings(f"A=1\n\n{name}={SECRET}", "", "")
+    assert caught.value.message == "The name in line 3 has a space or an unusual character."
+    assert caught.value.hint == "Write NAME=VALUE."
+
+
+@pytest.mark.parametrize("name", ["export X-Key", "X Key", "X(Key)", "Ä"])
+def test_a_header_with_an_unusual_name_is_refused_without_its_value(name: str) -> None:
+    with pytest.raises(UsageError, match="The name in line 1 has a space or an unusual character"):
+        read_settings("", f"{name}: {SECRET}", "")
+
+
+@pytest.mark.parametrize("name", ["export API_KEY", "export\tAPI_KEY ", "set API_KEY", "$env:API_KEY"])
+async def test_a_secret_is_hidden_whatever_stands_before_its_name(name: str) -> None:
+    assert await show_line(f"{name}={SECRET}") == f"{name}={'•' * len(SECRET)}"
+
+
+async def show_line(text: str) -> str:
+    """Return a line of environment variables as the form shows it."""
+
+    class LineApp(App[None]):
+        def compose(self) -> ComposeResult:
+            yield PairTextArea("=", "env", "")
+
+    app = LineApp()
+    async with app.run_test():
+        area = app.query_one(PairTextArea)
+        area.text = text
+        return area.get_line(0).plain

@@ -1,5 +1,6 @@
 """Text area for lines such as `NAME=VALUE`, in which values that look like secrets are hidden."""
 
+import re
 from typing import ClassVar
 
 from rich.text import Text
@@ -8,10 +9,12 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
+from mcphost.config.typed_pairs import PairSeparator, split_pair_line
 from mcphost.redact import is_probable_secret, is_secret_name
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 _MASK = "•"
+_WORD = re.compile(r"[\w.-]{1,200}")
 
 
 class PairTextArea(OrderedTextArea):
@@ -21,19 +24,25 @@ class PairTextArea(OrderedTextArea):
     `${env:NAME}` are shown.
     """
 
-    def __init__(self, separator: str, widget_id: str, placeholder: str) -> None:
+    def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
         super().__init__(id=widget_id, tab_behavior="focus", compact=True, placeholder=placeholder)
-        self._separator = separator
+        self._separator: PairSeparator = separator
 
     def get_line(self, line_index: int) -> Text:
         """Return a line for display, with a secret replaced by as many dots as it has characters."""
         line = super().get_line(line_index)
-        name, separator, value = line.plain.partition(self._separator)
-        shown = value.strip()
-        if "${" in shown or not (is_secret_name(name.strip()) or is_probable_secret(name.strip(), shown)):
-            return line
-        line.plain = f"{name}{separator}{''.join(_MASK if char.strip() else char for char in value)}"
+        name, _found, value = split_pair_line(line.plain, self._separator)
+        if _is_secret(name, value.strip()):
+            lead = line.plain[: len(line.plain) - len(value)]
+            line.plain = f"{lead}{''.join(_MASK if char.strip() else char for char in value)}"
         return line
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Return whether *value* has to be hidden; *name* may have words in front of it that make it invalid."""
+    if "${" in value:
+        return False
+    return any(is_secret_name(word) or is_probable_secret(word, value) for word in (name, *_WORD.findall(name)))
 
 
 class LabeledPairs(Horizontal):
@@ -46,7 +55,7 @@ class LabeledPairs(Horizontal):
     LabeledPairs .text-area--placeholder { color: $muted; }
     """
 
-    def __init__(self, label: str, separator: str, widget_id: str, *, placeholder: str) -> None:
+    def __init__(self, label: str, separator: PairSeparator, widget_id: str, *, placeholder: str) -> None:
         super().__init__()
         self._label = Content(label)
         self._area = PairTextArea(separator, widget_id, placeholder)

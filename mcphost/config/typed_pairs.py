@@ -1,0 +1,46 @@
+"""Parser for lines such as `NAME=VALUE` and `NAME: VALUE`, in which users type environment variables and headers."""
+
+import re
+from typing import Literal
+
+from mcphost.errors import UsageError
+
+PairSeparator = Literal["=", ":"]
+"""The character after the name: "=" for environment variables, ":" for headers."""
+
+_EXPORT = re.compile(r"^export\s+")
+_NAMES = {
+    "=": re.compile(r"[A-Za-z0-9_.-]{1,200}"),  # as in an environment file
+    ":": re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}"),  # RFC 9110, section 5.6.2
+}
+
+
+def split_pair_line(line: str, separator: PairSeparator) -> tuple[str, str, str]:
+    """Split a line at the first *separator*; return the name, the separator, "" if there is none, and the value.
+
+    White space around the name is removed, and `export` in front of a variable. The value is unchanged.
+    """
+    name, found, value = line.partition(separator)
+    name = name.strip()
+    return _EXPORT.sub("", name) if separator == "=" else name, found, value
+
+
+def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
+    """Parse lines of names and values; return the values, keyed by name. Blank lines are ignored.
+
+    Raises UsageError with the number of a wrong line, and without its text, which may be a secret.
+    """
+    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        name, found, value = split_pair_line(line, separator)
+        if not name:
+            raise UsageError(f"Line {number} has no name.", form)
+        if not found:
+            raise UsageError(f"Line {number} has no value.", form)
+        if not _NAMES[separator].fullmatch(name):
+            raise UsageError(f"The name in line {number} has a space or an unusual character.", form)
+        pairs[name] = value
+    return pairs
