@@ -31,12 +31,14 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
     def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an mcp.json entry with these settings.
 
-        Raises UsageError for headers without a URL in the entry, or environment variables with one.
+        Raises UsageError for headers without a URL in the entry, or environment variables or a folder with one.
         """
         if self.headers and "url" not in entry:
             raise UsageError("Headers can only be set for a server with a URL.")
         if self.env and "url" in entry:
             raise UsageError("Environment variables can only be set for a server with a command.")
+        if self.cwd is not None and "url" in entry:
+            raise UsageError("A folder can only be set for a server with a command.")
         changed = dict(entry)
         for key, values in (("env", self.env), ("headers", self.headers)):
             if values:
@@ -47,12 +49,15 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
 def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
     """Parse what the user typed: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder, which may be "".
 
-    Raises UsageError for a line that `parse_pair_lines` refuses.
+    Raises UsageError for a line that `parse_pair_lines` refuses, or a folder that does not exist.
     """
+    cwd = resolve_folder(folder.strip()) if folder.strip() else None
+    if cwd is not None and not os.path.isdir(cwd):
+        raise UsageError(f"The folder {cwd} does not exist.", "Create it, or choose another.")
     return TypedSettings(
         env=parse_pair_lines(env, "="),
         headers={name: value.strip() for name, value in parse_pair_lines(headers, ":").items()},
-        cwd=resolve_folder(folder.strip()) if folder.strip() else None,
+        cwd=cwd,
     )
 
 

@@ -109,8 +109,18 @@ def test_settings_that_do_not_suit_the_server_are_refused() -> None:
         TypedSettings(headers={"A": "b"}).apply({"command": "x"})
     with pytest.raises(UsageError, match="Environment variables can only be set for a server with a command"):
         TypedSettings(env={"A": "b"}).apply({"url": "https://x.example"})
+    with pytest.raises(UsageError, match="A folder is for servers with a command"):
+        TypedSettings(cwd="/").apply({"url": "https://x.example"})
     with pytest.raises(UsageError, match="Line 1 has no name"):
         read_settings("=b", "", "")
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("none", "file"):
+        with pytest.raises(UsageError, match=f"The folder {tmp_path}/{name} does not exist"):
+            read_settings("", "", f" {tmp_path}/{name} ")
+    assert read_settings("", "", f" {tmp_path} ").cwd == str(tmp_path)
 
 
 def test_lines_without_text_are_passed_over_and_a_header_is_trimmed() -> None:
