@@ -127,13 +127,23 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
     if "\0" in rest:
         raise ConfigError(f"{where}: the value has a NUL character in it.", "Remove it.")
     value = _strip_comment(rest.strip()).strip()
-    if value[:1] and value[0] in _QUOTES:
-        if len(value) < 2 or value[-1] != value[0]:
-            raise ConfigError(f"{where}: the quote is not closed on this line.", r"Close it; write a line break as \n.")
-        quote, value = value[0], value[1:-1]
-        if quote == '"':
-            value = value.replace("\\n", "\n").replace("\\r", "\r")
-    return name, value
+    unquoted = unquote(value)
+    if unquoted is None:
+        raise ConfigError(f"{where}: the quote is not closed on this line.", r"Close it; write a line break as \n.")
+    return name, unquoted
+
+
+def unquote(value: str) -> str | None:
+    r"""Remove the quotes around a value; return None if it begins with a quote that is not closed at its end.
+
+    In double quotes, `\n` and `\r` stand for line breaks.
+    """
+    if not value or value[0] not in _QUOTES:
+        return value
+    if len(value) < 2 or value[-1] != value[0]:
+        return None
+    text = value[1:-1]
+    return text.replace("\\n", "\n").replace("\\r", "\r") if value[0] == '"' else text
 
 
 def _strip_comment(value: str) -> str:

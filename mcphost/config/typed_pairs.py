@@ -3,6 +3,7 @@
 import re
 from typing import Literal
 
+from mcphost.config.env_file import unquote
 from mcphost.errors import UsageError
 
 PairSeparator = Literal["=", ":"]
@@ -28,19 +29,27 @@ def split_pair_line(line: str, separator: PairSeparator) -> tuple[str, str, str]
 def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
     """Parse lines of names and values; return the values, keyed by name. Blank lines are ignored.
 
-    Raises UsageError with the number of a wrong line, and without its text, which may be a secret.
+    White space around a value is removed and, for variables, a pair of quotes as in an environment file. Only a
+    variable can be empty. Raises UsageError with the number of a wrong line, and without its text, which may be a
+    secret.
     """
     form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
     pairs: dict[str, str] = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         name, found, value = split_pair_line(line, separator)
+        value = value.strip()
         if not name:
             raise UsageError(f"Line {number} has no name.", form)
-        if not found:
+        if not found or (separator == ":" and not value):
             raise UsageError(f"Line {number} has no value.", form)
         if not _NAMES[separator].fullmatch(name):
             raise UsageError(f"The name in line {number} has a space or an unusual character.", form)
-        pairs[name] = value
+        first = lines.setdefault(name if separator == "=" else name.lower(), number)
+        if first != number:
+            raise UsageError(f"Line {number} has the same name as line {first}.", "Delete one of them.")
+        unquoted = unquote(value) if separator == "=" else None
+        pairs[name] = value if unquoted is None else unquoted
     return pairs

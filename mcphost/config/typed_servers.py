@@ -56,7 +56,7 @@ def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
         raise UsageError(f"The folder {cwd} does not exist.", "Create it, or choose another.")
     return TypedSettings(
         env=parse_pair_lines(env, "="),
-        headers={name: value.strip() for name, value in parse_pair_lines(headers, ":").items()},
+        headers=parse_pair_lines(headers, ":"),
         cwd=cwd,
     )
 

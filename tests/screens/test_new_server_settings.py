@@ -123,9 +123,50 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert read_settings("", "", f" {tmp_path} ").cwd == str(tmp_path)
 
 
-def test_lines_without_text_are_passed_over_and_a_header_is_trimmed() -> None:
-    settings = read_settings("\nA=b=c\n\n", " X :  y \n", "")
-    assert settings == TypedSettings(env={"A": "b=c"}, headers={"X": "y"})
+def test_lines_without_text_are_passed_over_and_values_are_trimmed() -> None:
+    settings = read_settings("\nA = b=c \n\nB=\n", " X :  y \n", "")
+    assert settings == TypedSettings(env={"A": "b=c", "B": ""}, headers={"X": "y"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("'x y'", "x y"),
+        ('"x y"', "x y"),
+        ('" x "', " x "),
+        (r'"a\nb"', "a\nb"),
+        (r"'a\nb'", r"a\nb"),
+        ("'x", "'x"),
+        ("'", "'"),
+        ('"it\'s"', "it's"),
+        ("a#b", "a#b"),
+        ("''", ""),
+    ],
+)
+def test_a_pair_of_quotes_around_the_value_of_a_variable_is_removed(typed: str, value: str) -> None:
+    assert read_settings(f"A= {typed} ", "", "").env == {"A": value}
+    assert read_settings("", f"A: {typed}", "").headers == {"A": typed}
+
+
+@pytest.mark.parametrize(
+    ("env", "headers", "expected"),
+    [
+        ("A=1\n\nA=2", "", "Line 3 has the same name as line 1. Delete one of them."),
+        ("A=1\nexport A=2", "", "Line 2 has the same name as line 1. Delete one of them."),
+        ("", "X-Region: us\nx-region: eu", "Line 2 has the same name as line 1. Delete one of them."),
+        ("", "X-Region: us\nX-Empty: ", "Line 2 has no value. Write NAME: VALUE."),
+        ("A=1\nsk-0123456789abcdef0123", "", "Line 2 has no value. Write NAME=VALUE."),
+        ("", "sk-0123456789abcdef0123", "Line 1 has no value. Write NAME: VALUE."),
+    ],
+)
+def test_a_line_that_cannot_be_saved_is_named_by_its_number(env: str, headers: str, expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_settings(env, headers, "")
+    assert f"{caught.value.message} {caught.value.hint}" == expected
+
+
+def test_names_of_variables_differ_by_case() -> None:
+    assert read_settings("a=1\nA=2", "", "").env == {"a": "1", "A": "2"}
 
 
 async def test_the_value_of_an_exported_variable_is_hidden_and_stored_outside_of_the_file(files: Files) -> None:
