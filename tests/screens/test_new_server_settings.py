@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from mcphost.config.typed_servers import TypedSettings, read_settings
@@ -216,3 +217,20 @@ async def show_line(text: str) -> str:
         area = app.query_one(PairTextArea)
         area.text = text
         return area.get_line(0).plain
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("API_KEY=${env:X} sk-1", "API_KEY=•••••••• ••••"),
+        ("API_KEY=${X:-quiet}", "API_KEY=" + "•" * 11),
+        ("API_KEY=${env:X", "API_KEY=•••••••"),
+        ("API_KEY=${env:X}${keyring:Y}", "API_KEY=${env:X}${keyring:Y}"),
+        ("AUTH=Bearer ${env:X}", "AUTH=Bearer ${env:X}"),
+        ("PLACE=${env:X}/folder", "PLACE=${env:X}/folder"),
+        ("API_KEY=a日本", "API_KEY=•・・"),
+    ],
+)
+async def test_a_secret_is_hidden_unless_it_is_only_a_reference(line: str, shown: str) -> None:
+    assert await show_line(line) == shown
+    assert cell_len(shown) == cell_len(line)

@@ -3,6 +3,7 @@
 import re
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -10,10 +11,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.config.typed_pairs import PairSeparator, split_pair_line
+from mcphost.config.variable_references import find_references
 from mcphost.redact import is_probable_secret, is_secret_name
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 _MASK = "•"
+_WIDE_MASK = "・"
+_HARMLESS = ("", "basic", "bearer", "dpop", "token")
+"""What can be beside a reference that is shown: nothing, or the scheme of an Authorization header."""
 _WORD = re.compile(r"[\w.-]{1,200}")
 
 
@@ -21,7 +26,7 @@ class PairTextArea(OrderedTextArea):
     """Text area for a name and a value in each line; it masks values that look like secrets.
 
     Most secrets are recognized by their names, and are therefore masked from the first character on. References such as
-    `${env:NAME}` are shown.
+    `${env:NAME}` are shown, unless more than a reference is in the value.
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -34,13 +39,21 @@ class PairTextArea(OrderedTextArea):
         name, _found, value = split_pair_line(line.plain, self._separator)
         if _is_secret(name, value.strip()):
             lead = line.plain[: len(line.plain) - len(value)]
-            line.plain = f"{lead}{''.join(_MASK if char.strip() else char for char in value)}"
+            line.plain = f"{lead}{''.join(map(_mask, value))}"
         return line
+
+
+def _mask(char: str) -> str:
+    """Return a dot as wide as *char*, so that the cursor stays in its place; white space is not masked."""
+    return char if char.isspace() else _WIDE_MASK if cell_len(char) > 1 else _MASK
 
 
 def _is_secret(name: str, value: str) -> bool:
     """Return whether *value* has to be hidden; *name* may have words in front of it that make it invalid."""
-    if "${" in value:
+    references = [one for one in find_references(value) if one.kind != "unknown" and one.default is None]
+    for reference in references:
+        value = value.replace(reference.text, "")
+    if references and value.strip().lower() in _HARMLESS:
         return False
     return any(is_secret_name(word) or is_probable_secret(word, value) for word in (name, *_WORD.findall(name)))
 
