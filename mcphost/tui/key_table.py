@@ -177,9 +177,9 @@ def keys_in_use(node: Any) -> KeyTable:
         return DEFAULT_KEYS
 
 
-def fill_keys(node: Any, text: str, /, **values: object) -> str:
+def fill_keys(node: Any, text: str, /, *, in_sentence: bool = True, **values: object) -> str:
     """Replace action names in braces with the keys in use in the app of *node*; see `KeyTable.fill`."""
-    return keys_in_use(node).fill(text, **values)
+    return keys_in_use(node).fill(text, in_sentence=in_sentence, **values)
 
 
 class _Key(NamedTuple):

@@ -110,7 +110,7 @@ def test_settings_that_do_not_suit_the_server_are_refused() -> None:
         TypedSettings(headers={"A": "b"}).apply({"command": "x"})
     with pytest.raises(UsageError, match="Environment variables can only be set for a server with a command"):
         TypedSettings(env={"A": "b"}).apply({"url": "https://x.example"})
-    with pytest.raises(UsageError, match="A folder is for servers with a command"):
+    with pytest.raises(UsageError, match="A folder can only be set for a server with a command"):
         TypedSettings(cwd="/").apply({"url": "https://x.example"})
     with pytest.raises(UsageError, match="Line 1 has no name"):
         read_settings("=b", "", "")
