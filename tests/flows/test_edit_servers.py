@@ -149,7 +149,11 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
         (("add", "demo", "https://x.example/mcp", "--env", "A=b"), 2, "--env is for servers with a command"),
         (("add", "demo", "--header", "A: b", "--", "x"), 2, "--header is for servers with a URL"),
-        (("add", "demo", "--cwd", ".", "https://x.example/mcp"), 2, "A folder can only be set for a server with a command"),
+        (
+            ("add", "demo", "--cwd", ".", "https://x.example/mcp"),
+            2,
+            "A folder can only be set for a server with a command",
+        ),
         (("add", "demo", "--env", "A", "--", "x"), 2, "A has no value"),
         (("add", "-x", "--", "x"), 2, "Unrecognized arguments"),
         (("add", "--json", "[1]", "--yes"), 3, "not an object"),
