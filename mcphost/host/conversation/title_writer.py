@@ -36,7 +36,7 @@ _MAX_INPUT = 2_000
 _MAX_OUTPUT = 1_000
 _QUOTES = "\"'“”„«»「」『』`"
 _THOUGHTS = re.compile(r"<think>.{0,1000}?(?:</think>|\Z)", re.DOTALL)
-_MARKUP = re.compile(r"(?:#{1,6} +|\d{1,2}[.)] +|[-*•] +)?(\*{1,2}|)(.*?)\1")
+_PREFIX = re.compile(r"(?:#{1,6}|\d{1,2}[.)]|[-*•])[ \t]")
 _log = logging.getLogger(__name__)
 
 
@@ -126,6 +126,10 @@ def clean_title(written: str) -> str:
 
 
 def _clean_line(line: str) -> str:
-    markup = _MARKUP.fullmatch(line.strip())
-    text: str = line if markup is None else markup.group(2)
+    text = line.strip()
+    if prefix := _PREFIX.match(text):
+        text = text[prefix.end() :].strip()
+    for mark in ("**", "*"):
+        if text.startswith(mark) and text.endswith(mark):
+            text = text[len(mark) : -len(mark)]
     return text.strip().strip(_QUOTES).removesuffix(".").strip(_QUOTES).strip()

@@ -177,7 +177,7 @@ def test_no_action_of_a_page_gets_a_key_that_moves_in_its_text_or_leaves_it(name
     table, (problem,) = build_key_table({name: [key]})
     assert table.local_changes == {}
     assert problem.text.startswith(f'"{name}": {key} always ')
-    assert problem.text.endswith(f"write another key; it keeps {DEFAULT_KEYS.long(name)}.")
+    assert problem.text.endswith(f"write another key; its default key {DEFAULT_KEYS.long(name)} stays in use.")
 
 
 def test_keys_of_the_text_viewer_can_be_used_elsewhere() -> None:
