@@ -170,7 +170,7 @@ async def test_reading_the_hooks_again_while_a_projects_hook_runs_does_not_skip_
     async with listener, open_hooked_host(tmp_path, answers=answers, project=places) as hooked:
 
         async def call() -> None:
-            with pytest.raises(ConsentDenied, match="A hook of the project changed the arguments"):
+            with pytest.raises(ConsentDenied, match="A project's hook changed the arguments"):
                 await hooked.host.tools.call("peer", "write", {"path": "a"})
 
         async def answer(stream: SocketStream) -> None:

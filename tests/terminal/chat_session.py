@@ -67,8 +67,9 @@ class ChatSession:
         self.terminal.click("ctrl+p palette")
         self.terminal.wait_for("Search for commands")
         self.terminal.type(text)
-        self.terminal.wait_for(entry)
-        self.terminal.wait_between_keys()  # the entry may move while others are found
+        # The palette lists all actions until the search is done, and the entry may move while others are found.
+        self.terminal.wait_until(lambda now: entry in now and "New conversation" not in now, entry)
+        self.terminal.wait_between_keys()
         self.terminal.click(entry, last=True)
 
     def close_screen(self) -> None:

@@ -75,7 +75,7 @@ def steer(session: ChatSession) -> None:
     terminal.wait_until(lambda _: session.model.is_waiting, "the request")
     terminal.type("second thought")
     terminal.press("Enter")
-    terminal.wait_for("» second thought", "sent after this answer")
+    terminal.wait_for("» second thought", "up edits")
     session.step("take it back")
     terminal.press("Up")
     terminal.wait_until(lambda screen: "second thought" in screen and "»" not in screen, "the message to edit")

@@ -97,6 +97,7 @@ def correct(session: ChatSession) -> None:
     terminal.click("ctrl+p palette")
     terminal.wait_for("Search for commands")
     terminal.type("go back")
+    terminal.wait_until(lambda screen: "New conversation" not in screen, "only what was found")
     terminal.click("Go back and edit a message")
     terminal.wait_for("Go back", "3 of 3")
     terminal.click('call add {"a": 2, "b": 40}')

@@ -268,7 +268,7 @@ class ToolHooks:
         for hook, is_project in self._select("before_call"):
             if not await self._matches(hook, rule_input):
                 continue
-            verdict = await self._ask(hook, "before_call", call, rule_input, {})
+            verdict = await self._ask(hook, "before_call", call, rule_input, {}, is_project=is_project)
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
                 raise HookDenied(hook.name, verdict.denial)
@@ -293,10 +293,10 @@ class ToolHooks:
             "is_error": is_error,
             "is_cut": len(text) > MAX_RESULT_CHARACTERS,
         }
-        for hook, _ in self._select("after_call"):
+        for hook, is_project in self._select("after_call"):
             if not await self._matches(hook, rule_input):
                 continue
-            verdict = await self._ask(hook, "after_call", call, rule_input, members)
+            verdict = await self._ask(hook, "after_call", call, rule_input, members, is_project=is_project)
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
                 self._notify(rule_input, f"The hook {hook.name} withheld the result: {verdict.denial}")
@@ -340,7 +340,14 @@ class ToolHooks:
             return ()
 
     async def _ask(
-        self, hook: HookConfig, event: HookEvent, call: str, rule_input: RuleInput, members: dict[str, Any]
+        self,
+        hook: HookConfig,
+        event: HookEvent,
+        call: str,
+        rule_input: RuleInput,
+        members: dict[str, Any],
+        *,
+        is_project: bool,
     ) -> HookVerdict:
         settings = hook.settings
         document = {
@@ -352,8 +359,7 @@ class ToolHooks:
         span = AuditSpan(self._audit, subject)
         outcome = "stopped"
         try:
-            is_from_project = any(hook is one for one in self._project)
-            project = replace_surrogates(hook.folder) if is_from_project else ""
+            project = replace_surrogates(hook.folder) if is_project else ""
             await span.start(who="project" if project else "config", grant=project)
             output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
             verdict, failure = _read_verdict(event, output)
