@@ -35,7 +35,6 @@ MAX_SECONDS = 60.0
 _MAX_INPUT = 2_000
 _MAX_OUTPUT = 1_000
 _QUOTES = "\"'“”„«»「」『』`"
-_THOUGHTS = re.compile(r"<think>.{0,1000}?(?:</think>|\Z)", re.DOTALL)
 _PREFIX = re.compile(r"(?:#{1,6}|\d{1,2}[.)]|[-*•])[ \t]")
 _log = logging.getLogger(__name__)
 
@@ -120,7 +119,9 @@ def clean_title(written: str) -> str:
 
     Returns "" if nothing remains.
     """
-    text: str = _THOUGHTS.sub("", clean_text(written[:_MAX_OUTPUT]))
+    text, opening, thoughts = clean_text(written[:_MAX_OUTPUT]).partition("<think>")
+    if opening:  # some models write their reasoning as text
+        text += thoughts.partition("</think>")[2]
     line = next((line for line in map(_clean_line, text.splitlines()) if line), "")
     return make_title(line)[: TITLE_COLUMNS + 1] if line else ""
 
