@@ -114,7 +114,8 @@ def test_no_lexer_searches_long_for_one_token_of_hostile_text(language: str) -> 
 
 
 def test_a_lexer_with_a_slow_search_is_found() -> None:
-    assert not highlights_quickly("ocaml", "0" * 4 * MAX_LINE)
+    # The ordinary text may take longer, too, while other processes use the processor.
+    assert any(not highlights_quickly("ocaml", "0" * 4 * MAX_LINE) for _attempt in range(5))
 
 
 def test_text_is_coloured_up_to_the_first_overlong_line() -> None:
