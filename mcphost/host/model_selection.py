@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mcphost.config.profiles import switch_model
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.host.event_bus import EventBus
@@ -75,6 +76,17 @@ class ModelSelection:
         model = self._factory(config)
         self._cached_models.append((config, model))
         return model
+
+    def get_named(self, name: str) -> ChatModel:
+        """Return the model with this name for use outside the conversation, or the selected model if *name* is "".
+
+        Raises ModelError, also if no model is selected.
+        """
+        if name:
+            return self.get_model(switch_model(self.config, name))
+        if self.model is None:
+            raise ModelError("No model is chosen.", "Choose one with /model.")
+        return self.model
 
     def select(self, config: ModelConfig) -> None:
         """Select another model, start preparing it, and close the previous one in the background. Raises ModelError."""

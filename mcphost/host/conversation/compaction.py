@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-from mcphost.config.profiles import switch_model
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
@@ -27,7 +26,7 @@ from mcphost.host.questions.compaction import (
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, Usage
-from mcphost.llm.model import ChatModel, ModelRequest
+from mcphost.llm.model import ModelRequest
 from mcphost.llm.token_estimate import (
     estimate_message_tokens,
     estimate_request_tokens,
@@ -215,7 +214,7 @@ class Compactor:
         grown = tokens - self._refused[1]
         if overflow is None and self._refused[0] == conversation.id and grown < window * _GROWTH_BEFORE_NEXT_OFFER:
             return False
-        model = self._model()
+        model = self._model_selection.get_named(self._settings.compaction.model)
         price = model.facts.input_price
         question = OfferCompaction(
             server="",
@@ -241,7 +240,7 @@ class Compactor:
         is_reviewed: bool,
         turn: str = "",
     ) -> CompactionResult:
-        model = self._model()
+        model = self._model_selection.get_named(self._settings.compaction.model)
 
         def publish_progress(done: int, planned: int) -> None:
             self._events.publish(SummaryProgress(count, done, planned))
@@ -290,15 +289,6 @@ class Compactor:
             if not sentences:
                 self._events.notify("info", "The summary is not used: the model still gets the messages themselves.")
         return sentences
-
-    def _model(self) -> ChatModel:
-        """Return the model that writes summaries. Raises ModelError if no model is selected."""
-        selection, name = self._model_selection, self._settings.compaction.model
-        if name:
-            return selection.get_model(switch_model(selection.config, name))
-        if selection.model is None:
-            raise ModelError("No model is chosen.", "Choose one with /model.")
-        return selection.model
 
     def _count_summary_tokens(self, conversation: Conversation, compaction: Compaction) -> int:
         return estimate_text_tokens(write_summary(conversation, compaction, compaction.messages))

@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager
 
 import anyio
 
-from mcphost.config.profiles import switch_model
 from mcphost.config.schema import TitlesConfig
 from mcphost.errors import McpHostError, ModelError
 from mcphost.host.active_conversation import TITLE_COLUMNS, Conversation, make_title
@@ -71,7 +70,7 @@ class TitleWriter:
 
     async def _request(self, conversation: Conversation) -> str:
         """Return the title that the model writes, or "" if it writes none. Raises ModelError."""
-        model = self._model()
+        model = self._model_selection.get_named(self._config.model)
         if model.name == "demo":  # it plays a script and writes no titles
             return ""
         first, last = conversation.messages[0], conversation.messages[-1]
@@ -88,15 +87,6 @@ class TitleWriter:
                 elif isinstance(event, llm.StreamFinished):
                     spending.usage = event.usage
         return clean_title(written)
-
-    def _model(self) -> llm.ChatModel:
-        """Return the model that writes titles. Raises ModelError if no model is selected."""
-        selection = self._model_selection
-        if self._config.model:
-            return selection.get_model(switch_model(selection.config, self._config.model))
-        if selection.model is None:
-            raise ModelError("No model is chosen.", "Choose one with /model.")
-        return selection.model
 
     def _track(
         self, conversation: Conversation, model: llm.ChatModel, text: str
