@@ -76,7 +76,7 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 
 def can_open_browser() -> bool:
-    """Return whether an installed command will probably open a browser on this machine."""
+    """Return whether a browser can probably be opened on this machine, judging by the installed commands."""
     return any(find_program(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 

@@ -243,7 +243,10 @@ class OAuthProvider:
         return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for a sign-in that another task runs; return False if it was cancelled. Raises SignInRequired."""
+        """Wait for a sign-in already in progress in another task; return False if it was cancelled.
+
+        Raises SignInRequired.
+        """
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             kind = SignInUnchanged if isinstance(shared_sign_in.error, SignInUnchanged) else SignInFailed

@@ -147,8 +147,8 @@ class OAuthRegistry:
     async def _clear_choice(self, url: str) -> None:
         """Clear the account selection for the server at *url*, unless other accounts are stored for it.
 
-        Clearing it would select the unnamed account. If other accounts are stored, the server could then use an
-        account that the user has not selected.
+        Without a selection, the default account, which has no name, is used. If other accounts are stored, the
+        selection is kept, because the server might otherwise be used with an account that the user did not select.
         """
         if all(entry.url != hide_query(url) for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)

@@ -150,7 +150,8 @@ def account_state(account: Account) -> str:
 def stored_account_json(stored: StoredAccount, *, is_locked: bool = False) -> dict[str, Any]:
     """Return a stored account as JSON, including the configured servers that use it.
 
-    With *is_locked*, the file with its tokens is locked; an account that has not expired then has the state "locked".
+    *is_locked* tells that the file with the account's tokens is locked: unless the account has expired, its state is
+    then "locked".
     """
     document = account_json(stored.account)
     if is_locked and document["state"] != "expired":

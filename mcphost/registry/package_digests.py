@@ -286,7 +286,7 @@ def _is_same_version(one: str, other: str) -> bool:
 
 
 def _version_key(text: str) -> tuple[list[str], str]:
-    """Return a version's numbers without trailing zeros, and its suffix in the usual spelling (`a1` for `-alpha.1`)."""
+    """Return a version's numbers without trailing zeros, and its suffix in normalized form (`a1` for `-alpha.1`)."""
     match = _RELEASE.fullmatch(_SUFFIX.sub(r"\1", _SPELLINGS.sub(_short_spelling, text.lower().removeprefix("0!"))))
     numbers, suffix = match.groups() if match else ("", text)
     parts = numbers.split(".")

@@ -1,7 +1,7 @@
 """Storage of conversations with their branches and system prompts.
 
 A message is on disk once `append` returns. A conversation is a tree: if the user goes back to an earlier
-message, a new branch begins there, and the later messages stay stored. The current branch ends with the newest
+message, a new branch begins there, and the later messages are kept. The current branch ends with the newest
 message, or with the message that the user went back to.
 """
 

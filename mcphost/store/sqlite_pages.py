@@ -215,7 +215,7 @@ def _open_regular(file: Path) -> tuple[int, int]:
 
 
 def _count_cells(content: bytes) -> int:
-    """Return the number of rows that the header of a page states, or 0 if the page cannot contain them."""
+    """Return the number of rows given in the page header, or 0 if the page is too small for them."""
     start = _CELLS_START.get(content[0])
     if start is None:
         return 0

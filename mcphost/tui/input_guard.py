@@ -35,10 +35,10 @@ _NEVER = float("-inf")
 class AnswerGuard:
     """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
-    The guard records when the question appeared, when keys were pressed, and whether the user has entered the question
-    with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have a parameter `ago`: the
-    number of seconds since the key was pressed. With `has_delay=False` no key is too early, which suits screens that
-    approve nothing.
+    The guard records when the question appeared, when keys were pressed, and whether the user has moved the focus into
+    the question with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have a
+    parameter `ago`: the number of seconds since the key was pressed. With `has_delay=False`, for screens on which
+    nothing can be approved, no key is too early.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:

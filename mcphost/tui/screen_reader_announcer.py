@@ -150,7 +150,7 @@ class Announcer:
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened or, if *is_open* is false, one that waits while the user types."""
+        """Announce a question that has opened or, if *is_open* is false, one that is held back while the user types."""
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
         told = _("Question: {title}") if title.endswith(("?", "？")) else _("Question: {title}.")

@@ -105,7 +105,7 @@ class TitleWriter:
 
 
 def clean_title(written: str) -> str:
-    """Return the first non-empty line of a model's reply as a title: shortened, without quotation marks and Markdown.
+    """Return the first non-empty line of a model's reply as a title, shortened and without quotation marks or Markdown.
 
     Returns "" if nothing remains.
     """

@@ -356,11 +356,14 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
         return None  # that server's own request raises it again
 
 
-def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """Return the part of the user's answer that applies to one server, or a refusal if no part does."""
+def _server_verdict(verdict: RootsVerdict, has_asked: bool, server: str) -> RootsVerdict:
+    """Return the part of the user's answer that applies to one server, or a refusal if no part does.
+
+    An answer without a choice for each server applies only to the server that asked the question (*has_asked*).
+    """
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
-    return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()
+    return verdict if has_asked and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()
 
 
 def _make_question(requests: list[FolderRequest]) -> ShareRoots:

@@ -202,7 +202,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that open an input while an input is open, because their keys then enter text."""
+        """While an input is open, disable the actions that would open another one; their keys enter text instead."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
@@ -440,7 +440,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Set the CSS class `locked` on the buttons that are disabled."""
+        """Set the CSS class `locked`, which makes a button look disabled, on the buttons with a `disabled_reason`."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
         if (hints := self._visible_key_hints) != self._shown_key_hints:

@@ -359,7 +359,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Hide the buttons that are not offered for this call, mark disabled ones and update the key hints."""
+        """Hide the buttons not offered for this call, update which ones look disabled, and update the key hints."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for button_id in ("session", "always"):
             self.query_one(f"#{button_id}").display = not self._excluded_reason(button_id)

@@ -132,7 +132,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             super()._update_read_state()
 
     def update_locked_buttons(self) -> None:
-        """Record whether the user has read the displayed diff to the end, and mark the disabled buttons."""
+        """Record whether the displayed diff was read to the end; then update which buttons look disabled."""
         if self.is_read and (
             self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index])
         ):

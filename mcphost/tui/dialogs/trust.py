@@ -224,7 +224,10 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
 
 
 def _render_hooks(one: ShownText) -> list[Content | Widget]:
-    """Render the programs that a hooks file starts, because escapes and long strings can make its text misleading."""
+    """Render a list of the programs that a hooks file starts.
+
+    Escapes and long strings can make the text of the file misleading, so the programs are listed separately.
+    """
     if not one.hooks:
         return []
     pairs: list[tuple[str, str]] = []

@@ -299,7 +299,7 @@ class ResourcesScreen(ListScreen):
             return
 
         def given(address: str | None) -> None:
-            """Close the screen with the expanded URI, unless the user canceled the form."""
+            """Dismiss the screen, returning the expanded URI, unless the user cancelled the form."""
             if address is not None:
                 self.dismiss((server, address))
 

@@ -1,4 +1,4 @@
-"""The text of the model's latest answer, for copying it."""
+"""The text of the model's latest answer, for the clipboard."""
 
 from mcphost.tui.transcript.blocks import MarkdownBlock, SpeakerHeading, UserMessage
 from mcphost.tui.transcript.transcript import Transcript

@@ -1,4 +1,4 @@
-"""The entries of a list screen, in groups if there are several, and a line that counts the entries out of view."""
+"""The rows of a list screen, with group headings if there are several groups, and a line counting rows out of view."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
