@@ -1,4 +1,7 @@
-"""Watcher that keeps one session's lists up to date and publishes updates of subscribed resources."""
+"""Change notifications of a server: its lists are kept up to date, and updates of subscribed resources are published.
+
+`ChangeWatcher` belongs to one session, `ServerChanges` to a server: it keeps the subscriptions across sessions.
+"""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -267,6 +270,11 @@ class ChangeWatcher:
             await self._session.watch(self._watch_filter())
             return True
 
+    def announced_uris(self) -> tuple[str, ...]:
+        """Return the URIs of the subscribed resources whose changes the server announces."""
+        announced = set(self._session.watched.uris)
+        return tuple(uri for uri in self._watched_uris if uri in announced)
+
     def _watch_filter(self) -> WatchedChanges:
         facts = self._session.facts
         offered = facts.capabilities
@@ -288,3 +296,68 @@ class ChangeWatcher:
                 if number % MAX_EVENTS_PER_TURN == 0:
                     await anyio.lowlevel.checkpoint()
             await anyio.sleep(REFRESH_SECONDS)
+
+
+class ServerChanges:
+    """Subscriptions and the freshness of the tool list of one server, across its sessions.
+
+    *wait_until_ready* waits for a session, or raises ServerError, ConsentDenied or UsageError. While there is none, the
+    tool list counts as current. The methods may be called from any task.
+    """
+
+    def __init__(self, wait_until_ready: Callable[[], Awaitable[object]]) -> None:
+        self.watched_uris: dict[str, None] = {}
+        """The URIs of the subscribed resources, oldest subscription first, also while the server is not connected."""
+
+        self._wait_until_ready = wait_until_ready
+        self._watcher: ChangeWatcher | None = None
+
+    def use(self, watcher: ChangeWatcher | None) -> None:
+        """Use the watcher of the session that became ready; None if the session ended."""
+        self._watcher = watcher
+
+    async def get_watcher(self) -> ChangeWatcher:
+        """Wait until the server is ready and return its session's watcher.
+
+        Raises ServerError if the server failed, ConsentDenied if it is not approved, and UsageError if it is disabled.
+        """
+        while True:
+            await self._wait_until_ready()
+            if self._watcher is not None:
+                return self._watcher
+
+    def announced_uris(self) -> tuple[str, ...]:
+        """Return the URIs of the subscribed resources whose changes the server announces in the current session."""
+        return self._watcher.announced_uris() if self._watcher is not None else ()
+
+    async def unwatch(self, uri: str) -> None:
+        """Unsubscribe from one resource; if not connected, only forget the subscription. Raises ServerError."""
+        if self._watcher is None:
+            self.watched_uris.pop(uri, None)
+        else:
+            await self._watcher.unwatch(uri)
+
+    def mark_stale(self) -> None:
+        """Mark the tool list as outdated after the server rejected a call; see ChangeWatcher."""
+        if self._watcher is not None:
+            self._watcher.mark_stale()
+
+    async def refresh_if_stale(self) -> None:
+        """List the tools again before a tool call if the current list may be outdated; see ChangeWatcher."""
+        if self._watcher is not None:
+            await self._watcher.refresh_if_stale()
+
+    @property
+    def is_listing_current(self) -> bool:
+        """Whether the tools have been listed since the server last announced a change; see ChangeWatcher."""
+        return self._watcher is None or self._watcher.is_listing_current
+
+    async def wait_for_listing(self) -> None:
+        """Wait, before a tool call, until `is_listing_current` is True; see ChangeWatcher. Raises ServerError."""
+        if self._watcher is not None:
+            await self._watcher.wait_for_listing()
+
+    async def relist(self) -> None:
+        """List the tools again before a tool call is retried; see ChangeWatcher."""
+        if self._watcher is not None:
+            await self._watcher.relist()

@@ -34,7 +34,7 @@ from mcphost.host.events import CallEnded, CatalogChanged, ServerState
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
-from mcphost.host.servers.change_watcher import ChangeWatcher
+from mcphost.host.servers.change_watcher import ChangeWatcher, ServerChanges
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.reconnect_schedule import ReconnectSchedule, Retry
 from mcphost.host.servers.rule_notices import NeverRuleNotices
@@ -86,6 +86,7 @@ class ServerConnection:
         """Whether the user added the server in this run."""
 
         self.listing = ServerListing()
+        self.changes = ServerChanges(self.session)
         self._opener = parts.opener
         self._approvals = parts.approvals
         self._events = events
@@ -95,8 +96,6 @@ class ServerConnection:
         )
         self._log = ServerLogBuffer(server.name, events)
         self._log.level = server.log_level
-        self._watched_uris: dict[str, None] = {}
-        self._watcher: ChangeWatcher | None = None
         self._counts: Counter[str] = Counter()  # total of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
@@ -234,7 +233,7 @@ class ServerConnection:
     def _reconnect_as(self, account: str | None) -> None:
         current = self._status.account
         if account is not None and not (current and current.has_name(account)):
-            self._watched_uris.clear()  # subscriptions belong to one account
+            self.changes.watched_uris.clear()  # subscriptions belong to one account
         self.restart()
 
     async def is_approved(self) -> bool:
@@ -260,7 +259,7 @@ class ServerConnection:
     def restart(self) -> None:
         """Close the connection and open a new one; `session` then waits for the new session."""
         self._is_stopped = False
-        self._session = self._watcher = None
+        self._forget_session()
         if self.is_started:
             self._status.set_state("waiting")
         self._restart.set()
@@ -286,10 +285,14 @@ class ServerConnection:
         self._status.set_stopped(ServerError(f"{self.config.name} was stopped.", "Start it: F3, then r."))
 
     def _close(self) -> None:
-        self._session = self._watcher = None
+        self._forget_session()
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()
+
+    def _forget_session(self) -> None:
+        self._session = None
+        self.changes.use(None)
 
     # -- Observer
     def stderr(self, line: str) -> None:
@@ -405,7 +408,7 @@ class ServerConnection:
                 silence_timer.cancel()
                 self.request_handler.root_sharing.mark_ready()
                 ready_session = self._session = session
-                self._watcher = watcher
+                self.changes.use(watcher)
                 self._status.set_state("ready")
                 self._rule_notices.handle_tools(self.config.name, self.listing.tools)
                 await self._serve(session, watcher)
@@ -419,7 +422,7 @@ class ServerConnection:
             self._log.write_stderr_to_file()
             return self._set_failed(error, ready_at)
         finally:
-            self._session = self._watcher = None
+            self._forget_session()
             if silence_timer is not None:
                 silence_timer.cancel()
             if ready_session is not None:
@@ -476,7 +479,7 @@ class ServerConnection:
         return True
 
     def _create_watcher(self, session: Session) -> ChangeWatcher:
-        name, uris = self.config.name, self._watched_uris
+        name, uris = self.config.name, self.changes.watched_uris
         return ChangeWatcher(
             name, session, watched_uris=uris, events=self._events, warn=self.warn, on_listing=self._on_listing
         )
@@ -523,59 +526,9 @@ class ServerConnection:
         if self._session is not None:
             self._events.publish(self.event())
 
-    # -- change watching
-    async def get_watcher(self) -> ChangeWatcher:
-        """Wait until the server is ready and return its session's change watcher.
-
-        Raises ServerError if the server failed, ConsentDenied if it is not approved, and UsageError if it is disabled.
-        """
-        while True:
-            await self.session()
-            if self._watcher is not None:
-                return self._watcher
-
-    def watched_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources, whether or not the server is connected."""
-        return tuple(self._watched_uris)
-
     def active_uris(self) -> tuple[str, ...]:
         """Return the URIs of the resources whose changes the server announces; empty without a usable connection."""
-        if self._session is None or self._status.state != "ready":
-            return ()
-        announced = set(self._session.watched.uris)
-        return tuple(uri for uri in self._watched_uris if uri in announced)
-
-    async def unwatch(self, uri: str) -> None:
-        """Unsubscribe from one resource; if not connected, only forget the subscription. Raises ServerError."""
-        if self._watcher is None:
-            self._watched_uris.pop(uri, None)
-        else:
-            await self._watcher.unwatch(uri)
-
-    def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server rejected a call; see ChangeWatcher."""
-        if self._watcher is not None:
-            self._watcher.mark_stale()
-
-    async def refresh_if_stale(self) -> None:
-        """List the tools again before a tool call if the current list may be outdated; see ChangeWatcher."""
-        if self._watcher is not None:
-            await self._watcher.refresh_if_stale()
-
-    @property
-    def is_listing_current(self) -> bool:
-        """Whether the tools have been listed since the server last announced a change; see ChangeWatcher."""
-        return self._watcher is None or self._watcher.is_listing_current
-
-    async def wait_for_listing(self) -> None:
-        """Wait, before a tool call, until `is_listing_current` is True; see ChangeWatcher. Raises ServerError."""
-        if self._watcher is not None:
-            await self._watcher.wait_for_listing()
-
-    async def relist(self) -> None:
-        """List the tools again before a tool call is retried; see ChangeWatcher."""
-        if self._watcher is not None:
-            await self._watcher.relist()
+        return self.changes.announced_uris() if self._status.state == "ready" else ()
 
     async def set_log_level(self, level: str) -> None:
         """Set the server's log level now and after each reconnect.

@@ -85,7 +85,7 @@ class ServerFeatures:
 
     async def refresh(self, server: str) -> None:
         """Clear the server's cached results and fetch all its lists again."""
-        watching = await self._servers.start(server).get_watcher()
+        watching = await self._servers.start(server).changes.get_watcher()
         (await self._session(server)).invalidate()
         await watching.refresh()
 
@@ -146,18 +146,18 @@ class ServerFeatures:
         """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
-        await (await self._servers.start(server).get_watcher()).watch(uri)
+        await (await self._servers.start(server).changes.get_watcher()).watch(uri)
 
     async def unsubscribe(self, server: str, uri: str) -> bool:
         """Unsubscribe from one resource; return False if it was not subscribed."""
-        return await (await self._servers.start(server).get_watcher()).unwatch(uri)
+        return await (await self._servers.start(server).changes.get_watcher()).unwatch(uri)
 
     def subscribed_uris(self, server: str) -> tuple[str, ...]:
         """Return the URIs of the subscribed resources, whether or not the server is connected.
 
         Raises UsageError for an unknown server.
         """
-        return self._servers.find(server).watched_uris()
+        return tuple(self._servers.find(server).changes.watched_uris)
 
     def active_uris(self, server: str) -> tuple[str, ...]:
         """Return the URIs of the subscribed resources whose changes the server currently announces.
@@ -407,9 +407,9 @@ class AttachedSubscriptions:
             facts = connection.view().facts
             if facts is None or facts.capabilities.resources is None or not facts.capabilities.resources.subscribe:
                 return False
-            if uri in connection.watched_uris():
+            if uri in connection.changes.watched_uris:
                 return False
-            await (await connection.get_watcher()).watch(uri)
+            await (await connection.changes.get_watcher()).watch(uri)
         except McpHostError as error:
             _log.info("%s: no subscription to an attached resource: %s", server, error.message)
             return False
@@ -417,6 +417,6 @@ class AttachedSubscriptions:
 
     async def _unsubscribe(self, server: str, uri: str) -> None:
         try:
-            await self._servers.find(server).unwatch(uri)
+            await self._servers.find(server).changes.unwatch(uri)
         except McpHostError as error:
             _log.info("%s: a subscription to a resource could not be ended: %s", server, error.message)

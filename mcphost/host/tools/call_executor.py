@@ -93,7 +93,7 @@ class ToolExecutor:
             span = AuditSpan(self._audit, subject)
             pending = _PendingCall(self._events, call, offered, approval, tracked_task, active, span, self._checks)
             try:
-                await offered.connection.refresh_if_stale()
+                await offered.connection.changes.refresh_if_stale()
                 await pending.wait_for_listing()
                 session = await offered.connection.session()
                 await span.start(who=by, grant=approval.grant_id)
@@ -111,7 +111,7 @@ class ToolExecutor:
             except McpHostError as error:
                 tracked_task.finish(error)
                 if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
-                    offered.connection.mark_stale()
+                    offered.connection.changes.mark_stale()
                 if isinstance(error, ConnectionLost) and (view := offered.connection.view()).state == "stopped":
                     error.message = view.detail  # the user ended the connection
                 pending.finish("failed", RenderedResult(error_text(error)))
@@ -195,7 +195,7 @@ class _PendingCall:
         If *has_new_session* is true, the server's tools are listed again first. Raises ServerError if that fails.
         """
         if has_new_session:
-            await self._offered.connection.relist()
+            await self._offered.connection.changes.relist()
             # The user may have signed in during this call.
             self._account = self._offered.account or self._offered.connection.account
         await self.wait_for_listing()
@@ -210,9 +210,9 @@ class _PendingCall:
 
     async def wait_for_listing(self) -> None:
         """Wait until the tools are listed again, if the server reported that they changed. Raises ServerError."""
-        if not self._offered.connection.is_listing_current:
+        if not self._offered.connection.changes.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
-            await self._offered.connection.wait_for_listing()
+            await self._offered.connection.changes.wait_for_listing()
 
     async def check_allowed(self) -> None:
         """Raise ApprovalVoid if the call must no longer be sent; see `ApprovalChecks.check`."""

@@ -267,11 +267,11 @@ class ToolPipeline:
         ToolInQuarantine if the user does not accept the change.
         """
         connection = offered.connection
-        if not connection.is_listing_current:
+        if not connection.changes.is_listing_current:
             event = ProgressTracker(use.id, connection.config.name).to_event(RELISTING_PROGRESS)
             if event is not None:
                 self._events.publish(event)
-            await connection.wait_for_listing()
+            await connection.changes.wait_for_listing()
             offered = self._tool_registry.resolve(use.name) or offered
         name = offered.definition.name
         if not await offered.connection.tool_changes.wait_for_decision(name):

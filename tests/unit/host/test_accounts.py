@@ -241,13 +241,13 @@ async def test_switching_reconnects_as_the_other_account_and_reports_it(tmp_path
         feed = host.events.subscribe()
         secret = await access_tokens(host, token_store, peer)
         connection = host.servers.find("tracker")
-        await (await connection.get_watcher()).watch("file:///of-work")
+        await (await connection.changes.get_watcher()).watch("file:///of-work")
         await host.accounts.sign_in("tracker", "work")
-        assert connection.watched_uris() == ("file:///of-work",), "the same account goes on watching"
+        assert tuple(connection.changes.watched_uris) == ("file:///of-work",), "the same account goes on watching"
         await wait_until(lambda: [method for method, _ in peer.came].count("resources/subscribe") == 2)
         peer.came.clear()
         await host.accounts.select_account("tracker", "home")
-        assert connection.watched_uris() == ()
+        assert tuple(connection.changes.watched_uris) == ()
         assert host.servers.view("tracker").account is not None
         assert (await host.tools.call("tracker", "close", {})).text == "closed"
         assert {token for _, token in peer.came if token} == {secret["home"]}
