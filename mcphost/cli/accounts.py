@@ -285,7 +285,7 @@ async def _create_oauth_provider(
 
     from mcphost.cli.build_host import create_oauth_registry, load_configuration, open_grants
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.server_session_opener import expand_references
+    from mcphost.cli.server_preparation import expand_references
     from mcphost.cli.terminal_frontend import SignInProgressPrinter
     from mcphost.host.servers.server_approval import approval_source
     from mcphost.serialization import replace

@@ -110,7 +110,7 @@ async def open_host(
                 tasks.start_soon(registry.token_store.watch_pending)
                 return registry
 
-            opener.enable_sign_in(create_registry)
+            opener.account_manager.enable_sign_in(create_registry)
             tasks.start_soon(results.delete_expired, name="old results")
             async with host:
                 yield host

@@ -4,32 +4,31 @@ import functools
 import hashlib
 import math
 import os
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.account_manager import RegistryAccountManager, observed_provider
 from mcphost.client.capabilities import read_trace_context
 from mcphost.client.incoming_requests import PreInitHandler
 from mcphost.client.negotiation import Negotiation, NegotiationPlan, choose_plan
 from mcphost.client.requests import RequestSender
 from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (
-    Account,
     EraStore,
     PrepareFn,
     RequestHandler,
     ServerFacts,
     Session,
     SessionObserver,
-    StoredAccount,
     prepare_nothing,
 )
 from mcphost.client.timeouts import Timeouts, time_limit
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import ConnectionLost, RequestTimeout, ServerError, SignInRequired, StartupError
+from mcphost.errors import ConnectionLost, RequestTimeout, ServerError, StartupError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
 from mcphost.transport.channel import CancellingTaskGroup, Channel, Connector, HttpStatusError, Unauthorized
@@ -86,8 +85,11 @@ class ClientSessionOpener:
         accounts: "OAuthRegistry | None" = None,
         digest: str = "",
     ) -> None:
-        """Create an opener; *digest* identifies the server in *eras*; by default, that of the server that is opened."""
-        self._oauth_registry = accounts
+        """Create an opener; *digest* is the key of the server in *eras*.
+
+        If *digest* is "", the `endpoint_digest` of the server being opened is used.
+        """
+        self.account_manager = RegistryAccountManager(accounts)
         self._digest = digest
         self._watchdog = watchdog
         self._limits = limits or Limits()
@@ -102,9 +104,9 @@ class ClientSessionOpener:
     ) -> AsyncGenerator[Session]:  # fmt: skip
         """Connect to a server and yield its session; see `SessionOpener.open`."""
         digest = self._digest or endpoint_digest(server)
-        if self._oauth_registry is not None and not server.is_stdio:
-            await self._oauth_registry.apply_account_choice(server)
-        oauth = self._observed_provider(server, observer)
+        if (registry := self.account_manager.registry) is not None and not server.is_stdio:
+            await registry.apply_account_choice(server)
+        oauth = observed_provider(registry, server, observer)
         connector = self._create_connector(server, observer, oauth)
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
@@ -167,52 +169,6 @@ class ClientSessionOpener:
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
-
-    def ask_passphrase_again(self) -> None:
-        """Let the next connection ask for the passphrase again; see `SessionOpener.ask_passphrase_again`."""
-        if self._oauth_registry is not None:
-            self._oauth_registry.token_store.storage.ask_again()
-
-    async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Let the user sign in again; see `SessionOpener.sign_in`."""
-        from mcphost.transport.http_client import proxy_for
-
-        self.ask_passphrase_again()
-        oauth = self._observed_provider(server, observer)
-        if oauth is None:
-            raise SignInRequired(
-                f"The server {server.name!r} has a configured Authorization header, or you cannot sign in here.",
-                "Remove the header in mcp.json to sign in instead.",
-                server=server.name,
-            )
-        if account is None or self._oauth_registry is None:
-            await oauth.login()
-        else:
-            await self._oauth_registry.sign_in(server, account, proxy_for=proxy_for)
-
-    async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete and revoke the current account's tokens; see `SessionOpener.sign_out`."""
-        oauth = self._observed_provider(server, observer)
-        if oauth is None or self._oauth_registry is None:
-            return False
-        return await self._oauth_registry.sign_out(server, oauth)
-
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return the stored accounts; see `SessionOpener.list_accounts`."""
-        return () if self._oauth_registry is None else await self._oauth_registry.list_accounts(servers)
-
-    async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Select an account for later connections; see `SessionOpener.use_account`."""
-        if self._oauth_registry is not None:
-            await self._oauth_registry.choose_account(server, account)
-
-    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out of a stored account; see `SessionOpener.sign_out_account`."""
-        if self._oauth_registry is None:
-            return False
-        from mcphost.transport.http_client import proxy_for
-
-        return (await self._oauth_registry.sign_out_stored(account, server, proxy_for=proxy_for))[1]
 
     def _create_session(
         self,
@@ -282,28 +238,6 @@ class ClientSessionOpener:
             max(base, self._limits.task_timeout),
             includes_user_time=self._limits.includes_user_time,
         )
-
-    def _observed_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuth provider for a remote server; it reports the account to *observer*, now and when it changes.
-
-        See `oauth_provider`.
-        """
-        oauth = self.oauth_provider(server)
-        if oauth is not None:
-            oauth.set_account_listener(observer.on_account_changed)
-        return oauth
-
-    def oauth_provider(self, server: ServerConfig) -> "OAuthProvider | None":
-        """Return the OAuth provider for a remote server.
-
-        Returns None if the server is local, if there is no OAuth registry, or if the configuration sets the
-        Authorization header.
-        """
-        if self._oauth_registry is None or server.is_stdio:
-            return None
-        from mcphost.transport.http_client import proxy_for  # takes 3 MB of memory, which local servers do not need
-
-        return self._oauth_registry.get_provider(server, proxy_for=proxy_for)
 
     def _create_connector(
         self, server: ServerConfig, observer: SessionObserver, oauth: "OAuthProvider | None"

@@ -1,4 +1,4 @@
-"""Interfaces between the host and the MCP client: sessions, how they are opened, and the host's callbacks."""
+"""Interfaces between the host and the MCP client: sessions, how they are opened, accounts, and the host's callbacks."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -260,28 +260,8 @@ async def prepare_nothing() -> None:
     """Do nothing; this is the default for `prepare` in `SessionOpener.open`."""
 
 
-class SessionOpener(Protocol):
-    """Interface through which the host connects to configured servers and manages their accounts."""
-
-    def open(
-        self,
-        server: ServerConfig,
-        responder: RequestHandler,
-        observer: SessionObserver,
-        prepare: PrepareFn = prepare_nothing,
-    ) -> AbstractAsyncContextManager[Session]:
-        """Return a context manager that connects to the server and yields the session.
-
-        Leaving the context manager ends the connection and, for a local server, its process group. *responder* answers
-        requests from the server. *prepare* is awaited before the first request to each new process or connection; if it
-        raises an error, the attempt ends.
-
-        Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
-        ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
-        later, `request` raises ConnectionLost, and `changes` ends; call `open` again to reconnect. The context manager
-        must be entered and left in the same task.
-        """
-        ...
+class AccountManager(Protocol):
+    """Interface through which the host manages accounts on configured servers."""
 
     def ask_passphrase_again(self) -> None:
         """Let the next connection ask for the passphrase of the encrypted secrets file.
@@ -293,8 +273,8 @@ class SessionOpener(Protocol):
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
 
-        With *account*, the tokens are stored under that account name, and the account is selected for this run and
-        later ones. This raises UsageError if the user cannot select that account, for example because the configuration
+        If *account* is given, the tokens are stored under that account name, and the account is selected for this run
+        and later ones. Raises UsageError if the user cannot select that account, for example because the configuration
         sets another one.
         """
         ...
@@ -322,5 +302,34 @@ class SessionOpener(Protocol):
         """Delete and revoke the tokens of the current account; return whether the server revoked them.
 
         Raises McpHostError if the tokens could not be deleted and are still stored.
+        """
+        ...
+
+
+class SessionOpener(Protocol):
+    """Interface through which the host connects to configured servers."""
+
+    @property
+    def account_manager(self) -> AccountManager:
+        """The accounts with which servers are opened."""
+        ...
+
+    def open(
+        self,
+        server: ServerConfig,
+        responder: RequestHandler,
+        observer: SessionObserver,
+        prepare: PrepareFn = prepare_nothing,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Return a context manager that connects to the server and yields the session.
+
+        Leaving the context manager ends the connection and, for a local server, its process group. *responder* answers
+        requests from the server. *prepare* is awaited before the first request to each new process or connection; if it
+        raises an error, the attempt ends.
+
+        Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
+        ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
+        later, `request` raises ConnectionLost, and `changes` ends; call `open` again to reconnect. The context manager
+        must be entered and left in the same task.
         """
         ...

@@ -315,7 +315,7 @@ class _LateParts:
         run_hook: "RunHook | None",
     ) -> None:
         self._core, self._late_grants, self._servers = core, late_grants, servers
-        self._startup, self._opener = startup, opener
+        self._startup, self._account_manager = startup, opener.account_manager
         self._setup, self._project, self._run_hook = setup, project, run_hook
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
         self._editable_texts = Lazy(lambda: self.origins)
@@ -392,7 +392,8 @@ class _LateParts:
     def accounts(self) -> "Accounts":
         from mcphost.host.servers.accounts import Accounts
 
-        return Accounts(self._servers, self._opener, self._core.audit, partial(self._core.events.notify, "info"))
+        core = self._core
+        return Accounts(self._servers, self._account_manager, core.audit, partial(core.events.notify, "info"))
 
     @cached_property
     def features(self) -> "ServerFeatures":
@@ -517,8 +518,7 @@ class _LateParts:
     def call_scheduler(self) -> "CallScheduler":
         from mcphost.host.tools.call_scheduler import CallScheduler
 
-        core = self._core
-        return CallScheduler(core.lifetime, core.events, core.running_calls, core.settings)
+        return CallScheduler(self._core.lifetime, self._core.events, self._core.running_calls, self._core.settings)
 
     @cached_property
     def background_results(self) -> "BackgroundResults":

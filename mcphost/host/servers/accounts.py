@@ -9,7 +9,7 @@ from typing import Literal
 
 import anyio
 
-from mcphost.client.session import Account, SessionOpener, StoredAccount
+from mcphost.client.session import Account, AccountManager, StoredAccount
 from mcphost.errors import SignInRequired, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.server_views import ServerView
@@ -126,7 +126,7 @@ def describe_discovery(account: Account, translate: Callable[[str], str] = str) 
 
 
 def parse_account_name(text: str) -> str:
-    """Return *text* as an account name, without surrounding whitespace; "" means the unnamed account.
+    """Return *text* as an account name, without surrounding whitespace; "" means the default account.
 
     Raises UsageError if the name has more than 60 characters or contains invisible characters.
     """
@@ -152,11 +152,11 @@ class Accounts:
     """Account operations for user interfaces: list, select, sign in and sign out."""
 
     def __init__(
-        self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
+        self, servers: Servers, account_manager: AccountManager, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
         """Create the account operations; *notify* is called with a message and a hint to show to the user."""
         self._servers = servers
-        self._opener = opener
+        self._account_manager = account_manager
         self._audit = audit
         self._notify = notify
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
@@ -166,7 +166,7 @@ class Accounts:
 
         Accounts on servers that are no longer configured come last.
         """
-        accounts = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
+        accounts = await self._account_manager.list_accounts(tuple(connection.config for connection in self._servers))
         order = {connection.config.name: number for number, connection in enumerate(self._servers)}
         return tuple(
             sorted(
@@ -186,9 +186,9 @@ class Accounts:
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
         """Sign in again and reconnect; return a snapshot of the reconnected server.
 
-        With *account*, the new tokens are stored under this name, which becomes the selected account. The current
-        connection stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other failures
-        raise ServerError, ConsentDenied, ConfigError or UsageError.
+        If *account* is given, the new tokens are stored under this name, which becomes the selected account. The
+        current connection stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other
+        failures raise ServerError, ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
         before = connection.account
@@ -240,9 +240,9 @@ class Accounts:
     async def sign_out(self, server: str, account: str | None = None, *, who: str = "person") -> bool:
         """Delete an account's tokens and revoke them at the authorization server.
 
-        Returns whether the tokens were revoked. Without *account*, the selected account is signed out. Connections that
-        use the account are closed. *server* may be a server that is no longer configured. *who* is the source that the
-        audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if there is no such account, and
+        Returns whether the tokens were revoked. If *account* is None, the selected account is signed out. Connections
+        that use the account are closed. *server* may be a server that is no longer configured. *who* is the source that
+        the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if there is no such account, and
         McpHostError if the tokens could not be deleted and are still stored.
         """
         matches = [
@@ -313,7 +313,9 @@ class Accounts:
             for name in stored_account.servers
             if await (connection := self._servers.find(name)).is_approved()
         ]
-        return await self._opener.sign_out_account(stored_account.account, approved[0].config if approved else None)
+        return await self._account_manager.sign_out_account(
+            stored_account.account, approved[0].config if approved else None
+        )
 
     def _notify_change(self, server: str, before: str, after: str) -> None:
         if after and before and before != after:

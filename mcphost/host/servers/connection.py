@@ -200,7 +200,7 @@ class ServerConnection:
     async def sign_in(self, account: str | None = None) -> None:
         """Sign in again and reconnect.
 
-        With *account*, the new tokens are stored under this name, which becomes the selected account. Raises
+        If *account* is given, the new tokens are stored under this name, which becomes the selected account. Raises
         ServerError, ConsentDenied, ConfigError, or UsageError for a local server.
         """
         if self.config.is_stdio:
@@ -212,7 +212,7 @@ class ServerConnection:
         if account is not None and self.is_started and not self.is_ready:
             self._end_by_user(pending)
         try:
-            await self._opener.sign_in(approved, self, account)
+            await self._opener.account_manager.sign_in(approved, self, account)
         except BaseException as caught:
             error = (
                 to_mcphost_error(caught, _log, "a connection broke")
@@ -227,7 +227,7 @@ class ServerConnection:
 
     async def use_account(self, account: str) -> None:
         """Select another stored account of this server and reconnect. Raises UsageError if there is no such account."""
-        await self._opener.use_account(self.config, account)
+        await self._opener.account_manager.use_account(self.config, account)
         self._reconnect_as(account)
 
     def _reconnect_as(self, account: str | None) -> None:
@@ -241,12 +241,12 @@ class ServerConnection:
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Delete the selected account's tokens and close the connection; return whether they were revoked.
+        """Delete and revoke the selected account's tokens, and close the connection.
 
-        *hint* is shown to the user instead of the hint to sign in again. Raises McpHostError if the tokens could not be
-        deleted.
+        Returns whether the authorization server revoked the tokens. *hint* is shown to the user instead of the hint to
+        sign in again. Raises McpHostError if the tokens could not be deleted.
         """
-        revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
+        revoked = await self._opener.account_manager.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
         self._end_by_user(SignInRequired("You signed out.", hint or "Sign in again or restart the server."))
         return revoked
@@ -267,9 +267,9 @@ class ServerConnection:
             self._scope.cancel()
 
     def withdraw(self, why: ServerError) -> None:
-        """Close the connection permanently, because the server was removed or its configuration changed.
+        """Close the connection permanently after the server was removed or its configuration changed.
 
-        Code that is waiting for the session gets *why*.
+        Calls of `session` that are still waiting raise *why*.
         """
         self._is_withdrawn = True
         self._close()
@@ -278,7 +278,7 @@ class ServerConnection:
     def stop(self) -> None:
         """Close the connection until `restart` is called; for a local server, also end its process.
 
-        Code that is waiting for the session gets a ServerError.
+        Calls of `session` that are still waiting raise ServerError.
         """
         self._is_stopped = True
         self._close()
@@ -429,7 +429,10 @@ class ServerConnection:
                 self._counts += ready_session.anomaly_counts
 
     def _set_failed(self, error: McpHostError, ready_at: float) -> Retry | None:
-        """Show the error and whether mcphost will reconnect; return the next attempt, None if there is none."""
+        """Show the error and whether mcphost will reconnect; return the next attempt, None if there is none.
+
+        *ready_at* is the monotonic time in seconds at which the server became ready, 0 if it never did.
+        """
         retry = self._schedule.next_retry(error, ready_at)
         if retry is not None:
             self._status.set_retrying(error, retry)
@@ -533,7 +536,7 @@ class ServerConnection:
     async def set_log_level(self, level: str) -> None:
         """Set the server's log level now and after each reconnect.
 
-        If the server refuses, the previous level stays and ServerError is raised.
+        If the server refuses, the previous level is kept and ServerError is raised.
         """
         before, self._log.level = self._log.level, level
         try:

@@ -156,7 +156,7 @@ class Servers:
         If the user was asked for the passphrase of the encrypted token file but left the file locked, the user is asked
         again. Raises UsageError for an unknown name.
         """
-        self._parts.opener.ask_passphrase_again()
+        self._parts.opener.account_manager.ask_passphrase_again()
         self.start(name).restart()
 
     def stop(self, name: str) -> None:

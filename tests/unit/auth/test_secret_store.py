@@ -18,7 +18,7 @@ from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
-from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.account_manager import RegistryAccountManager
 from mcphost.errors import McpHostError
 from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
 from tests.unit.auth.storage import OpenMemoryBackend, StorageUser, read_all_files
@@ -167,7 +167,7 @@ async def test_a_declined_passphrase_is_asked_for_again_only_when_the_user_resta
     storage = create_storage(None, tmp_path, owner, configured_place="encrypted")
     registry = OAuthRegistry(TokenStore(storage, tmp_path), None, max_timeout=5.0)
     assert [await storage.unlock(), await storage.unlock(), len(owner.asked)] == [False, False, 1]
-    ClientSessionOpener(accounts=registry).ask_passphrase_again()
+    RegistryAccountManager(registry).ask_passphrase_again()
     assert [await storage.unlock(), len(owner.asked)] == [True, 2]
 
 

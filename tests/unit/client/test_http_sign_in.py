@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.auth.oauth_registry import OAuthRegistry, make_client_grant, make_target
 from mcphost.auth.token_store import TokenStore
+from mcphost.client.account_manager import observed_provider
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInRequired, StartupError
@@ -140,7 +141,7 @@ async def test_tokens_of_one_account_are_never_given_to_the_next_one() -> None:
             count = len(peer.seen)
             assert await read_notes(session) == first
             assert len(peer.seen) == count  # stored for the account that asked
-            await opens.sign_in(server, RecordingObserver())
+            await opens.account_manager.sign_in(server, RecordingObserver())
             second = await read_notes(session)
             assert second != first
             assert second.removeprefix("notes of ") == [*peer.valid][-1]
@@ -154,7 +155,7 @@ async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             assert await read_notes(session) == "notes of nobody"
             peer.answers["/mcp"] = (401, b"", "application/json")
-            await opens.sign_in(server, RecordingObserver())
+            await opens.account_manager.sign_in(server, RecordingObserver())
             del peer.answers["/mcp"]
             assert await read_notes(session) == f"notes of {[*peer.valid][-1]}"
 
@@ -166,7 +167,7 @@ async def test_public_results_stay_cached_across_a_sign_in() -> None:
         server, opens = ServerConfig(name="peer", url=peer.url), create_opener(BrowserUser())
         async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             first = await read_notes(session)
-            await opens.sign_in(server, RecordingObserver())
+            await opens.account_manager.sign_in(server, RecordingObserver())
             assert await read_notes(session) == first
 
 
@@ -293,8 +294,8 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
         def get_provider(self, *arguments: Any, **more: Any) -> None:
             created.append(self.get_provider)
 
-    opening = ClientSessionOpener(accounts=RecordingRegistry(TokenStore(MemoryBackend(), None), None))
-    assert opening.oauth_provider(ServerConfig(name="local", command="true")) is None
+    registry = RecordingRegistry(TokenStore(MemoryBackend(), None), None)
+    assert observed_provider(registry, ServerConfig(name="local", command="true"), RecordingObserver()) is None
     assert created == []
 
 
