@@ -207,7 +207,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send a tool call that creates a task of at most *limit* seconds; return the response. Also cancels a task."""
+        """Create a task with a lifetime of *limit* seconds; return the response. Cancelling this cancels the task."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

@@ -246,9 +246,9 @@ class HandshakeSession:
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
         """Ask the user any postponed questions, then wait until pending roots/list requests are answered.
 
-        This is called before a client request is sent, so that the server knows the changed roots by then. The wait
-        is limited to one second. Raises RequestTimeout if the time that the user takes counts towards the time
-        limit and exceeds it.
+        This is called before a client request is sent, so that the server receives the changed roots first. The wait is
+        limited to one second. Raises RequestTimeout if the time that the user takes counts towards the time limit and
+        exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline

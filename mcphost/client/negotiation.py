@@ -94,7 +94,8 @@ class Negotiation:
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
         """Negotiate a revision according to *plan*, and return the facts that the server declared.
 
-        With *is_era_fixed*, only revisions of the plan's era are tried; with *required*, only that revision is tried.
+        If *is_era_fixed* is true, only revisions of the plan's era are tried; if *required* is given, only that
+        revision is tried.
 
         Raises UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError
         if neither opening request succeeds over HTTP.
@@ -356,9 +357,9 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until *seconds* have passed since the server read the first opening request, or *answered* is set.
+        """Wait until *seconds* have passed since the server read the first opening request.
 
-        If the server was slow to start, the wait is longer.
+        The wait is longer if the server took long to read the request, and ends early if *answered* is set.
         """
         begun = anyio.current_time()
         await self._until_read(answered)

@@ -265,7 +265,7 @@ async def _read_pages(
 ) -> Listing[T] | None:
     """Read all pages of a list once; return None if a cursor or a cached page has expired.
 
-    With *is_last_try*, an expired cursor ends the list, and the pages read so far are returned. For the other
+    If *is_last_try* is true, an expired cursor ends the list, and the pages read so far are returned. For the other
     parameters, see `_list_all`.
     """
     gathered = _EntryCollector(kind, noun)
@@ -393,7 +393,8 @@ class _EntryCollector(Generic[T]):
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
     """Return a sentence that explains why a cursor must not be used, or "" if it can be used.
 
-    The digest of the cursor is added to *seen*, to detect repetitions.
+    The digest of the cursor is added to *seen*, to detect repetitions. *noun* names an entry of the list in the
+    sentence.
     """
     if len(cursor) > MAX_CURSOR_LENGTH:
         return f"A cursor in the list of {noun}s has {len(cursor):,} characters; the rest was left out."

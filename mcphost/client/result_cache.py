@@ -56,8 +56,8 @@ class ChangeNotifications(WakeupFuture):
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
         """Queue *notice* if it reports a wanted change, and return whether it does.
 
-        With *is_forced*, every change counts as wanted. A notification that does not report a change is never queued,
-        and the result is False.
+        If *is_forced* is true, every change counts as wanted. A notification that does not report a change is never
+        queued, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)

@@ -84,7 +84,7 @@ class StatelessSession:
     ) -> None:
         """Create a session; `serve` runs it.
 
-        With *has_parameter_headers* (over HTTP), tool arguments can also be sent as headers. *trace* is the trace
+        *has_parameter_headers* is true for HTTP, where tool arguments can also be sent as headers. *trace* is the trace
         context that is added to every request (see `client.capabilities`). *credential* returns a digest of the access
         token; a private result in the cache is used only while this digest stays the same.
         """

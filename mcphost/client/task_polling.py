@@ -129,7 +129,7 @@ class TaskPoller:
         self._updated.set()
 
     def poll_soon(self) -> None:
-        """Poll the task again soon, because the server has received input for it."""
+        """Make the next poll happen soon; called after the server has received input for the task."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()

@@ -69,7 +69,7 @@ class PausableDeadline:
         self._paused_at = 0.0
 
     def extend(self, now: float) -> None:
-        """Extend the deadline because the request made progress at *now*."""
+        """Extend the deadline after the request made progress at the time *now*."""
         self._deadline = min(max(now + self._extension, self._deadline), self._max_deadline)
         if not self._pause_depth:
             self.target.deadline = self._deadline
@@ -156,8 +156,8 @@ def pause_call_deadlines() -> AbstractContextManager[None]:
 class UserPauses:
     """Pauses of request deadlines while the user answers questions from one server.
 
-    *deadlines* maps the number of each running request to its deadline, and is updated by the caller. With
-    *includes_user_time*, deadlines do not pause.
+    *deadlines* maps the number of each running request to its deadline, and is updated by the caller. If
+    *includes_user_time* is true, deadlines do not pause.
     """
 
     def __init__(self, deadlines: Mapping[int, PausableDeadline], *, includes_user_time: bool) -> None:

@@ -207,8 +207,8 @@ class Conversation:
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message, save it, and return it; a message without a time gets the current time.
 
-        If saving fails, the message stays in memory, and the next call to `append` or `save` tries again. *model* is
-        the name of the model in use.
+        *model* is the name of the model in use, which is stored with the conversation. If saving fails, the message
+        stays in memory, and the next call to `append` or `save` tries again.
         """
         if self.find_copies is not None and message.is_typed:
             message = await self.find_copies(message)
@@ -327,7 +327,7 @@ class Conversation:
             )
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the conversation; the rest stay in the store as another branch.
+        """Keep only the first *count* messages in the conversation; the store keeps the rest as a branch.
 
         Raises UsageError if there are fewer messages or some are unsaved, and StoreError if the change cannot be
         stored.
@@ -424,7 +424,7 @@ class ActiveConversation:
         self._rewind_listeners.append(listener)
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the open conversation; the rest stay stored as another branch.
+        """Keep only the first *count* messages in the open conversation; the store keeps the rest as a branch.
 
         Raises UsageError while a turn is running. Errors raised by `Conversation.rewind` are passed on.
         """
@@ -497,7 +497,11 @@ class ActiveConversation:
         conversation.find_copies = self._find_copies
 
     def set_copy_finder(self, find_copies: FindCopiesFn) -> None:
-        """Call *find_copies* with each message that the user types, in any conversation, before it is added."""
+        """Set a function that finds the copied parts of a message before the message is added.
+
+        *find_copies* is called with each message that the user types, in any conversation. It returns the message with
+        `TextPart.copies` filled in.
+        """
         self._find_copies = self.current.find_copies = find_copies
 
     def _handle_shared(self, text: str) -> None:

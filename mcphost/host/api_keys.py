@@ -74,7 +74,10 @@ class ApiKeys:
         return recognize_provider(key.strip())
 
     async def find_place(self) -> str:
-        """Return where `store` puts a key, as a key of PLACE_LABELS. Safe to cancel."""
+        """Return the place in which `store` saves an API key, such as "keyring". Safe to cancel.
+
+        The places are listed in PLACE_LABELS.
+        """
         return await self._secrets.find_place()
 
     async def find_missing(self, model: ModelConfig) -> str:

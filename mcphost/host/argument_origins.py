@@ -25,7 +25,10 @@ class MediaOrigin(Struct, frozen=True):
 
 
 def argument_path(name: str) -> str:
-    """Return the path of an argument; a name that could be taken for a longer path becomes a JSON string."""
+    """Return the path of a top-level argument, which is the argument's name.
+
+    A name that could be mistaken for a longer path, such as `a.b`, is written as a JSON string.
+    """
     return dumps(name) if name[:1] == '"' or any(mark in name for mark in ".[]") else name
 
 
@@ -37,12 +40,13 @@ def member_path(path: str, key: str) -> str:
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):
     """Part of an argument that also occurs in text from another server or in an attached file.
 
-    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by "
-    + " if the copied text is spread over them. `server` is the server that the text came from, or `FILES` for an
-    attached file; `source` names the tool, resource or prompt. `characters` is the length of the copied text.
-    `encoding` is the encoding of the copy, such as "base64"; "" means none. `spans` are the start and end of each
-    copied part within the argument. `digest` is the hexadecimal SHA-256 of the copied text. `is_typed` means that
-    the user typed the same text, and `is_own` that the called server provided the same text.
+    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`. If the copied text is spread
+    over several arguments, it contains all their paths, separated by plus signs. `server` is the server that the
+    text came from, or `FILES` for an attached file; `source` names the tool, resource or prompt. `characters` is
+    the length of the copied text. `encoding` is the encoding of the copy, such as "base64"; "" means none. `spans`
+    are the start and end of each copied part within the argument. `digest` is the hexadecimal SHA-256 of the copied
+    text. `is_typed` means that the user typed the same text, and `is_own` that the called server provided the same
+    text.
     """
 
     argument: str

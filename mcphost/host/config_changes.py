@@ -311,7 +311,10 @@ class ConfigChangeDetector:
                 self._servers.restart(request.name)
 
     async def _read_signature(self) -> tuple[tuple[int, ...], ...]:
-        """Return what changes when a configuration file, or the environment file of a server, is written."""
+        """Return a signature of the configuration files and of the servers' environment files.
+
+        The signature changes when one of these files is written.
+        """
         servers = [one.config for one in self._servers if one.config.env_file]
         return await anyio.to_thread.run_sync(_signatures, self._files, servers)
 
@@ -362,8 +365,8 @@ class ConfigChangeDetector:
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Return the names of the profiles that were added, removed or changed.
 
-        A changed model does not count if it is the selected model, because the profile was then saved by
-        mcphost itself.
+        A profile is not included if only its model has changed, to the selected model: mcphost itself has then saved
+        the profile.
         """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():
@@ -419,8 +422,8 @@ def _add_env_files(
 ) -> ConfigChanges:
     """Return *changes* with the environment files that differ from those that the servers started with.
 
-    *started* has a pair for each started server: its configuration in use, and the one that was approved for the start.
-    An environment file that cannot be read is a problem, and no change.
+    *started* has a pair for each started server: its configuration in use, and the one that was approved for the
+    start. An environment file that cannot be read is reported as a problem, not as a change.
     """
     changed = {new.name: (old, new) for old, new in changes.changed}
     unreadable: list[str] = []

@@ -29,8 +29,8 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless"; both are "" until
     the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in account, "" for
     none. `quarantined` is the number of changed tools that are waiting for the user's review. If `retry_seconds` is
-    not 0, the server has failed and will be restarted after that many seconds. `by_user` means that the state is not a
-    fault, because the user asked for it.
+    not 0, the server has failed and will be restarted after that many seconds. `by_user` means that the user caused
+    the state, for example by signing out, so it is not a fault.
     """
 
     server: str

@@ -77,9 +77,10 @@ class ProjectApprovals:
         return "always" if await self._are_stored([text]) else "not asked"
 
     async def find_status(self, text: ProjectText) -> ProjectFileStatus | None:
-        """Return the status of a file, or None if the user has not decided about it. Raises StoreError.
+        """Return the status of a file, or None if the user has neither approved nor declined it.
 
-        A stored approval of other content is also a decision, because the file may get this content again.
+        If the user permanently approved the file with other content, its status is returned as well, because the file
+        may get this content again. Raises StoreError.
         """
         source = await self.find_source(text)
         is_decided = source != "not asked" or await self.is_stored(text.path)

@@ -243,10 +243,11 @@ class Setup:
         return replace(model, headers=holder.headers)
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
-        """Select a model for this run, and save it for later runs if *is_default* is true. Raises McpHostError.
+        """Select a model for this run, and save it for later runs if *is_default* is true.
 
-        The model is saved in the profile in use if that profile sets a model, because it would take precedence over the
-        default model. Returns a phrase that names where the model was saved, or "" if it was not.
+        If the profile in use sets a model, the new model is saved in the profile, because a profile's model takes
+        precedence over the default model. Returns a phrase that names where the model was saved, or "" if it was not.
+        Raises McpHostError.
         """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)

@@ -93,7 +93,10 @@ class ContentIndex:
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Return structured content with each long string that repeats a content block replaced by a note."""
+        """Return structured content with each long string that repeats a content block replaced by a note.
+
+        Values that are nested more than *depth* levels deep are not changed.
+        """
         match value:
             case str():
                 if value in self._media:

@@ -82,7 +82,10 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and how many further blocks exist at least."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and the number of further blocks.
+
+        The number may be too low, but it is 0 only if there are no further blocks.
+        """
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
@@ -101,8 +104,8 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (protocol revision 2026-07-28 and later), null is a valid value; otherwise, it means that
-        there is no structured content.
+        If *allow_null* is true (protocol revision 2026-07-28 and later), null is a valid value; otherwise, it means
+        that there is no structured content.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None

@@ -13,8 +13,8 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 class WakeupFuture:
     """Base class for objects that let one task at a time wait for a wakeup.
 
-    A wakeup is lost if no task is waiting. Therefore, a task must check whether it still needs to wait before it
-    waits.
+    A wakeup is lost if no task is waiting. A task must therefore check, before each wait, whether it still needs to
+    wait.
     """
 
     __slots__ = ("_waiter",)

@@ -89,7 +89,10 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Complete the response if it ends with the connection, or fail it; called by asyncio."""
+        """Complete a response whose body lasts until the connection is closed; called by asyncio.
+
+        Any other response that is still expected fails.
+        """
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:
             self._complete_response()
@@ -268,8 +271,8 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def _feed_chunked(self, data: bytes) -> bytes:
         """Parse data in chunked transfer coding; return the bytes that follow the end of the body.
 
-        Raises MalformedMessage for invalid data, or for more chunks than one for every 16 bytes received, plus
-        1,000.
+        Raises MalformedMessage for invalid data, or if there are too many chunks: more than one for every 16 bytes
+        received, plus 1,000.
         """
         self._chunks_left = min(SMALL_CHUNK_ALLOWANCE, self._chunks_left + 1) + len(data) // BYTES_PER_CHUNK
         if self._buffer:

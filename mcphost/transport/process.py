@@ -104,8 +104,9 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 class _StdoutProtocol(asyncio.Protocol):
     """Protocol for a process's standard output that delivers bytes as soon as they are read.
 
-    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of the
-    time of a request. It is still notified when the pipe ends, because asyncio waits for that.
+    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of
+    the time of a request. That protocol is still notified when the pipe ends, because asyncio waits for the
+    notification.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:

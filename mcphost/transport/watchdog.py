@@ -224,8 +224,7 @@ class Watchdog:
     async def watch(self, group: int) -> None:
         """Make the watchdog end the process group *group* when mcphost ends.
 
-        If the watchdog cannot be started, the group is still recorded in the file, provided that there is a folder for
-        it.
+        If the watchdog cannot be started, the group is still recorded in the file, provided that a folder was given.
         """
         folder: Path | None = None
         if self._group_file is not None:

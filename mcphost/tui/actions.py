@@ -478,10 +478,11 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 class Alias(NamedTuple):
-    """Another name for a command, often the one in similar programs.
+    """Another name for a command, often the name that similar programs use.
 
-    `action` is the name of the action that it runs. Without an action, `hint` is a sentence that says what to use
-    instead; in it, an action's name in braces stands for that action's key, and {settings_file} for config.toml.
+    `action` is the name of the action that the alias runs. If it is "", `hint` is a sentence that says what to use
+    instead. In `hint`, the name of an action in braces stands for that action's key, and {settings_file} for
+    config.toml.
     """
 
     action: str = ""
@@ -551,7 +552,7 @@ def find_slash_command(word: str) -> Action | None:
 
 
 def find_alias(word: str) -> Action | None:
-    """Return the action that the alias *word* runs, or None if it is no alias or only has a hint."""
+    """Return the action that the alias *word* runs, or None if *word* is not an alias or has only a hint."""
     alias = ALIASES.get(word)
     return next((one for one in ACTIONS if one.name == alias.action), None) if alias is not None else None
 

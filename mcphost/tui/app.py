@@ -371,7 +371,7 @@ class McpHostApp(QuestionApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Decline all open questions and quit; while calls run in the background, only at a second press soon after."""
+        """Decline all questions and quit; if calls run in the background, warn first, and quit at a second press."""
         calls = self._host.running_calls.list() if self._host is not None else ()
         tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
         if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:
@@ -408,9 +408,9 @@ class McpHostApp(QuestionApp):
             call()
 
     def on_app_focus(self) -> None:
-        """When the terminal gets the focus, focus the composer if nothing in the chat has the focus.
+        """When the terminal gets the focus, focus the composer if no widget in the chat has the focus.
 
-        Textual restores the focus only if it removed the focus itself. In a browser, the app starts without any focus.
+        Textual restores the focus only if Textual removed it before; in a browser, the app starts without any focus.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -418,9 +418,9 @@ class McpHostApp(QuestionApp):
     # -- global actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the global actions while a modal screen is open, except "quit", "stop" and "answer".
+        """While a modal screen is open, disable all global actions except "quit", "stop" and "answer".
 
-        While auto-approve is on, the key that turns it off also works over a modal screen.
+        If auto-approve is on, the key that turns it off also works while a modal screen is open.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}

@@ -1,7 +1,7 @@
 """Functions that shorten runs of combining marks and remove characters of ambiguous width.
 
-This module is separate from `screen_text` because the first frame does not need these patterns, and compiling
-them would take 5% of the time until that frame is drawn.
+This module is separate from `screen_text` because the first frame does not need its regular expressions, and
+compiling them would take 5% of the time until that frame is drawn.
 """
 
 import re

@@ -60,9 +60,9 @@ class ActionHit(Hit):
 
 
 def layout_action(title: Content, text: str, key: str, width: int) -> Content:
-    """Return a line of *width* cells: the title, as much of *text* as fits, dimmed, and the key at the right edge.
+    """Return a line of *width* cells: the title, the description *text*, and the key at the right edge.
 
-    In a narrow line, *text* is left out.
+    The description is dimmed. It is truncated if it is too long, and omitted if the line is narrow.
     """
     keys = Content.styled(key, "$accent")
     left = max(0, width - keys.cell_length - _PADDING)
@@ -146,7 +146,7 @@ class ActionPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: the global actions that do something on the screen below.
+    """Source of the command palette's entries: the global actions available on the screen behind it.
 
     The action that opens the palette is omitted.
     """

@@ -187,8 +187,9 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
     """Return the models that match *name*, ignoring case.
 
-    If a model has exactly this name, only that model is returned. Otherwise, *name* may lack the provider, and the
-    models of all providers with this name are returned, or only those that can be used now if there are any.
+    If a model has exactly this name, only that model is returned. Otherwise, *name* is compared with the names of
+    the models without their providers. If any of the models found in this way can be used now, only those are
+    returned.
     """
     exact = [one for one in models if one.config.name.casefold() == name.casefold()]
     if exact:
@@ -199,9 +200,10 @@ def find_models(models: Sequence["AvailableModel"], name: str) -> "list[Availabl
 
 
 def describe_unknown(action: str, value: str, names: Sequence[str]) -> str:
-    """Return an error message that *value*, given to the command of *action*, is not one of *names*.
+    """Return the error message for a command whose *value* is not one of *names*.
 
-    The message lists similar names or, if none is similar and there are at most 12 names, all of them.
+    *action* is the action that the command runs. The message lists similar names or, if none is similar and there
+    are at most 12 names, all of them.
     """
     text = _(_UNKNOWN[action]).format(name=clean_line(value, 60))
     folded = {name.casefold(): name for name in names[:_MAX_COMPARED]}

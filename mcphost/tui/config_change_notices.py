@@ -117,7 +117,10 @@ class ConfigChangeNotices:
         return self._detector.profiles if self._detector is not None else ()
 
     def use_profile(self, name: str) -> None:
-        """Use the profile *name* in this run, or no profile if *name* is "", unless an answer is running."""
+        """Use the profile *name* in this run, or no profile if *name* is "".
+
+        While the model is answering, show a notification instead.
+        """
         self._use_profile_if_chosen(name)
 
     def _use_profile_if_chosen(self, chosen: str | Profile | None) -> None:

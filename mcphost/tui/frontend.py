@@ -111,18 +111,19 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """Keep typed text out of the message while an entry, such as a passphrase, is being checked.
+        """While the user's entry is being checked, keep typed text out of the message being written.
 
-        This ends with `close_check` or, if the entry was wrong, when the question is asked again.
+        An entry is, for example, a passphrase. This ends with `close_check` or, if the entry was wrong, when the
+        question is asked again.
         """
         ...
 
     def close_check(self) -> None:
-        """Let the user type into the message again, because the check of the entry has ended."""
+        """Let typed text go into the message being written again, because the check has ended."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Show how many questions are waiting, and which; *pending* is in queue order."""
+        """Update the display of the questions that are waiting; *pending* contains them in queue order."""
         ...
 
 

@@ -1,8 +1,8 @@
 """Protection against keys and clicks that reach a question but were meant for something else.
 
-A question may appear while the user is typing a message or answering another question. A new question ignores keys and
-clicks for a moment, and most of its keys work only once the user has entered it, that is, moved to it with F8, Tab, an
-arrow key or a click. Text typed before that goes into the message.
+A question may appear while the user is typing a message or answering another question. A new question ignores
+keys and clicks for a moment, and most of its keys work only once the user has moved the focus into it with F8,
+Tab, an arrow key or a click; the question is then "entered". Text typed before that goes into the message.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _NEVER = float("-inf")
 class AnswerGuard:
     """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
-    The guard records when the question appeared, when keys were pressed, and whether the user has moved the focus into
-    the question with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have a
-    parameter `ago`: the number of seconds since the key was pressed. With `has_delay=False`, for screens on which
-    nothing can be approved, no key is too early.
+    The guard records when the question appeared, when keys were pressed, and whether the user has moved the focus
+    into the question with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have
+    a parameter `ago`: the number of seconds since the key was pressed. If *has_delay* is false, no key is
+    considered too early; this is for screens on which nothing can be approved.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -74,9 +74,10 @@ class AnswerGuard:
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def is_confused(self, ago: float) -> bool:
-        """Return whether to ignore Enter, because the user relies on a key that was ignored shortly before.
+        """Return whether to ignore Enter, because a key that changes its effect was ignored shortly before.
 
-        For example, after a Tab that was pressed too early, Enter would press another button than the user expects.
+        For example, after a Tab that was pressed too early and therefore ignored, Enter would press another button than
+        the user expects.
         """
         return self._has_delay and clock() - ago - self._ignored_at < IGNORED_FACTOR * GUARD_SECONDS
 
@@ -122,7 +123,7 @@ class Guarded(Protocol):
         ...
 
     def enter(self) -> None:
-        """Record that the user has entered the question, which enables all its keys."""
+        """Enable all keys of the question, because the user has moved the focus into it, for example with F8."""
         ...
 
     def show_hint(self, why: str) -> None:
@@ -275,7 +276,7 @@ class InputGuardApp(App[None]):
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
         """Return whether to deliver the event, which is *ago* seconds old, to the question.
 
-        Text that is typed before the user has entered the question goes into the message being written instead.
+        Text typed before the user has moved the focus into the question goes into the message being written instead.
         """
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
@@ -300,7 +301,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to a question that the user has entered.
+        """Return whether to deliver the key to a question into which the user has moved the focus.
 
         If the key came too early, show a hint.
         """
@@ -322,7 +323,7 @@ class InputGuardApp(App[None]):
         return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to a question that the user has not entered yet.
+        """Return whether to deliver the key to a question into which the user has not moved the focus yet.
 
         Only keys that scroll, move the focus or refuse the request are delivered. Typed text goes to the text field of
         the screen below.
@@ -350,7 +351,10 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Record that the user has entered the question, and discard the letters that were buffered for it."""
+        """Enable all keys of the question, and discard the letters that were buffered for it.
+
+        Call this when the user has moved the focus into the question.
+        """
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
             question.enter()

@@ -1,7 +1,7 @@
-"""The key bindings in use: the default keys of all actions, with the user's changes from [keys] in config.toml.
+"""The key bindings in use: the default keys of all actions, with the user's changes.
 
-Global actions are in `mcphost.tui.actions`. Those of single screens and widgets are in `mcphost.tui.local_keys`; their
-names have a hyphen.
+The changes are in the table [keys] in config.toml. Global actions are defined in `mcphost.tui.actions`. Actions
+of single screens and widgets are defined in `mcphost.tui.local_keys`; their names contain a hyphen.
 """
 
 import re
@@ -93,17 +93,17 @@ class KeyTable:
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return an action's first key as in rows of keys ("ctrl+p", "esc") or, if it has no key, its slash command.
+        """Return an action's first key in the form used in rows of keys, such as "ctrl+p" or "esc".
 
-        Return "" if the action has neither.
+        If the action has no key, return its slash command, or "" if it has no slash command either.
         """
         keys = self.keys_of(name)
         return format_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return an action's first key as written in sentences ("Ctrl+P") or, if it has no key, its slash command.
+        """Return an action's first key in the form used in sentences, such as "Ctrl+P".
 
-        Return "" if the action has neither.
+        If the action has no key, return its slash command, or "" if it has no slash command either.
         """
         keys = self.keys_of(name)
         return format_key(keys[0], in_sentence=True) if keys else _slash(name)

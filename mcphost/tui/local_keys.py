@@ -111,7 +111,10 @@ def default_local_keys(name: str) -> tuple[str, ...]:
 
 
 def describe_fixed_key(name: str, key: str) -> str:
-    """Return what *key* always does where the action *name* works, or "" if the action can have the key."""
+    """Return the fixed function that *key* has wherever the action *name* works, or "" if it has none.
+
+    The user can assign the key to the action only if the result is "".
+    """
     return _FIXED_KEYS.get(_find_place(name), {}).get(key, "")
 
 

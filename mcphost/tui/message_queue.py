@@ -88,8 +88,8 @@ class MessageQueue:
 
         If *newest* is true, only the newest message is considered. Messages that have attachments, or were passed to
         the answer before, are not eligible. A message that *send* accepted is marked with `is_steering`, moves ahead of
-        the unmarked messages, and stays in the queue until `mark_delivered` is called. Return False if
-        attachments prevented that.
+        the unmarked messages, and remains in the queue until `mark_delivered` is called. Return False if some of the
+        considered messages have not been passed yet, but all of those have attachments; otherwise, return True.
         """
         considered = self._messages[-1:] if newest else self._messages
         found = next((one for one in considered if not one.is_steering and not one.attachments), None)

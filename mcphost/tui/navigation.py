@@ -393,7 +393,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.
 
-        This sends a request, so it has a key of its own that does nothing on other screens.
+        Because this sends a request, the action has its own key, and does nothing while another screen covers the chat.
         """
         if self.screen is self.chat:
             self.chat.continue_turn()

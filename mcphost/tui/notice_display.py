@@ -25,10 +25,10 @@ _NoticeKey = tuple[str, str, SeverityLevel]
 
 
 class NoticeApp(App[None]):
-    """App whose notices never cover a question: they are held back until it closes, and obsolete ones are removed.
+    """App that holds back notices while a question is open, and removes obsolete notices.
 
-    It does not depend on other parts of the app. It is a base class because `notify` and `pop_screen` are methods of
-    Textual's App.
+    It does not depend on other parts of the app. It is a base class because `notify` and `pop_screen` are methods
+    of Textual's App.
     """
 
     _announcer: "Announcer | None" = None
@@ -63,7 +63,10 @@ class NoticeApp(App[None]):
             self._show_notice((message, title, severity), timeout, markup=markup)
 
     def notify_at_once(self, message: str, timeout: float | None = None) -> None:
-        """Show the notification even over a question, because the user's own key press caused it."""
+        """Show a notification immediately, even over a question.
+
+        Use this only for the result of something that the user has just done, such as pressing a key.
+        """
         message = clean_notice(translate_sentence(message))
         if self._announcer is not None:
             self._announcer.announce(message)

@@ -37,8 +37,8 @@ _TITLE_ROWS = 2
 class QuestionCard(Widget):
     """Card that announces a waiting question without taking the focus.
 
-    A click on the card opens the question. With the CSS class "slim", the card is a single row at the bottom of
-    the screen, so that it does not cover a form.
+    A click on the card opens the question. If the card has the CSS class "slim", it is a single row at the bottom
+    of the screen, so that it does not cover a form.
     """
 
     can_focus = False
@@ -230,7 +230,7 @@ class QuestionApp(NavigationApp):
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question with its keys enabled; if no question is waiting, say so."""
+        """Open the minimized question with its keys enabled; if no question is waiting, show a notification."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             dialog.is_retry = dialog.question.is_retry  # what the user types next is meant for the input

@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 
 
 def account_title(name: str) -> str:
-    """Return an account's display name; the unnamed account is shown as "default" in the user's language."""
+    """Return an account's display name; the default account is shown as "default" in the user's language."""
     return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 

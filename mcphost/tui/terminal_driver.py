@@ -130,9 +130,10 @@ class ReplyParser(XTermParser):
         return text, ""
 
     def _take_pasted(self, data: str) -> tuple[str, str]:
-        """Return *data* up to the end of the paste, and the rest of *data*; hold back an incomplete mark at the end.
+        """Return *data* up to the end of the paste, and the rest of *data*.
 
-        Textual takes what follows an escape character in pasted text for keys, so the text gets a visible mark instead.
+        If *data* ends with an incomplete end-of-paste sequence, that part is held back. Each escape character in the
+        pasted text is replaced with a visible mark, because Textual would mistake the text after it for key presses.
         """
         text, mark, rest = data.partition(_PASTE_END)
         if mark:
@@ -201,7 +202,10 @@ class TitledTerminal(Protocol):
     """Protocol for terminal drivers that can set the window title."""
 
     def set_title(self, title: str) -> None:
-        """Show *title*, which must not contain control characters, until the app releases the terminal."""
+        """Show *title* as the window title until the app releases the terminal.
+
+        *title* must not contain control characters.
+        """
         ...
 
     def write(self, data: str) -> None:
@@ -268,8 +272,8 @@ class ResilientDriver(LinuxDriver):
     async def ask_for_attributes(self) -> frozenset[int]:
         """Return the terminal's device attributes, such as 4 for Sixel graphics.
 
-        The terminal is asked once. Return an empty set if it has not answered within a second; a later call returns the
-        answer if it has arrived since, and never waits for more than that second.
+        Only the first call asks the terminal. If it has not answered within a second, an empty set is returned; if it
+        answers later, later calls return its answer. No call waits after that second is over.
         """
         if self._attributes is None:
             self._attributes = asyncio.get_running_loop().create_future()

@@ -29,8 +29,8 @@ class AnsweringTerminal(Protocol):
 def can_trust_attributes(environ: Mapping[str, str]) -> bool:
     """Return whether the device attributes are those of the terminal that displays the images.
 
-    A tmux built with Sixel support always reports it, even if the terminal that tmux runs in shows text in place of the
-    images, and it keeps only the last few images.
+    In tmux, screen or Zellij, they are not. For example, a tmux built with Sixel support always reports Sixel, even
+    if the terminal that tmux runs in shows text in place of the images; tmux also keeps only the last few images.
     """
     return can_place_pictures(environ) and not environ.get("ZELLIJ")
 

@@ -283,7 +283,7 @@ class ThemeChoice:
     def use_background(self, is_dark: bool) -> None:
         """Use the default dark or light theme, whichever matches the terminal's background.
 
-        Do not replace a theme that was chosen or configured.
+        A theme that was chosen or configured is not replaced.
         """
         self._detected = DEFAULT if is_dark else DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {DEFAULT, DEFAULT_LIGHT}:

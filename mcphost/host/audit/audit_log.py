@@ -144,15 +144,18 @@ class AuditLog:
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """Queue a row about an event that has already happened, without waiting for the disk."""
+        """Queue a row about an event that has already happened, without waiting for the disk.
+
+        See `record_decision` for *who* and *grant*, and `record_event` for *detail*.
+        """
         self.queue_record(self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail))
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
         """Record that an action starts, and what allowed it.
 
-        The caller must call `end` on the result when the action has ended. Raises ConsentDenied if a required row
-        cannot be written; the action must then not be started.
+        See `record_decision` for *who* and *grant*. The caller must call `end` on the result when the action has ended.
+        Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
         span = AuditSpan(self, subject)
         await span.start(who=who, grant=grant)
@@ -242,7 +245,10 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
-        """Return a function that builds a row about *subject*, with the current time and conversation."""
+        """Return a function that builds a row about *subject*, with the current time and conversation.
+
+        See `record_decision` and `record_event` for the other parameters.
+        """
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
@@ -316,7 +322,7 @@ class AuditSpan:
     async def start(self, *, who: str, grant: str = "") -> None:
         """Record that the action is starting and what allowed it.
 
-        Raises ConsentDenied if a required row cannot be written.
+        See `AuditLog.record_decision` for *who* and *grant*. Raises ConsentDenied if a required row cannot be written.
         """
         record = self._audit.make_record(self._subject, "started", who=who, grant=grant)
         self._entry = await self._audit.store.append(record)

@@ -90,9 +90,9 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the tools that the user accepted, and of those still in quarantine.
+    """Return the names of the tools whose changes the user accepted, and of those still in quarantine.
 
-    A tool is accepted if the user accepted its changed definition.
+    Only the tools in *question* are included.
     """
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)

@@ -132,7 +132,11 @@ class BudgetLimits:
 def estimate_request(
     model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
 ) -> CostEstimate:
-    """Estimate the highest cost of a request, using the lower price for input that is probably cached."""
+    """Estimate the highest cost of a request, using the lower price for input that is probably cached.
+
+    *input_tokens* is the estimated size of the input. *messages* are the messages of the conversation, which show
+    what the provider may have cached.
+    """
     facts = model.facts
     output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
     if facts.max_output_tokens:
@@ -180,8 +184,8 @@ def _raise_limit(limit: float, needed: float) -> float:
 def make_budget_error(use: BudgetUse, cost: float | None, *, can_ask: bool = False) -> BudgetReached:
     """Return the error for a request that would exceed the budget without the user's consent.
 
-    The error names the limit. With *can_ask*, its hint tells the user to send the message again, which asks
-    for consent to a higher limit.
+    The error names the limit. If *can_ask* is true, the hint also suggests sending the message again; the user is
+    then asked for consent to a higher limit.
     """
     limit = format_dollars(use.limit)
     flag = ", or with --max-cost" if use.name == "per_turn" else ""

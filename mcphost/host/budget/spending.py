@@ -285,7 +285,8 @@ def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
 def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], str] = str) -> str:
     """Return a label for a part of model requests, such as "tools of github"; names are not sanitized.
 
-    The label is translated with *translate* before the names are filled in.
+    *kind*, *server* and *tool* are as in PartCost. The label is translated with *translate* before the names are
+    filled in.
     """
     match kind:
         case "system":

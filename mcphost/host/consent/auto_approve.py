@@ -146,7 +146,10 @@ class AutoApproval:
         return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
-        """End the mode, but leave calls that were already approved as they are; return whether it was on."""
+        """End the mode, but do not withdraw approvals that it gave; return whether it was on.
+
+        See `stop` for *why* and *who*.
+        """
         scope, self._scope = self._scope, None
         if scope is None:
             return False

@@ -210,7 +210,8 @@ class ActiveGrants:
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """Transfer grants from a tool's previous definition to the one that the user accepted.
 
-        *before* and *after* are the digests of the two definitions.
+        *before* and *after* are the digests of the two definitions, and *server_digest* is the digest of the server's
+        command or URL.
         """
         self._session_grants = [
             replace(grant, tools={**grant.tools, tool: after})

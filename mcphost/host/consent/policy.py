@@ -209,7 +209,10 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision made without the user and return it; return a denial if it cannot be recorded."""
+        """Record a decision made without the user and return it; return a denial if it cannot be recorded.
+
+        See `AuditLog.record_decision` for *who* and *grant*.
+        """
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)

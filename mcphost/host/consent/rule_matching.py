@@ -100,8 +100,9 @@ def _split_paths(text: str) -> list[str]:
 def _interpretations(value: str, working_directory: str) -> list[str]:
     """Return the paths that servers may understand *value* to mean.
 
-    They are *value* as it is and, if it begins with `~`, with the home folder filled in; each is also
-    included as an absolute path with `..` removed.
+    The result contains *value* unchanged and, if it begins with `~`, with the home folder filled in. It also
+    contains each of these as an absolute path with `..` removed; relative paths are relative to
+    *working_directory*.
     """
     texts = [value]
     if value.startswith("~"):
@@ -115,7 +116,10 @@ def _expand_home(path: str) -> str:
 
 
 def _resolve(path: str, working_directory: str) -> str:
-    """Return the absolute path with symbolic links and `..` resolved. Raises _AmbiguousPath or OSError."""
+    """Return the absolute path with symbolic links and `..` resolved.
+
+    A relative path is relative to *working_directory*. Raises _AmbiguousPath or OSError.
+    """
     pending = [name for name in reversed(os.path.join(working_directory, path).split("/")) if name not in ("", ".")]
     current, links = "/", 0
     while pending:

@@ -45,7 +45,11 @@ def _value_at(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reference within the same document, such as `#/$defs/Options`, leads to."""
+    """Return the schema that the `$ref` of *schema* refers to, or *schema* itself if it has no `$ref`.
+
+    Only references within the same document (*root*), such as `#/$defs/Options`, are followed. Returns {} after too
+    many references.
+    """
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):

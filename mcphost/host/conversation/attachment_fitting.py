@@ -58,7 +58,7 @@ class AttachmentFitter:
                 return attachment
 
     async def fit_resources(self, attachments: Iterable[Attachment], facts: ModelFacts) -> tuple[Attachment, ...]:
-        """Return the attachments made from a resource in a form that the model accepts.
+        """Return attachments from servers, such as those of one resource, in a form that the model accepts.
 
         An attachment that cannot be converted is replaced with a note. *facts* describe the model.
         """

@@ -1,6 +1,7 @@
-"""Compaction: replacement of the beginning of the open conversation with a summary in requests to the model.
+"""Compaction: replacement of the beginning of the open conversation with a summary in model requests.
 
-Compaction is started by the user, or when the context window is nearly full. The messages themselves stay stored.
+Compaction is started by the user, or when the context window is nearly full. The messages themselves are kept
+in the store.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -198,9 +199,10 @@ class Compactor:
         return True
 
     def _find_useful_cut(self, conversation: Conversation, window: int) -> int:
-        """Return how many messages to summarize so that the others fit into *window*, or 0 if that is impossible.
+        """Return how many messages to summarize so that the others fit into *window*; 0 if impossible.
 
-        If *window* is 0, its size is unknown, and any summary may help.
+        *window* is a number of tokens. If it is 0, the size of the context window is unknown, and the result is the
+        usual number of messages to summarize.
         """
         for keep in (self._settings.compaction.keep_messages, 1):
             if count := find_cut(conversation, keep):

@@ -204,9 +204,10 @@ class ConversationController:
         return last is not None and last.conversation is self._active.current and last.is_at_end()
 
     async def undo_insert(self) -> int:
-        """Remove the messages that `insert` added last, and return how many; they stay stored as a branch.
+        """Remove the messages that `insert` added last, and return how many were removed.
 
-        Raises UsageError while a turn is running or if `can_undo_insert` is false, and StoreError.
+        The store keeps them as a branch. Raises UsageError while a turn is running or if `can_undo_insert` is false,
+        and StoreError.
         """
         last = self._insertion
         if last is None or not self.can_undo_insert:
@@ -217,7 +218,7 @@ class ConversationController:
 
     # -- corrections
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
-        """Let the selected model answer the last user message again; the earlier answer stays stored as a branch.
+        """Let the selected model answer the last user message again; the earlier answer is kept as a branch.
 
         If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
         calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is
@@ -260,7 +261,10 @@ class ConversationController:
         await self._active.current.set_system_prompt(text)
 
     async def _record_system_prompt(self, event: str, text: str) -> None:
-        """Record in the audit log, by digest only, that the system prompt changes to *text*. Raises ConsentDenied."""
+        """Record in the audit log, by digest only, that the system prompt changes to *text*.
+
+        *event* is the event of the audit row. Raises ConsentDenied.
+        """
         digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
         subject = AuditSubject(kind="system_prompt", name="configured" if not text else "own", definition=digest)
         await self._audit.record_event(subject, event, who="person", detail={"characters": len(text)})

@@ -33,7 +33,10 @@ class CustomCommands:
                 self._events.notify("warning", problem)
 
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
-        """Return the project's command files about which the user has decided. Raises StoreError."""
+        """Return the project's command files that the user has approved or declined. Raises StoreError.
+
+        A file whose earlier content was approved permanently is included, too.
+        """
         await self.refresh()
         files = [one.text for one in self.commands if not one.text.is_own]
         return tuple([status for text in files if (status := await self._approvals.find_status(text)) is not None])

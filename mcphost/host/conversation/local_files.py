@@ -112,7 +112,10 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
 
 
 def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Attachment:
-    """Add a note if a relative path led to another file through a link, which a project may have placed."""
+    """Return the attachment with a note added if the relative path *path* led to *real* through a link.
+
+    A project may have placed such a link. No note is added if *path* is absolute or contains `..`.
+    """
     base = os.path.realpath(folder)
     if os.path.isabs(os.path.expanduser(path)) or ".." in path.split("/"):
         return attachment
@@ -125,7 +128,8 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
 def _resolve(path: str, folder: str, shown: str) -> str:
     """Return the real path, with all symbolic links resolved.
 
-    Raises UsageError if a relative path leads out of *folder* through a link.
+    Raises UsageError if a relative path leads out of *folder* through a link; *shown* is the path in the error
+    message.
     """
     if "\0" in path:
         raise UsageError("A path cannot contain a zero byte.", "Check the path.")
@@ -201,7 +205,10 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
 
 
 def _read_bytes(file: BinaryIO, count: int, shown: str) -> bytes:
-    """Read at most *count* bytes. Raises UsageError if reading would wait for data, as from /proc/kmsg."""
+    """Read at most *count* bytes. Raises UsageError if reading would wait for data, as from /proc/kmsg.
+
+    *shown* is the path in the error message.
+    """
     body = cast("bytes | None", file.read(count))
     if body is None:
         raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
@@ -216,10 +223,10 @@ def _read_text(name: str, body: bytes, size: int) -> Attachment:
 
 
 def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) -> Attachment:
-    """Return a range of lines as an attachment.
+    """Return a range of lines as an attachment; *size* is the size of the file in bytes.
 
-    A line ends as in `str.splitlines`. Only the text in the range is kept, and no more than can be attached. The rest
-    of the file is read only as far as needed to find the lines and to recognize a binary file.
+    A line ends as in `str.splitlines`. Only the text in the range is kept, and no more than can be attached. The
+    rest of the file is read only as far as needed to find the lines and to recognize a binary file.
     """
     first, last = reference.first, max(reference.last, reference.first)
     kept = _TextHead()

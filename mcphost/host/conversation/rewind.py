@@ -20,8 +20,8 @@ _UNSENT = "not sent:"
 class ConversationBranches:
     """The branches of the open conversation; going back to an earlier message begins a new branch.
 
-    The previous branch stays stored. `rewind`, `switch` and `fork` raise UsageError while a turn is running, and
-    StoreError if the store fails.
+    The previous branch is kept in the store. `rewind`, `switch` and `fork` raise UsageError while a turn is
+    running, and StoreError if the store fails.
     """
 
     def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:
@@ -33,7 +33,7 @@ class ConversationBranches:
         return await self._store.list_branches(self._active.id) if self._active.id else ()
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the open conversation; later ones stay stored as a branch.
+        """Keep only the first *count* messages in the open conversation; later ones are kept as a branch.
 
         Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError while a turn is
         running, if there are fewer messages, or if some are unsaved. Raises StoreError if the change cannot be stored.
@@ -175,10 +175,12 @@ def list_other_calls(
 def _find_requested_rows(
     messages: Sequence[Message], started: "Sequence[AuditRow]", outcomes: Mapping[int, str]
 ) -> set[int]:
-    """Return the numbers of the rows in *started*, oldest first, about calls that *messages* request.
+    """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
-    A call that was not sent may be started again, so all of its rows up to the first that was sent belong to it. Later
-    rows with the same id are about another branch.
+    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of such a
+    row to the outcome of the call. A call that was not sent may be started again, so all of its rows belong to it,
+    up to and including the first row about a call that was sent. Later rows with the same call id are about another
+    branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

@@ -163,7 +163,10 @@ class StoredConversations:
         await self._results.delete(await self._deletion.delete(conversation_id))
 
     async def salvage(self, file: Path, *, mark: str) -> "SalvageReport":
-        """Add the readable conversations of a damaged database file; see `salvage_conversations`."""
+        """Add the readable conversations of a damaged database file; see `salvage_conversations`.
+
+        The titles of the copies end with *mark* in parentheses.
+        """
         from mcphost.store.salvage import salvage_conversations
 
         return await salvage_conversations(self._database, file, mark=mark)
@@ -182,8 +185,8 @@ class StoredConversations:
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:
         """Add all unindexed conversations to the search index, in small steps, newest first.
 
-        If indexing is cancelled or the process is killed, the next call continues from there. A StoreError ends the
-        indexing and is logged.
+        *pause* is the pause after each step in seconds. If indexing is cancelled or the process is killed, the next
+        call continues from there. A StoreError ends the indexing and is logged.
         """
         try:
             while await self._search.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for

@@ -67,7 +67,10 @@ def encode_sentence(sentence: SummarySentence) -> str:
 
 
 def build_summary_prompt(instructions: str, max_words: int) -> str:
-    """Return the system prompt that asks for a summary of at most *max_words* words."""
+    """Return the system prompt that requests a summary of at most *max_words* words.
+
+    *instructions* are the user's additional instructions, "" for none.
+    """
     own = f"\nAdditional instructions from the user: {instructions[:_MAX_INSTRUCTIONS]}" if instructions.strip() else ""
     return f"{SUMMARY_PROMPT}\nWrite at most {max_words} words in at most {MAX_SENTENCES // 2} lines.{own}"
 
@@ -284,7 +287,10 @@ def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def write_summary(conversation: Conversation, compaction: Compaction, covered: int) -> str:
-    """Return the summary as text for the model; each sentence names its source messages and their authors."""
+    """Return the summary as text for the model; each sentence names its source messages and their authors.
+
+    *covered* is the number of messages that the summary replaces.
+    """
     authors = {
         number: _authors(message)
         for number, message in zip(conversation.numbers[:covered], conversation.messages[:covered], strict=True)

@@ -274,9 +274,9 @@ class _Search:
     ) -> None:
         """Search a text for copies, including those in a simple cipher such as ROT13.
 
-        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in
-        *text*. *region* is the start and end of the encoded part in the argument; None if the text was not
-        encoded.
+        *path* is the path of the argument, and *encoding* the encoding from which *text* was decoded, "" for none.
+        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in *text*.
+        *region* is the start and end of the encoded part in the argument; None if the text was not encoded.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
@@ -293,7 +293,10 @@ class _Search:
         self._found += found
 
     def _search_windows(self, path: str, encoding: str, text: str, region: tuple[int, int] | None) -> Iterator[_Found]:
-        """Yield the copies in *text* that contain characters that folding removes, such as the second of two spaces."""
+        """Yield the copies in *text* with characters that folding removes, such as the second of two spaces.
+
+        See `_search_folded` for the parameters.
+        """
         for copy in self._index.windows.find(fold_same_length(text), removed_spans(text)):
             server, source = self._index.window_label(copy.text)
             original = text[copy.start : copy.end]
@@ -357,9 +360,9 @@ class _Search:
     def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
         """Search the joined values for copies, and return the copies found.
 
-        The returned positions are offsets in the concatenation of all *values*, in which each value begins at
-        the offset given in *starts*. Only the beginning and the end of a long value are joined with other
-        values.
+        If *is_letters* is true, only letters and digits are compared. The returned positions are offsets in the
+        concatenation of all *values*, in which each value begins at the offset given in *starts*. Only the beginning
+        and the end of a long value are joined with other values.
         """
         found: list[_Found] = []
         segments: list[_Segment] = [_Segment()]

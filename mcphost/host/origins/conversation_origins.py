@@ -132,9 +132,10 @@ class ConversationOrigins:
             yield CopiedText(server, "prompt", ((0, len(text)),))
 
     def _copies(self, text: str, noted: Sequence[OutsideText]) -> Iterator[CopiedText]:
-        """Yield the parts of *text* that were copied; if it was not compared completely, the whole text may be a copy.
+        """Yield the parts of *text* that were copied from the texts in *noted*.
 
-        Text that a server encoded is not decoded here, but when the message is compared with a call.
+        If *text* could not be compared completely, the whole text is yielded as a possible copy. Text that a server
+        encoded is not decoded here, but when the message is compared with a call.
         """
         for outside in noted:
             self._noted_index.add(outside)

@@ -123,11 +123,12 @@ class CopyIndex:
                 yield copied
 
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
-        """Return the longest copy that contains an n-gram and comes from one place, or None.
+        """Return the copy that contains the n-gram at *place* in *text*, or None if there is none.
 
-        The n-gram begins at *place* in *text*. *entry* is the number of the index entry for the place in an
-        indexed text, and *covered* maps each group to the end of its last copy, where the new copy may begin at
-        the earliest.
+        The copy extends to the right as far as the texts are equal, and to the left by at most the stride. *entry* is
+        the number of an index entry, which refers to one place in an indexed text. *covered* maps each group to the end
+        of its last copy; the new copy does not begin before that. Returns None if the text at that place differs, if
+        the copy would be too short, or if the n-gram is part of the last copy.
         """
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]

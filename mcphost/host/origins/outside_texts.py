@@ -67,7 +67,7 @@ class OutsideTexts:
 
     @property
     def dropped(self) -> set[str]:
-        """The servers with texts or media that the model received and that were not, or not completely, compared."""
+        """The servers with texts or media that the model received but that could not be compared completely."""
         return self.incomplete | {media.server for media in self.sent_media}
 
     @property

@@ -130,7 +130,11 @@ class FoldedText:
         self.text, self.letters = "".join(texts), "".join(letters)
 
     def _fold_piece(self, piece: str, start: int, limit: int, *, was_space: bool) -> tuple[list[str], bool]:
-        """Return the folded characters of a piece that begins at *start*, and whether they end with a space."""
+        """Return the folded characters of a piece that begins at *start*, and whether they end with a space.
+
+        At most *limit* characters are folded. *was_space* means that the folded text before the piece ends with a
+        space.
+        """
         text: list[str] = []
         places, letter_places = self.places, self.letter_places
         for place, char in enumerate(piece, start):

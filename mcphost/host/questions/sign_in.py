@@ -183,8 +183,9 @@ class SignInPrompts:
         """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
         Returns "" if the user switched to the other method or the frontend opens the browser. *code* is the device
-        code, "" for none; *note* says why the user is asked again. After opening the browser, the question is asked
-        again, so that the user sees that mcphost is waiting and can cancel.
+        code, "" for none; *note* says why the user is asked again, "" for the first time. *terms* contains the time
+        limit and other details. See SignInQuestion for the other parameters. After opening the browser, the question is
+        asked again, so that the user sees that mcphost is waiting and can cancel.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -225,7 +226,10 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for a client id; return it and the client secret, or None if the user has none or cannot be asked."""
+        """Ask for a client id; return it and the client secret.
+
+        Returns None if the user has no client id or cannot be asked. See EnterClientId for the parameters.
+        """
         if EnterClientId.KIND not in self._frontend.kinds:
             return None
         verdict = await self._frontend.ask(
@@ -383,7 +387,10 @@ class SecretStoragePrompts:
         return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of the encrypted file; return None if the file stays locked."""
+        """Ask for the passphrase of the encrypted file; return None if the file stays locked.
+
+        *note* is the reason if the user is asked again.
+        """
         verdict = await self._frontend.ask(
             UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )

@@ -249,8 +249,9 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Ask the user to visit each URL that a tool call requires; return accept after all visits.
 
-        A visit is complete when the user or the server confirms it. Returns decline or cancel if the user declines one
-        of the URLs, and cancel if the user does not retry the call.
+        *why* is the reason shown with the questions. A visit is complete when the user or the server confirms it. If
+        the user declines or cancels the question about a URL, that action is returned. If the user decides not to retry
+        the call, the result is cancel.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -270,7 +271,8 @@ class ElicitationHandler:
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
         """Ask the user whether to retry the tool call, and return the answer.
 
-        If the server reports completion first, the question is withdrawn and True is returned.
+        *why* is the reason shown with the question. If the server reports completion first, the question is withdrawn
+        and True is returned.
         """
         if RetryCall.KIND not in self._frontend.kinds:
             return True

@@ -198,7 +198,10 @@ class RootSharing:
         return await self._make_reply(folders, was_asked=was_asked)
 
     def on_request_cancelled(self) -> None:
-        """Defer the question to the next tool call, because the server cancelled its request."""
+        """Handle the server's cancellation of its roots request.
+
+        The question about the folders is postponed until the next tool call, resource read or prompt request.
+        """
         self._is_answer_pending = True
 
     @property
@@ -216,7 +219,11 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return a reply with the approved folders; if they differ from the last reply, record them first."""
+        """Return a reply with the approved folders; if they differ from the last reply, record them first.
+
+        *was_asked* means that the user was asked about the folders for this reply; the audit log then names the answer
+        as the source of the decision.
+        """
         reply = self._roots.filter_reply(
             ListRootsResult(
                 tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
@@ -318,9 +325,9 @@ class RootSharing:
     async def prepare(self, why: str) -> bool:
         """Ask a deferred question about folders before a tool call, resource read or prompt request.
 
-        *why* is the reason shown with the question. A server whose roots request is no longer open is notified
-        that the roots changed, and gets one second to request them again. Returns False if there was nothing to
-        do. Never raises.
+        *why* is the reason shown with the question. If the server's roots request is no longer open, the server is
+        notified that the roots changed, and mcphost waits up to one second for a new request. Returns False if there
+        was nothing to do. Never raises.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -392,7 +399,8 @@ class RootSharing:
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
         """Record a permanent answer in the audit log and store it. Raises ConsentDenied.
 
-        If the answer cannot be stored, it applies only to this run.
+        *shared* is whether the answer shares *folders* or refuses to share them. If the answer cannot be stored, it
+        applies only to this run.
         """
         decision = "always" if shared else "never"
         for folder in folders:

@@ -126,7 +126,11 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Wait for this server's earlier sampling requests to end; then review and answer this one."""
+        """Wait for this server's earlier sampling requests to end; then review and answer this one.
+
+        *why* is the reason shown in the reviews. *depth* is the nesting depth of the request (see
+        `SamplingNesting.depth`).
+        """
         async with self._lock:
             models = await self._models.load_models()
             if not models:

@@ -69,7 +69,10 @@ class SamplingCosts:
         raise BudgetReached("The request still exceeds the budget.", "Raise a limit under [budget] in config.toml.")
 
     def track(self, server: str, model: ChatModel, input_tokens: int) -> AbstractAsyncContextManager[OpenSpending]:
-        """Return a context manager that records the cost of the request sent inside its block."""
+        """Return a context manager that records the cost of the request sent inside its block.
+
+        *input_tokens* is the estimated size of the request's input.
+        """
         entry = SpendingEntry(
             at=0.0, conversation=self._conversation, purpose="sampling", model=model.name, input_tokens=input_tokens,
             shares=(TokenShare("sampling", server, "", input_tokens),),

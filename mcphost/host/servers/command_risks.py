@@ -95,7 +95,10 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def url_secret_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning if the URL of a server of the user contains secrets, which end up in logs."""
+    """Return warnings about secrets in a server's URL, which servers and proxies write to their logs.
+
+    References to secrets are ignored in a server from a project; `reference_risks` reports those.
+    """
     sent = dict.fromkeys(
         what for place, what in list_references(server) if place == "address" and _is_secret_reference(server, what)
     )

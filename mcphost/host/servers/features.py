@@ -107,7 +107,8 @@ class ServerFeatures:
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
         """Request one resource from the server; *uri* is sent exactly as given.
 
-        A URI with any scheme is allowed, because only the server resolves it; mcphost itself never fetches it.
+        If *bypass_cache* is true, cached results are dropped first. A URI with any scheme is allowed, because only the
+        server resolves it; mcphost itself never fetches it.
         """
         if not uri or len(uri) > URI_LIMIT:
             raise UsageError("The resource address is empty or too long.", "Use one that the server lists.")
@@ -214,11 +215,12 @@ class ServerFeatures:
     async def complete(
         self, server: str, ref: CompletionReference, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> Completion:
-        """Return the server's suggestions for an argument; *context* contains the arguments already filled in.
+        """Return the server's suggestions for an argument.
 
-        Results are cached for a minute, but only while the connection lasts. Raises UnsupportedCapability, without a
-        request, if the server does not declare the completions capability. Before protocol version 2025-03-26, servers
-        could not declare it, so the request is sent unless the server has already rejected the method.
+        *value* is the text entered so far, and *context* contains the arguments already filled in. Results are cached
+        for a minute, but only while the connection lasts. Raises UnsupportedCapability, without a request, if the
+        server does not declare the completions capability. Before protocol version 2025-03-26, servers could not
+        declare it, so the request is sent unless the server has already rejected the method.
         """
         session = await self._session(server)
         filled = (

@@ -67,7 +67,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def other_settings(self) -> tuple[str, ...]:
         """Lines that describe what an approval covers besides the command line or URL, such as variables.
 
-        Values that may be code are shown, unless the server was found in a configuration file of the user's own.
+        Values that may be code are shown, unless the server was found in one of the user's own configuration files.
         """
         if self.server is None:
             return ()
@@ -93,10 +93,10 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. It gets the first of its names that is free. If all are
-    taken, by a server in *configured* or by another candidate, the name of the MCP host that it comes from is appended
-    to the first one. A server that names a file in *folder*, the current folder, but runs elsewhere gets a note about
-    that.
+    Identical entries from several hosts yield one candidate. The candidate is named after the first of its entries
+    whose name is not taken by a server in *configured* or by another candidate. If all these names are taken, the
+    name of the MCP host is appended to the first one. A server that names a file in *folder*, the current folder,
+    but runs elsewhere gets a note about that.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []

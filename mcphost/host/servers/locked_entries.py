@@ -229,7 +229,7 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
 
     URLs and values that decide which code runs or where connections go are recorded. References such as `${NAME}`
     are recorded too, with a slow digest of the whole value, because the text around them can decide who receives
-    the secrets.
+    the secrets. See `_bind_hidden` for *hidden_count*.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -261,9 +261,9 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
 def _lock_file_variable(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable in an environment file as recorded in the lock file.
 
-    NOT_LOCKED if it is left out. Each developer may have a file with different secrets, so some parts are not
-    compared: probable secrets in URLs that decide only where connections go, and user names in the URLs of package
-    sources. All hosts are compared.
+    Returns NOT_LOCKED if the value is left out. Each developer may have a file with different secrets, so some
+    parts are not compared: probable secrets in URLs that decide only where connections go, and user names in the
+    URLs of package sources. All hosts are compared. See `_bind_hidden` for *hidden_count*.
     """
     risk = classify_variable(name)
     origins = _find_origins(text) if "://" in text and risk in (None, "network", "packages") else None
@@ -283,7 +283,7 @@ def _drop_user(match: re.Match[str]) -> str:
 def _hide_secret(text: str, hidden_count: int) -> str:
     """Return *text* with everything hidden except references.
 
-    If anything was hidden, a slow digest of the whole text is appended.
+    If anything was hidden, a slow digest of the whole text is appended. See `_bind_hidden` for *hidden_count*.
     """
     shown, has_literals = _hide_literals(text, HIDDEN)
     return _add_digest(shown, text, hidden_count) if has_literals else shown

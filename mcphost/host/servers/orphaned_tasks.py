@@ -76,7 +76,8 @@ class TrackedTask:
     def finish(self, error: BaseException | None) -> None:
         """Stop tracking; *error* is the exception that ended the tool call, None for success.
 
-        After ConnectionLost, the task continues on the server and stays stored; otherwise it is deleted.
+        After ConnectionLost, the task continues on the server and is kept in the store; otherwise it is deleted from
+        the store.
         """
         if self._task.task_id:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
@@ -119,7 +120,10 @@ class OrphanedTasks:
         """Whether this run resumes tasks and shows their results; otherwise they are left for a later run."""
 
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
-        """Return a task tracker for a tool call that is about to be sent."""
+        """Return a task tracker for a tool call that is about to be sent.
+
+        *digest* identifies the server and its account (see `ServerConnection.identity`).
+        """
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
@@ -128,7 +132,7 @@ class OrphanedTasks:
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Mark the task as no longer active, without waiting; with *forget*, delete it from the store."""
+        """Mark the task as no longer active, without waiting; if *forget* is true, delete it from the store."""
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
@@ -150,11 +154,11 @@ class OrphanedTasks:
         await self._stored_tasks.delete(task.server_digest, task.task_id)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Resume the orphaned tasks of the server with this digest; return when they or the session have ended.
+        """Resume the orphaned tasks of the server with this digest.
 
-        Tasks that another running mcphost process is following are left alone. Never raises an error. On cancellation,
-        the tasks that are still running stay stored, and a later run resumes them. The store is read after a delay,
-        because it is busy with other servers during startup.
+        Returns when the tasks or the session have ended. Tasks that another running mcphost process is following are
+        left alone. Never raises an error. On cancellation, the tasks that are still running are kept in the store, and
+        a later run resumes them. The store is read after a delay, because it is busy with other servers during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -47,8 +47,8 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
     def check(self, *, server: str = "", command: str = "") -> None:
         """Raise RegistryError if the registry or the lock file has another digest of the package.
 
-        The error names *command*, which installs the package. Without it, the error suggests that the user repeats the
-        present command with *server* as its first argument.
+        *command* is a command that installs the package; the error's hint suggests running it with `--accept-digest`.
+        If *command* is "", the hint suggests repeating the current command with *server* and `--accept-digest`.
         """
         if self.mismatches:
             raise RegistryError(
@@ -74,11 +74,12 @@ async def plan_digest(
     *,
     asks: bool = True,
 ) -> PlannedDigest | None:
-    """Return the digest of the package that a planned server runs, or None if it runs none of npm, PyPI or NuGet.
+    """Return the digest of the package that a planned server runs.
 
-    *package* is the package in the registry's entry. *file* is the configuration file in which the server would be
-    written; the lock file in the same folder is compared. Digests in *known* are not requested from npm or uv again,
-    and new ones are added to it. If *asks* is false, none is requested, and a digest that is not in *known* is pending.
+    Returns None if the server does not run a package from npm, PyPI or NuGet. *package* is the package in the
+    registry's entry. *file* is the configuration file to which the server would be written; the digest is compared
+    with the lock file in the same folder. Digests in *known* are not requested from npm or uv again, and new ones
+    are added to it. If *asks* is false, no digest is requested, and a digest that is not in *known* is pending.
     Never raises McpHostError.
     """
     query = await find_query(server) if server is not None else None
@@ -99,7 +100,11 @@ async def plan_digest(
 
 
 def _compare_with_lock(path: Path, query: Query, digest: str) -> list[str]:
-    """Return a sentence in a list if a lock file has another digest of the version or cannot be used, otherwise []."""
+    """Compare *digest*, the digest of the package in *query*, with the digests in the lock file at *path*.
+
+    Returns a list of one sentence if the lock file has another digest of the same version or cannot be used,
+    otherwise an empty list.
+    """
     try:
         servers = read_lock(path)[0].servers.values()
     except FileNotFoundError:

@@ -48,7 +48,7 @@ class PlanSource:
     def plan(self, values: Mapping[str, Sequence[str]], *, show_missing: bool) -> PlannedEntry:
         """Return the entry for `mcp.json` with these input values. Raises UsageError or RegistryError.
 
-        With *show_missing*, placeholders stand for required inputs without a value.
+        If *show_missing* is true, required inputs without a value are shown as placeholders.
         """
         if self._bundle is None:
             return plan_entry(self.option, values, show_missing=show_missing)
@@ -246,7 +246,7 @@ class InstallReview(Struct, frozen=True):
     """Description of an installation, which the user reads before confirming it.
 
     `missing` names the required inputs without a value. `problem` says why the server cannot be installed, "" if it
-    can. `is_pending` is set until `RegistryInstaller.ask_digest` has asked for the digest of the package.
+    can be. `is_pending` is True until `RegistryInstaller.ask_digest` has requested the digest of the package.
     """
 
     lines: tuple[str, ...] = ()
@@ -322,9 +322,9 @@ class RegistryInstaller:
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers with *text* in their name, title or description. Safe to cancel.
+        """Return the latest versions of servers with *text* in their name, title or description.
 
-        With *refresh*, recent cached responses are ignored.
+        If *refresh* is true, recent cached responses are ignored. Safe to cancel.
         """
         async with open_registry(self.place, self._cache, refresh=refresh) as registry:
             return await registry.search(text, _SEARCH_LIMIT)
@@ -405,7 +405,10 @@ class RegistryInstaller:
         return await anyio.to_thread.run_sync(_describe_draft, draft, edit, planned, digest, command)
 
     def _describe_command(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> str:
-        """Return the command that installs or updates what the draft shows; it asks for the values of the inputs."""
+        """Return a command line that installs or updates the draft's server.
+
+        The command prompts for the inputs in *values*, whose values it does not contain.
+        """
         arguments = ["mcphost", "servers"]
         if draft.installed is not None:
             arguments += ["update", draft.name]

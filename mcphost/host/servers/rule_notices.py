@@ -29,9 +29,9 @@ class NeverRuleNotices:
         self._is_started = True
 
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:
-        """Report the never-rules that match no call now that the tools of *server* are known.
+        """Record the tools of *server*, and report never-rules that are now known to match no call.
 
-        A rule that may be for another configured server waits until that server's tools are known, too.
+        A rule that may be for another configured server is reported only after that server's tools are known, too.
         """
         self._tools[server] = [*tools, LOAD_SKILL]
         rules = self._list_rules()

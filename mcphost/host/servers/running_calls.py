@@ -76,7 +76,8 @@ class RunningCalls:
     def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
         """Return a context manager that lists a call as running; *call* is the id used in the call's events.
 
-        The block raises RunningCallCancelled if the user cancels the call.
+        *by* says what approved the call, as in `ToolStarted.by`. The block raises RunningCallCancelled if the user
+        cancels the call.
         """
         active = ActiveCall(call, server, tool, by)
         self._calls[call] = active

@@ -101,7 +101,10 @@ class RunApprovals:
     """Approvals that end with this run: those of servers in `--mcp-config` files, and those for this session."""
 
     def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
-        """Create the approvals; of *servers*, those in `--mcp-config` files are approved as configured now."""
+        """Create the approvals; servers in *servers* that come from `--mcp-config` files are approved.
+
+        Each of them is approved with its current configuration only.
+        """
         self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
         self._session_approvals: set[tuple[str, str]] = set()
 
@@ -259,8 +262,9 @@ async def approval_source(grants: GrantStore, server: ServerConfig, run: RunAppr
     """Return how this exact server configuration was approved, or "" if it was not.
 
     "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
-    stored approval. A running chat passes *run*, because `--mcp-config` approves only what its files contained at the
-    start; without *run*, a command has just read these files. Raises StoreError.
+    stored approval. A running chat passes *run*, because `--mcp-config` approves only what its files contained at
+    the start. If *run* is None, every server from a `--mcp-config` file is approved; commands that have just read
+    these files use this. Raises StoreError.
     """
     if server.source == "demo":
         return "demo"

@@ -155,9 +155,9 @@ class ServerFileEditor:
     ) -> None:
         """Create an editor; *folder* is the folder mcphost was started in.
 
-        *secrets* stores secrets that are found in entries. A running chat passes its *run* (see `approval_source`) and
-        its *sources*: its files may be those of `--mcp-config`, and its options and profile also apply to edited
-        servers. Without *sources*, the usual files are read.
+        *secrets* stores secrets that are found in entries. A running chat passes *run* (see `approval_source`) and
+        *sources*, because its configuration files may be those of `--mcp-config`, and its options and profile also
+        apply to edited servers. If *sources* is None, the usual files are read.
         """
         self.config_dir = config_dir
         self.folder = folder
@@ -217,9 +217,9 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        With *is_approved*, the new entry is approved if the old entry was approved and both name the same files. Set
-        *seen* as well if the user has seen the whole new entry, not only what changes; the new entry is then approved
-        even if the old one was not.
+        If *is_approved* is true, the new entry is approved, provided that the old entry was approved and both name the
+        same files. Set *seen* as well if the user has seen the whole new entry, not only what changes; the new entry is
+        then approved even if the old one was not.
         """
         if is_approved and seen is None:
             with suppress(ConfigError):  # a server whose files cannot be read is not approved
@@ -268,7 +268,7 @@ class ServerFileEditor:
         return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
 
     async def find_unused_secrets(self, before: ServerConfig) -> "ServerData":
-        """Return the secrets that mcphost moved to the keyring for *before*, and that nothing refers to any more.
+        """Return the secrets that mcphost moved to the keyring for a server and to which no file refers any more.
 
         *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
         """
@@ -506,11 +506,11 @@ class ServerFileEditor:
         is_approved: bool = False,
         seen: ServerConfig | None = None,
     ) -> SavedServer:
-        """Record the change in the audit log and write it.
+        """Record the change in the audit log and write it; *what* is the recorded event.
 
-        With *is_approved*, the server is then loaded from the changed file and approved, with the content that the
-        files it names had before the change was written. If *seen* is given, the server is approved only if the user
-        has seen that content.
+        If *is_approved* is true, the server is then loaded from the changed file and approved, with the content that
+        the files it names had before the change was written. If *seen* is given, the server is approved only if the
+        user has seen that content.
         """
         planned = edit.server
         if planned is not None and is_approved:

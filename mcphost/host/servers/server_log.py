@@ -97,7 +97,11 @@ class ServerLogBuffer:
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
-        """Add a line; never block and never raise."""
+        """Add a line; never block and never raise.
+
+        See `ServerLog` for *source*, *logger* and *call*. If there are too many lines in one second, lines from the
+        server are dropped.
+        """
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second = now, 0

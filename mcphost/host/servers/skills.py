@@ -136,8 +136,8 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        *for_model* records that the user allowed the model to load the skill. *before_send* is called before the
-        request and may raise an error to prevent it; see Session.request.
+        Set *for_model* if the user has allowed the model to load the skill; `find_loaded` then returns the skill.
+        *before_send* is called before the request and may raise an error to prevent it; see Session.request.
         """
         account = self.account(server)
         content = await self._get_file(server, skill, skill.uri, before_send)
@@ -156,7 +156,10 @@ class Skills:
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Mark all skills as not loaded, because their content was removed from the conversation."""
+        """Mark all skills as not loaded after messages were removed from the conversation.
+
+        The removed messages may have contained the skills.
+        """
         self._loaded.clear()
         self._model_approvals.clear()
 

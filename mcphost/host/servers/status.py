@@ -61,7 +61,7 @@ class ServerStatus:
     ) -> None:
         """Set the state, its message (*detail*) and its hint, and publish a `ServerState` event.
 
-        Does nothing after `set_withdrawn`.
+        See `ServerState` for *retry_seconds* and *by_user*. Does nothing after `set_withdrawn`.
         """
         if self._is_final:
             return

@@ -124,7 +124,8 @@ class ToolChangeTracker:
     async def load(self) -> None:
         """Load the fingerprints stored by earlier runs, unless already loaded. Never raises.
 
-        If that fails, this run saves none, because they could replace others that the user relies on.
+        If loading fails, this run does not save any fingerprints, because they could overwrite stored ones that the
+        user relies on.
         """
         if self._known is None:
             self._known = {}
@@ -259,9 +260,9 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
+        """Return whether another tool can be remembered; if necessary, forget the oldest unlisted tool.
 
-        If the result is True, the caller must remember *tool* at once. Otherwise, the server could list another new
+        If the result is True, the caller must remember *tool* immediately. Otherwise, the server could list another new
         tool, which would take the free place and be trusted. If the result is False, *tool* stays in quarantine, even
         if the user accepted it before it was forgotten.
         """

@@ -315,7 +315,10 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask the user to approve a skill with its current files; the approval ends when one of the files changes."""
+        """Ask the user to approve a skill with its current files; the approval ends when one of them changes.
+
+        *why* is the reason shown with the question.
+        """
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -343,7 +346,8 @@ class SkillTool:
     ) -> ToolCallOutcome:
         """Return the content, preceded by *heading*, for the model.
 
-        The user reviews the content first if the server's results must be reviewed.
+        The user reviews the content first if the server's results must be reviewed. *why* is the reason shown with the
+        question.
         """
         is_error = content.kind == "error"
         if not is_error:
@@ -418,7 +422,10 @@ class BuiltinTools:
         return name in RESERVED_TOOL_NAMES and any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call of a built-in tool. Errors are part of the outcome; only cancellation is raised."""
+        """Run one call of a built-in tool. Errors are part of the outcome; only cancellation is raised.
+
+        *why* is the reason shown in questions to the user.
+        """
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)
         if use.name == READ_CONVERSATION:

@@ -197,10 +197,10 @@ class ToolPipeline:
         *,
         has_changed: bool,
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments, run the hooks, and ask for approval; repeat this if the user edits the arguments.
+        """Validate the arguments, run the hooks, and ask for approval; repeat this if the user edits them.
 
-        Returns the tool as currently listed, and the approval for arguments that the hooks accepted. Raises ToolFailure
-        if the call must not run.
+        *has_changed* means that the tool changed after the call was approved. Returns the tool as currently listed, and
+        the approval for arguments that the hooks accepted. Raises ToolFailure if the call must not run.
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:

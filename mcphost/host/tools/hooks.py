@@ -144,8 +144,9 @@ class ToolHooks:
         return "" if self._approved is None else self._approved.digest
 
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
-        """Return the project's hooks file if the user has decided about it, as approved if it is in effect.
+        """Return the status of the project's hooks file if the user has approved or declined it, otherwise ().
 
+        If the file has changed but its approved content is still in effect, the status is that of the approved content.
         Raises StoreError.
         """
         if self._places is None:
@@ -170,8 +171,8 @@ class ToolHooks:
         If *again* is true, the user is also asked about a file declined earlier in this session.
 
         Approved hooks stay in effect until the user approves a changed file or revokes the approval, because a server
-        that can write in the project must not be able to switch them off. For the same reason, the project's folder
-        is looked for only once.
+        that can write in the project must not be able to switch them off. For the same reason, the project's folder is
+        determined only once.
         """
         if self._places is None:
             return
@@ -198,7 +199,7 @@ class ToolHooks:
 
         *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
         (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
-        to *problems*.
+        to *problems*. If *again* is true, the user is also asked about a file declined earlier in this session.
         """
         digest, is_undecided = "" if text is None else text.digest, is_unusable
         try:
@@ -309,10 +310,10 @@ class ToolHooks:
         return ""
 
     def _select(self, event: HookEvent) -> list[tuple[HookConfig, bool]]:
-        """Return the hooks for an event, each with whether it is one of the project's hooks.
+        """Return the hooks for an event as pairs of a hook and whether it is one of the project's hooks.
 
-        The user's own come last, so that they see what a project's hooks changed. Where a hook comes from is decided
-        here, because `refresh` may replace the project's hooks while one of them runs.
+        The user's own hooks come last, so that they receive the changes made by a project's hooks. The origin of each
+        hook is determined here, because `refresh` may replace the project's hooks while one of them runs.
         """
         hooks = [*((one, True) for one in self._project), *((one, False) for one in self._find_own())]
         return [(one, is_project) for one, is_project in hooks if one.settings.event == event]

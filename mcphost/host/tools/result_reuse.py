@@ -80,7 +80,7 @@ class ResultReuse:
         return found
 
     async def is_permitted(self, found: RecordedResult) -> bool:
-        """Return whether a result may be used, because the grant for the earlier call, if any, was not revoked.
+        """Return whether a result may be used; False if the grant for the earlier call was revoked.
 
         If the grant was for an earlier session, the user must be asked as well; see `needs_consent`.
         """

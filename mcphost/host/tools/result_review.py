@@ -95,8 +95,9 @@ class ResultReviewer:
     ) -> ReviewOutcome:  # fmt: skip
         """Ask the user to review the parts of a result, and return what the model receives.
 
-        The result is withheld if there are too many open questions. Cancelling withdraws the question;
-        `pop_interrupted` then returns True for *call*.
+        *why* is the reason shown with the question, and *is_error* means that the tool reported a failure. The result
+        is withheld if there are too many open questions. Cancelling withdraws the question; `pop_interrupted` then
+        returns True for *call*.
         """
         self._unreviewed.add(call)
         parts = hide_user_only_parts(parts)
@@ -152,7 +153,10 @@ class ResultReviewer:
         before: tuple[ResultPart, ...],
         stored_file: str,
     ) -> None:
-        """Publish a ResultReviewed event; *before* contains the parts of the result before the review."""
+        """Publish a ResultReviewed event; *before* contains the parts of the result before the review.
+
+        *stored_file* is the path of the file with the complete result, "" for none.
+        """
         outcome = (
             "withheld"
             if reviewed.replacement

@@ -153,9 +153,9 @@ class ManualCallRunner:
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
         """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
 
-        Only results of calls made in the open conversation are used: first the latest result of this run, then those
-        stored with the conversation, newest first. If there is none, show a notification. While a result is being
-        attached, do nothing.
+        Only results of calls in the open conversation are considered: first the latest result of this run, then the
+        results stored with the conversation, newest first. If no result is left, show a notification. Do nothing while
+        another result is being attached.
         """
         if self._is_attaching:
             return
@@ -210,7 +210,10 @@ class ManualCallRunner:
             self._is_attaching = False
 
     async def _fit_images(self, call: ManualCall, images: "Sequence[ImagePart]") -> "tuple[Part, ...]":
-        """Return the images of a result in a form that the model accepts; say so if it accepts none."""
+        """Return the images of a result in a form that the model accepts.
+
+        If the model accepts no images, add a notice to the transcript and return ().
+        """
         from mcphost.llm.model import ModelFacts
         from mcphost.serialization import replace
 
@@ -251,7 +254,11 @@ class ManualCallRunner:
 def _make_record(
     card: "ToolCard", outcome: str, text: str, result: "ManualCallResult | None" = None
 ) -> "StoredManualCall":
-    """Return the record of an ended call that is stored with its conversation."""
+    """Return a record of an ended call, to be stored with the call's conversation.
+
+    *outcome* is a key of `tool_card.STATES`, and *text* is the result or the error message. *result* is None if the
+    call failed or was cancelled.
+    """
     from mcphost.store.manual_calls import StoredManualCall
 
     arguments = card.arguments or {}

@@ -1,4 +1,4 @@
-"""Notice that no model is chosen, with the reason if config.toml could not be read."""
+"""Message shown in a chat without a model, with the reason if config.toml could not be read."""
 
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,10 @@ def find_reason(host: "Host") -> str:
 
 
 def describe_missing_model(host: "Host") -> tuple[str, str]:
-    """Return a text and a hint for a chat without a model.
+    """Return the message and the hint to show while no model is chosen.
 
-    In the hint, an action name in braces stands for the action's key. If config.toml could not be read, the text is
-    the reason.
+    If config.toml could not be read, the message is the reason. In the hint, an action name in braces stands for
+    the action's key.
     """
     if unread := find_reason(host):
         return translate_sentence(unread), _(_UNREAD_HINT)

@@ -18,9 +18,10 @@ class AddNoticeFn(Protocol):
 
 
 class ServerNotices:
-    """Notices about the states of all servers, which *add_notice* adds to the transcript.
+    """Reporter that adds a notice if a server fails, needs a sign-in or is ready again.
 
-    The same problem is reported again only if the server's state has been "ready" or "waiting" in the meantime.
+    *add_notice* adds a notice to the transcript. The same problem is reported again only if the server's state has
+    been "ready" or "waiting" in the meantime.
     """
 
     def __init__(self, add_notice: AddNoticeFn) -> None:
@@ -31,7 +32,7 @@ class ServerNotices:
     def report(self, event: "ServerState", keys: KeyTable) -> None:
         """Add a notice if a server has a problem that the user should know about, or is ready again.
 
-        *keys* contains the keys that the notice can name.
+        *keys* is used to look up the keys that the notice names.
         """
         server = event.server
         if event.state == "ready":

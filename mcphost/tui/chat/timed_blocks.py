@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def build_timed_blocks(conversation: "ConversationController", *, draws_images: bool) -> list[TimedBlock]:
-    """Return the blocks that stand between the open conversation's messages, oldest first.
+    """Return the blocks to place between the open conversation's messages, oldest first.
 
     Images in results are included if *draws_images* is true.
     """

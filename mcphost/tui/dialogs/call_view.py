@@ -187,8 +187,8 @@ def _is_multiline(value: Any) -> bool:
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     """Split an object or list that contains multiline strings into (path, value) pairs.
 
-    There is one pair for each innermost value. Any other argument is returned as a single pair. So is an object
-    or list that is too large or too deeply nested.
+    There is one pair for each innermost value. Any other argument is returned as a single pair, as is an object or
+    list that is too large or too deeply nested.
     """
     start = argument_path(name)
     if not isinstance(value, dict | list):

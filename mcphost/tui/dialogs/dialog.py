@@ -394,7 +394,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return max(0, round(self.last_required_row() - body.scroll_y - body.size.height))
 
     def unread_message(self) -> str:
-        """Return how much the user must still read before approving."""
+        """Return a message that says how many lines the user must still read before approving."""
         rows = self._count_unread_rows()
         return ngettext(
             "read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows
@@ -491,7 +491,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return hints if self.guard.is_entered else f"{keys_in_use(self).fill(_(ENTER_HINT))}{SEPARATOR}{hints}"
 
     def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
-        """Yield the key hints; mark the first key that approves as "not yet" while it is locked, and omit the rest."""
+        """Yield the key hints, with only the first hint for a locked key, which is marked as "not yet".
+
+        A key is locked while its action has an unmet condition. The hints for the other locked keys are omitted.
+        """
         is_marked = False
         for hint in hints:
             bindings = self._bindings.key_to_bindings.get(parse_key(hint), ())

@@ -382,7 +382,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._check(arguments, apply=False)
 
     async def _show_arguments(self, arguments: dict[str, Any], is_json: bool) -> None:
-        """Show the arguments as JSON or as a form; show a message instead if the JSON would be too long."""
+        """Show the arguments as JSON if *is_json* is true, and otherwise as a form.
+
+        If the JSON would be too long to edit, change nothing except to show a message.
+        """
         if is_json and (excess := describe_excess(arguments)):
             self._set_status(excess)
             return

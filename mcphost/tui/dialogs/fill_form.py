@@ -32,9 +32,10 @@ _REPORTS = {
 class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
-    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key press
-    does not discard a half-filled form; Escape on the buttons cancels, after a second press if anything was entered. No
-    letter key closes the dialog, because users often start to type before a field has the focus.
+    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key
+    press does not discard a half-filled form. Escape on the buttons cancels the form; if anything was entered, a
+    second press is required. No letter key closes the dialog, because users often start to type before a field has
+    the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -112,7 +113,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._explain_button()
 
     def _explain_button(self) -> None:
-        """Tell what the focused button reports to the server, unless the line has something more important."""
+        """Show in the line above the buttons what the focused button reports to the server.
+
+        Do nothing if the line already contains other text, such as the number of lines that remain to be read.
+        """
         more = self.query_one("#more", Static)
         shown = str(more.content)
         if self.is_open and (not shown or shown in map(_, _REPORTS.values())):
@@ -120,10 +124,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             more.update(Content.styled(_(report), "$faint") if report else "")
 
     def last_required_row(self) -> int:
-        """Return the row to which the user must have read before sending: the end of the body.
+        """Return the row of the body to which the user must have scrolled before sending the form.
 
-        The height of the form's pages that the user has not seen is added. While the JSON editor hides the form, the
-        height of the form is added as well.
+        This is the end of the body, plus the height of the form's pages that the user has not seen. While the JSON
+        editor hides the form, the height of the form is added as well.
         """
         hidden = self.form.estimated_height if self._is_editing else 0
         return super().last_required_row() + self.form.unread_height + hidden
@@ -131,8 +135,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def unread_message(self) -> str:
         """Return a message about what the user must still read before approving.
 
-        For a form with several pages, the message says to see every page; it contains no number of lines, because the
-        form already shows the number of its fields.
+        For a form with several pages, the message asks the user to look at every page; it does not state a number of
+        lines, because the form already shows the number of its fields.
         """
         return _("see every page of the form first") if self.form.has_pages else super().unread_message()
 

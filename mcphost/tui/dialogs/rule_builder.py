@@ -275,10 +275,10 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against this call and earlier calls.
+    """Match the rule in *request* against the tool call in *request*, and against earlier calls.
 
-    The results are passed to `request.on_compared`. If the earlier calls cannot be read, None is passed in
-    their place.
+    The results are passed to `request.on_compared`. If the earlier calls cannot be read, None is passed in place of
+    their results.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

@@ -61,11 +61,15 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return not self.details.sealed_file
 
     def key_hints(self) -> str:
-        """Return the key hints; secrets in a server's entry cannot be stored in the encrypted file."""
+        """Return the key hints; they omit the encrypted file if the secrets are from a server's configuration."""
         return self.ENTRY_KEYS if self._is_for_entry else self.KEYS
 
     def on_mount(self) -> None:
-        """For secrets in a server's entry, name the button that refuses accordingly, and hide the encrypted file."""
+        """If the secrets are from a server's configuration, adapt the buttons.
+
+        The button that refuses is relabeled, and the button for the encrypted file, where such secrets cannot be
+        stored, is hidden.
+        """
         if self._is_for_entry:
             self.query_one("#refuse", Button).label = Content(_("Do not store"))
             self.query_one("#encrypt").display = False

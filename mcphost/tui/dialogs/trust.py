@@ -35,7 +35,10 @@ def _quote_value(text: str) -> str:
 
 
 def _format_command(command: Sequence[str]) -> str:
-    """Quote the words of a command; a long one has one word per line, so that the arguments can be told apart."""
+    """Quote the words of a command for display.
+
+    A long command has one word per line, so that its arguments can be told apart.
+    """
     words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in command]
     return ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)
 

@@ -139,9 +139,9 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         return [options]
 
     def on_mount(self) -> None:
-        """Place the cursor on the requested call, and show the available actions.
+        """Place the cursor on the call whose key was passed as `cursor`, and show the available actions.
 
-        If the requested call is not in the list, place the cursor on the first one.
+        If this call is not in the list, place the cursor on the first one.
         """
         self.query_one("#body").can_focus = False
         self._option_list.highlighted = self._index_of_key(self._cursor)
@@ -154,7 +154,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     async def process_key(self, key: str) -> bool:
         """Run the action of a key; return False if it has none.
 
-        After a first Escape, any other key cancels the warning that a second Escape denies all calls.
+        The first Escape shows a warning that a second Escape denies all calls. Any other key cancels this warning.
         """
         if key != "escape" and self._has_warned_of_denial:
             self._has_warned_of_denial = False

@@ -108,7 +108,8 @@ def _quote_sentence(text: str) -> str:
 def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
     """Return a range such as "2 to 5 characters" or "at least 2 characters", or "" if there is no limit.
 
-    *what* is the noun for a range, such as "characters". *count* returns a single number with its noun.
+    *what* is the noun for a range, such as "characters". *count* formats a number together with its noun, such as
+    "1 character".
     """
     if low and high is not None:
         return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else count(low)
@@ -334,7 +335,7 @@ class FormRow(Vertical):
         self.update_note()
 
     def on_paste_refused(self) -> None:
-        """Say that a masked input cannot hold several lines, until its value changes."""
+        """Show the error that a masked input cannot contain several lines, until its value changes."""
         self.set_problem(_("the pasted text has several lines: use the JSON editor (Ctrl+E)"))
 
     async def on_read_only_value_cleared(self) -> None:

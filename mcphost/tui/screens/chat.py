@@ -284,7 +284,7 @@ class ChatScreen(Screen[None]):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Show in the top bar how many *questions* wait for the user, and mark their tool calls in the transcript."""
+        """Show the number of waiting questions in the top bar, and mark their tool calls in the transcript."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)

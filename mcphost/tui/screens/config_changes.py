@@ -27,10 +27,10 @@ _MAX_VALUE = 20_000
 
 
 class _Change(NamedTuple):
-    """Name-value pairs about a change; those of a critical one must be read before the changes are applied.
+    """Name-value pairs that describe a change, and whether the change runs code or is critical.
 
-    A change is critical if it runs code, allows more than before or sends data elsewhere, and if no question about it
-    follows.
+    A change is critical if it runs code, allows more than before or sends data elsewhere, unless the user is asked
+    about it afterwards. The user must read a critical change before the changes can be applied.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -41,8 +41,8 @@ class _Change(NamedTuple):
 class ConfigChangesScreen(ListScreen):
     """List of configuration changes; its result is a ConfigChanges, or None if the user cancels.
 
-    What runs code comes first. The changes can be applied once all of them have been on the screen, and the details of
-    the critical ones have been shown to their end. The caller applies the changes.
+    Changes that run code come first. The user can confirm the changes once all of them have been on the screen, and
+    the details of the critical ones have been shown to their end. The caller then applies the changes.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
@@ -59,7 +59,7 @@ class ConfigChangesScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Notice which details have been read. Textual also calls the base class's `on_mount`."""
+        """Start to record which details the user has read. Textual also calls the base class's `on_mount`."""
         for facts in self.query("#facts"):  # there are none if the screen is closed while it opens
             self.watch(facts, "scroll_y", self._note_read, init=False)
             self.watch(facts, "virtual_size", self._note_read, init=False)
@@ -113,7 +113,7 @@ class ConfigChangesScreen(ListScreen):
         ]
 
     def _model_rows(self) -> list[ListRow]:
-        """Return the rows about what is sent to which model."""
+        """Return a row for each change of the model, system prompt, or use of the project's instructions."""
         changes, rows = self._changes, list[ListRow]()
         if changes.model is not None:
             model = changes.model
@@ -164,7 +164,7 @@ class ConfigChangesScreen(ListScreen):
                      for key, label, action in keys)  # fmt: skip
 
     def on_entry_list_shown(self, event: EntryList.Shown) -> None:
-        """Notice which changes have been on the screen."""
+        """Record which changes have been on the screen."""
         self._seen.update(map(_key, self.visible_rows[event.first : event.end]))
         self._update_state()
 
@@ -189,7 +189,7 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with all changes as its result, which the caller then applies.
 
-        If there is something left to read, say so instead.
+        If the user still has to read something, show a notification about that instead.
         """
         if reason := self.warning():
             self.notify(reason, severity="warning", markup=False, timeout=4)
@@ -198,7 +198,11 @@ class ConfigChangesScreen(ListScreen):
 
 
 def _row(pairs: Sequence[tuple[str, str]], title: str, detail: str, mark: str, style: str, **flags: bool) -> ListRow:
-    """Return a row for a change with these name-value pairs; *flags* are those of `_Change`."""
+    """Return a row for the change that *pairs* describe.
+
+    *mark* is the symbol of the row, and *style* the color of the symbol. *flags* sets the boolean fields of
+    `_Change`.
+    """
     return ListRow(_Change(tuple(pairs), **flags), title, detail, mark, style)
 
 

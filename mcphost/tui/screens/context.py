@@ -97,7 +97,7 @@ class ContextScreen(ListScreen):
         return [*shown, ListRow(free, _("Free"), _describe(free, report), "○", "$faint")]
 
     def legend(self) -> Content:
-        """Return what the bars and their colors mean, in the order of the meter in the top line."""
+        """Return an explanation of the bars and their colors, in the order of the meter in the top bar."""
         if self.report is None:
             return Content("")
         kinds = ((_("tools"), "$accent"), (_("results"), "$success"), (_("messages"), "$muted"))
@@ -209,7 +209,7 @@ def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many cells of the bar to fill for *tokens* of *window* tokens.
+    """Return how many cells of the bar to fill for *tokens* in a context window of *window* tokens.
 
     At least one cell is filled, unless *tokens* is 0.
     """

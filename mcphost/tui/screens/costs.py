@@ -142,7 +142,7 @@ def _format_parts(period: CostPeriod) -> str:
 
 
 def _align(text: str, cells: int) -> str:
-    """Pad *text* to *cells* cells, or align it to their right if *cells* is positive."""
+    """Right-align *text* in *cells* cells, or left-align it in -*cells* cells if *cells* is negative."""
     return pad_cells(text, -cells) if cells < 0 else " " * (cells - cell_len(text)) + text
 
 

@@ -150,7 +150,10 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def _request_review(self, note: str = "") -> None:
-        """Show the current plan and request its digest; *note* is shown below the plan if nothing is missing."""
+        """Show the current plan and, if the package's digest is not known yet, request it.
+
+        *note* is shown below the plan, unless there is a problem or a required input is empty.
+        """
         self._stop_review()
         self.run_worker(partial(self._show_review, note), group="review", exclusive=True)
 
@@ -230,7 +233,7 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Carry out the installation plan that is shown, or first download the server's bundle.
+        """Carry out the displayed installation plan; if a bundle must be downloaded first, only download it.
 
         The bundle is downloaded only once. The plan is carried out only after the user has scrolled to its end.
         """

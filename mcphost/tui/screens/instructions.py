@@ -1,7 +1,7 @@
 """Instructions screen (`/instructions`): the AGENTS.md files, and why each of them is used or not.
 
-The project's commands and hooks about which the user has decided are listed below them, so that approvals can be
-revoked.
+The project's commands and hooks that the user has approved or refused are listed below them, so that approvals
+can be revoked.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +49,7 @@ class _File(NamedTuple):
 class InstructionsScreen(ListScreen):
     """List of the AGENTS.md files of the user and the project, in the same order as in the system prompt.
 
-    The project's commands and hooks about which the user has decided follow.
+    They are followed by the project's commands and hooks that the user has approved or refused.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Instructions")
@@ -95,7 +95,10 @@ class InstructionsScreen(ListScreen):
             self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each AGENTS.md file, for the project's instructions if off, and for each other file."""
+        """Return a row for each AGENTS.md file, followed by a row for each listed command file and hook file.
+
+        If the project's instructions are turned off, a row below the AGENTS.md files says so.
+        """
         host, group = self.host, _("Instructions") if self._commands or self._hooks else ""
         rows = [_row(_File(one, host.instructions.forget, True), group) for one in host.instructions.statuses]
         if not host.instructions.uses_project:

@@ -60,7 +60,7 @@ class SearchLine(OrderedInput):
 
 
 class _DetailsText(LongText):
-    """Text below the name-value pairs of the details, which get its rows while it is empty."""
+    """Text below the name-value pairs in the details pane; while it is empty, the pairs can use its rows."""
 
     def show(self, text: str, sections: Sequence[Section] = (), *, language: str = "") -> None:
         super().show(text, sections, language=language)
@@ -138,7 +138,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return ""
 
     def legend(self) -> Content:
-        """Return what colors and bars mean, which is shown beside the title; nothing by default."""
+        """Return an explanation of colors and bars, which is shown beside the title; empty by default."""
         return Content("")
 
     def load(self) -> Sequence[ListRow]:
@@ -186,9 +186,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self._update_search()
 
     def _update_search(self) -> None:
-        """Show the search line only if there is something to search; give the focus to a list that is no longer empty.
+        """Show the search line if it is in use or if there is something to search; otherwise, hide it.
 
-        Hiding the line never takes the focus from it.
+        If no widget has the focus and the list is not empty, focus the list. The line is not hidden while it has the
+        focus.
         """
         search = self.query_one("#search", Input)
         search.display = bool(self.entries or search.value or search.has_focus or self.searches_unlisted)
@@ -200,7 +201,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.query_one(self.AUTO_FOCUS).focus()
 
     def on_descendant_focus(self) -> None:
-        """Show the keys that work in the focused widget, and give the list its rows back when it has the focus."""
+        """Show the keys that work in the focused widget.
+
+        On a narrow screen, enlarge the list again if the focus has moved from the details to another widget.
+        """
         self.update_key_bar()
         if not self._is_reading():
             self._resize_details()
@@ -214,13 +218,13 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self._fit_list()
 
     def focus_next(self, selector: str | type[QueryType] = "*") -> Widget | None:
-        """Focus the next widget; details that are reached with the keyboard get more rows on a narrow screen."""
+        """Focus the next widget; on a narrow screen, enlarge the details pane if it contains the focus."""
         widget = super().focus_next(selector)
         self._resize_details()
         return widget
 
     def focus_previous(self, selector: str | type[QueryType] = "*") -> Widget | None:
-        """Focus the previous widget; details that are reached with the keyboard get more rows on a narrow screen."""
+        """Focus the previous widget; on a narrow screen, enlarge the details pane if it contains the focus."""
         widget = super().focus_previous(selector)
         self._resize_details()
         return widget
@@ -275,8 +279,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def find_again(self, before: ListRow | None, default: int) -> int:
         """Return the index of the visible entry that `identify` considers the same as *before*.
 
-        If there are several, those of the same group with the same detail line are preferred, then the one closest to
-        *default*. If there is none, return *default*.
+        If several entries match, those with the same group and detail line are preferred, then the one closest to
+        *default*. If no entry matches, or if *before* is None, return *default*.
         """
         if before is None:
             return default
@@ -331,7 +335,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return len(self._group_sizes) > 1
 
     def _render_heading(self, rows: Sequence[ListRow], found_count: int) -> Content:
-        """Return the heading of a group of which *rows* are listed: its name, and how many entries it has."""
+        """Return the heading of a group: its name, and the number of its entries.
+
+        *rows* are the entries of the group that are listed, and *found_count* is the number of its entries that match
+        the search. If only some entries match or are listed, the heading also gives that number.
+        """
         group = rows[0].group
         size = self._group_sizes[group]
         if len(rows) < found_count:
@@ -462,10 +470,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
-    """Divide entries into their groups, and return for each group the entries to list and its number of entries.
+    """Divide entries into groups; return each group's entries to list and its total number of entries.
 
-    At most 500 entries are listed. Each group gets an equal share of them; what a small group does not need is left for
-    the others.
+    At most 500 entries are listed. Each group gets an equal share of this number; what a small group does not need
+    is available to the others.
     """
     groups: dict[str, list[ListRow]] = {}
     for row in rows:

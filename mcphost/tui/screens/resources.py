@@ -56,7 +56,10 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def describe_saving(server: str, uri: str) -> str:
-    """Return a sentence with the command that saves a resource, or "" if the command cannot be shown unchanged."""
+    """Return a sentence with the shell command that saves a resource to a file.
+
+    Return "" if the command is very long or contains characters that cannot be displayed unchanged.
+    """
     command = f"mcphost read {quote(server)} {quote(uri)} -o FILE"
     return _("To save the picture: {command}").format(command=command) if clean_line(command, 2_000) == command else ""
 

@@ -64,8 +64,9 @@ class _Point(NamedTuple):
 class RewindScreen(ListScreen):
     """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
-    The result is None if the user cancels. The details list the tool calls that were made after the selected message,
-    also by the user and on other branches, with their audit log rows, because going back does not undo these calls.
+    The result is None if the user cancels. The details list the tool calls that were made after the selected
+    message, with their audit log rows, because going back does not undo these calls. The list includes calls made
+    by the user, and calls on other branches.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Go back")

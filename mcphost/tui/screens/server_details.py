@@ -116,8 +116,8 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 def describe_next_step(view: ServerView, keys: KeyTable) -> str:
     """Return a hint about what to do next in the server's current state, or "" if there is none.
 
-    The hint names a key, such as the key that restarts a failed server, or is the hint of the server's error, or
-    both. *keys* are the key bindings in use.
+    The hint may name a key, such as the key that restarts a failed server, and may contain the hint of the server's
+    error. *keys* are the key bindings in use.
     """
     if view.state in ("untrusted", "sign_in"):
         return keys.fill(_("{servers-restart} shows the question again"))

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class TypedTexts(NamedTuple):
-    """The texts of the form's fields for environment variables, headers and folder; all "" if a server is edited."""
+    """Texts of the fields for environment variables, headers and folder.
+
+    All texts are "" if the form edits a configured server.
+    """
 
     env: str = ""
     headers: str = ""

@@ -73,8 +73,8 @@ class ServersScreen(TypeAheadListScreen):
     """List of all configured servers; *initial_server* is selected when the screen opens.
 
     A letter key that changes something, such as r for "restart", acts only after a short pause. If more letters
-    follow without a pause, they are all entered in the search line instead. Typing or pasting a server's name can
-    therefore not stop or restart a server.
+    follow without a pause, all of them go to the search line instead. Therefore, typing or pasting a server's name
+    cannot stop or restart a server.
 
     The result is a tool call that the user entered, an attachment for the next message, or None if there is
     neither.
@@ -297,7 +297,7 @@ class ServersScreen(TypeAheadListScreen):
             self.show_about(Content(_("Restarting {title}…").format(title=row.title)))
 
     def _is_disabled(self, row: ListRow) -> bool:
-        """Return whether the server is disabled; if so, notify the user of the reason and of what enables it.
+        """Return whether the server is disabled; if so, show a notification with the reason and the remedy.
 
         A server that the current profile excludes counts as disabled.
         """
@@ -456,8 +456,8 @@ class ServersScreen(TypeAheadListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file, but keep its stored data.
 
-        Two key presses are required: the first explains what will be removed, and the second removes it. The first
-        press can also be that of the `action_remove_with_data` key.
+        Two key presses are required: the first explains what will be removed, and the second removes it. For the first
+        press, the user can also press the key of `action_remove_with_data`.
         """
         self._confirm_removal(forgets=False)
 
@@ -466,8 +466,8 @@ class ServersScreen(TypeAheadListScreen):
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
         only this server can use. Two key presses are required: the first explains what will be removed, and the second
-        removes it. The first press can also be that of the `action_remove` key; the key of the second press determines
-        whether the data is removed.
+        removes it. For the first press, the user can also press the key of `action_remove`; the key of the second press
+        determines whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 

@@ -231,13 +231,20 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(lines, lines.highlighted)
 
     def _count_wrapped_rows(self) -> int:
-        """Return how many rows more than one the texts above the lists and the key hints have, and those of files."""
+        """Return the number of rows that long texts need in addition to the fixed rows of the screen.
+
+        For the text above the lists and the key hints, these are the rows after the first; for the text about files,
+        they are all its rows.
+        """
         texts = (_(_ABOUT), self.key_hints())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
         return rows + (Content(self._files).get_height({}, self._text_width()) if self._files else 0)
 
     def _text_width(self) -> int:
-        """Return the width in cells of the texts in the box; before the first layout, a widget has no width."""
+        """Return the width in cells of the texts in the box, computed from the width of the screen.
+
+        The width of a widget is not used, because a widget has no width before the first layout.
+        """
         return max(2, min(self.size.width * 95 // 100, _MAX_BOX_WIDTH) - _BOX_WIDTH)
 
     def _focus_first(self) -> None:
@@ -278,7 +285,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
 
     def _server_options(self) -> list[TargetOption]:
-        """Return a line for each server; its notes come before the target and the hosts, which may be cut off."""
+        """Return a line for each server: its name, notes, target, and the MCP hosts in which it was found.
+
+        The target is the command line or URL. The notes come first, because the rest of the line may be cut off.
+        """
         notes = [_describe_notes(candidate) for candidate in self._servers]
         free = self._text_width() - 6 - max(map(cell_len, notes))  # without the scrollbar, the mark and two gaps
         names = [clean_line(candidate.name, 40) for candidate in self._servers]
@@ -387,7 +397,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         lines.highlighted = highlighted
 
     def _show_target(self, index: int) -> None:
-        """Show the notes and the target of a server; it counts as read once the whole target has been drawn."""
+        """Show the notes and the target (command line or URL) of the server at *index*.
+
+        The server counts as read once its whole target has been drawn.
+        """
         content, is_whole = self._details(self._servers[index])
         self.query_one(TargetDetails).show(content, index if is_whole else None)
 
@@ -506,9 +519,10 @@ def _describe_files(files: "Sequence[tuple[str, str]]") -> str:
 
 
 def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -> str:
-    """Return what an import does besides copying the entry: it moves secrets, and a disabled server stays disabled.
+    """Return notes on what an import does besides copying the entry, or "" if it does nothing else.
 
-    *with_names* adds which secrets are moved.
+    They say that secrets are moved, and that a disabled server remains disabled. If *with_names* is true, they also
+    name the secrets.
     """
     secrets = _("its secrets are stored apart") if candidate.secrets else ""
     if candidate.secrets and with_names:

@@ -66,7 +66,7 @@ def format_progress(call: RunningCall) -> str:
 def draw_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
     """Return a bar of *cells* cells and the percentage, or "" if the total is not known.
 
-    The result has always the same width.
+    The percentage is padded, so that the width does not depend on the progress.
     """
     event = call.progress
     if event is None or not event.total:
@@ -157,7 +157,10 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row of a call; its progress bar fills a column of *column* cells, or there is none if it is 0."""
+        """Return the row of a call, with a progress bar at the beginning of its detail line.
+
+        The bar is padded to *column* cells; if *column* is 0, there is no bar.
+        """
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
         bar = f"{draw_progress(call):<{column}}  " if column else ""

@@ -462,7 +462,10 @@ class BlockLoader(Protocol):
         """Wait until all blocks are in the transcript, or until another conversation is opened."""
 
     def finish(self) -> None:
-        """Add all remaining blocks immediately, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks immediately, for an action that needs them.
+
+        The event loop is blocked until all blocks have been added.
+        """
 
     def cancel(self) -> None:
         """Stop adding blocks; called when another conversation is opened."""

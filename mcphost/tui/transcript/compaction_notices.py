@@ -21,7 +21,7 @@ class SummarizingNotice:
         self._block: NoticeBlock | None = None
 
     def show(self, event: SummaryProgress) -> None:
-        """Append the notice if it is not shown yet; if the summarization has ended, say so in the notice."""
+        """Append the notice if it is not shown yet; if the summarization has ended, show its outcome instead."""
         messages = translate_count(event.messages, "message")
         if event.planned and self._block is None:
             self._block = NoticeBlock(

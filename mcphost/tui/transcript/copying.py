@@ -24,7 +24,10 @@ class PartCopier:
         self._last = (-1, -1)
 
     def copy_next(self, index: int, *, as_tsv: bool) -> None:
-        """Copy the first part of the block at *index*, or the next part if the last copy was from the same block."""
+        """Copy the first part of the block at *index*, or the next part if the last copy was from the same block.
+
+        Tables are copied as tab-separated values if *as_tsv* is true, otherwise as Markdown.
+        """
         last_index, last_part = self._last
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 

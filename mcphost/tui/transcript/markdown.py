@@ -403,7 +403,10 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the line numbers, relative to *since*, of the items of the top-level list that starts there."""
+    """Return the line numbers of the items of the top-level list that begins at line *since*.
+
+    The line numbers are relative to *since*.
+    """
     return [
         token.map[0] - since
         for token in tokens

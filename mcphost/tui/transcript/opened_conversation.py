@@ -97,7 +97,10 @@ class EarlierMessages:
         self._ended.set()
 
     def finish(self) -> None:
-        """Add all remaining blocks immediately, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks immediately, for an action that needs them.
+
+        The event loop is blocked until all blocks have been added.
+        """
         while self._end:
             self._build_part()
         self._insert()
@@ -146,7 +149,7 @@ class TimedBlock(NamedTuple):
 class TimedBlocks:
     """Blocks to place in an opened conversation, each after all messages that are older than the block.
 
-    They are given oldest first.
+    *blocks* contains them in chronological order.
     """
 
     def __init__(self, blocks: Sequence[TimedBlock]) -> None:

@@ -256,10 +256,10 @@ class TranscriptPresenter:
         on_part: Callable[[Sequence[Message]], object] = lambda part: None,
         timed: "Sequence[TimedBlock]" = (),
     ) -> None:
-        """Replace the transcript's content with a stored conversation; insert *timed* according to their times.
+        """Replace the transcript's content with a stored conversation and the blocks in *timed*.
 
-        The newest messages are shown immediately; earlier ones are added in the background. *on_part* is called with
-        each part of the messages, the newest part first.
+        Each of these blocks is placed according to its time. The newest messages are shown immediately; earlier ones
+        are added in the background. *on_part* is called with each part of the messages, the newest part first.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
         from mcphost.tui.transcript.turn_endings import build_unanswered_notice
@@ -319,9 +319,9 @@ class TranscriptPresenter:
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Show on its card that a tool call typed by the user has failed; *text* gives the reason and a hint.
+        """Show on the card of a tool call typed by the user that the call has failed.
 
-        *outcome* is a key of `tool_card.STATES`.
+        *text* gives the reason and a hint. *outcome* is a key of `tool_card.STATES`.
         """
         if card in self.unsent_manual_cards:
             self.unsent_manual_cards.remove(card)
@@ -331,8 +331,8 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool = False) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* contains the ids of the waiting calls; *is_cost_asked* is true if a request to the model is waiting as
-        well.
+        *calls* contains the ids of these calls. *is_cost_asked* is true if the user is being asked to approve the cost
+        of a model request. If calls are waiting, or if *is_cost_asked* is true during a turn, `phase` says so.
         """
         waiting = _("waiting for you")
         if calls or (is_cost_asked and self.phase):

@@ -22,7 +22,7 @@ class ResourceChangeNotices:
         self._shown: dict[ResourceChanged, tuple[NoticeBlock, int]] = {}
 
     def start_turn(self) -> None:
-        """Let later changes of the same resources get new notices."""
+        """Begin a new turn: later changes are reported in new notices, not counted in those of earlier turns."""
         self._shown.clear()
 
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:

@@ -173,7 +173,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def finish_loading(self) -> None:
-        """Add the earlier messages of an opened conversation immediately. Blocks the event loop."""
+        """Add the earlier messages of an opened conversation immediately; the event loop is blocked meanwhile."""
         if self.earlier is not None:
             self.earlier.finish()
 

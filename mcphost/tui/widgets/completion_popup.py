@@ -27,11 +27,12 @@ SEARCHING = N_("Looking for files…")
 class CompletionItem(NamedTuple):
     """An item of the completion popup.
 
-    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, insert text, or
-    insert a value after a command. An "alias" runs an action; it is offered only if its title begins with the typed
-    text.
-    `value` is the action name, prompt name, URI, path, text or command's value. `server` is the name of the server that
-    provides the prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
+    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, insert text,
+    or insert a value after a command. An item of the kind "alias" runs an action, and is offered only if its title
+    begins with the typed text.
+
+    `value` is the action name, prompt name, URI, path, text or command's value. `server` is the name of the server
+    that provides the prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
     """
 
     kind: Literal["action", "alias", "prompt", "resource", "file", "text", "value"]

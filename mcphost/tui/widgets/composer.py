@@ -288,8 +288,9 @@ class Composer(Vertical):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        stay in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored. A
-        command that would be sent as a message against the user's expectation needs a second Enter.
+        remain in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored. A
+        second Enter is required for text that the user probably meant to run as a command, but that would be sent as a
+        message.
         """
         from mcphost.llm.api_key_formats import is_api_key
 
@@ -349,7 +350,7 @@ class Composer(Vertical):
         self._show_origin()
 
     def restore_draft(self, draft: Draft) -> None:
-        """Insert a draft that was not sent before the text."""
+        """Insert an unsent draft before the text in the composer, separated by a line break."""
         self.set_draft(join_drafts(draft, self.draft))
         self._confirmation.restored = draft.text
 

@@ -1,4 +1,4 @@
-"""The rows of a list screen, with group headings if there are several groups, and a line counting rows out of view."""
+"""List of entries for list screens, with group headings and a count of the entries out of view."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -169,7 +169,10 @@ class EntryList(Vertical):
     """List of entries, with the heading of the topmost group above it and a count of the hidden entries below it."""
 
     class Shown(Message):
-        """Message posted with the range of entries that are completely visible, without the entry *end*."""
+        """Posted when the visible entries may have changed.
+
+        The entries from index `first` up to, but not including, `end` are completely visible.
+        """
 
         def __init__(self, first: int, end: int) -> None:
             super().__init__()
@@ -201,7 +204,7 @@ class EntryList(Vertical):
             self.call_after_refresh(self.show_hidden)
 
     def _apply_limit(self) -> bool:
-        """Return whether the height of the list is going to change."""
+        """Apply the limit on the number of rows; return whether this changes the height of the list."""
         entries, rows = self.query_one("#entries", Entries), self._limit
         if rows is not None:
             if self.query_one("#top-heading").display:

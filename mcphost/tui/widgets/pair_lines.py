@@ -25,8 +25,9 @@ _WORD = re.compile(r"[\w.-]{1,200}")
 class PairTextArea(OrderedTextArea):
     """Text area for a name and a value in each line; it masks values that look like secrets.
 
-    Most secrets are recognized by their names, and are therefore masked from the first character on. References such as
-    `${env:NAME}` are shown, unless more than a reference is in the value.
+    Most secrets are recognized by their names, and are therefore masked from the first character on. A reference
+    such as `${env:NAME}` is not masked, unless the value contains more than the reference and an authorization
+    scheme.
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -49,7 +50,11 @@ def _mask(char: str) -> str:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Return whether *value* has to be hidden; *name* may have words in front of it that make it invalid."""
+    """Return whether *value* must be masked.
+
+    *name* is the text before the separator. If it contains several words and is therefore invalid, each word is
+    checked as a name.
+    """
     references = [one for one in find_references(value) if one.kind != "unknown" and one.default is None]
     for reference in references:
         value = value.replace(reference.text, "")

@@ -1,4 +1,4 @@
-"""Text in the composer that was not typed: long pastes, file paths, an early Enter, and what Enter then does."""
+"""Handling of untyped text in the composer: long pastes, file paths, and Enter right after a paste."""
 
 import re
 import shlex
@@ -75,7 +75,7 @@ class PasteGuard:
 
 
 class WrittenText(Protocol):
-    """The text in the composer, with its origin; a `Draft` of the composer."""
+    """Interface of the composer's `Draft`: unsent text, and how it was entered."""
 
     @property
     def text(self) -> str:
@@ -107,7 +107,7 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
     """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
     *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure*
-    means that the text only arrived as fast as a paste.
+    is true if the text counts as inserted only because its keys arrived as fast as a paste.
     """
     if draft.origin == "typed":
         return ""
@@ -127,10 +127,11 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 
 
 class SendConfirmation:
-    """Second Enter for text that would be sent to the model although the user probably meant to run it.
+    """Check that requires a second Enter to send text that the user probably meant to run instead.
 
-    This is a command or call of which it is uncertain whether it was typed, and one that the user typed after text that
-    was restored, perhaps without noticing that text. It is never run, because it may have been pasted.
+    There are two cases: a command or tool call that may have been typed or pasted, and a command or tool call that
+    was typed after restored text, which the user may not have noticed. The text is never run, because it may have
+    been pasted.
     """
 
     def __init__(self) -> None:
@@ -143,11 +144,14 @@ class SendConfirmation:
         self._asked = ""
 
     def reset(self) -> None:
-        """Forget everything, because the text was replaced or removed."""
+        """Reset the state, because the text was replaced or removed."""
         self.is_unsure, self.restored, self._asked = False, "", ""
 
     def ask(self, draft: WrittenText) -> str:
-        """Return why another Enter is needed, or "" if the draft can be sent; the same draft is asked about once."""
+        """Return why a second Enter is needed, or "" if the draft can be sent.
+
+        If the last call returned a reason and the text has not changed since, return "".
+        """
         if draft.text == self._asked:
             return ""
         question = ""

@@ -96,7 +96,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens that cover the bar, except the top screen, because they show its old content."""
+        """Redraw the screens between the chat and the top screen, which still show the bar's old content."""
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 
@@ -211,7 +211,10 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 def _avoid_single_key(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Omit the key that reads the details, which every list has, if the last row would contain only one key."""
+    """Omit the key that focuses the details if the last row would otherwise contain only one key.
+
+    This key is omitted rather than another, because it is the same on every list screen.
+    """
     if len(rows) < 2 or len(rows[-1]) > 1:
         return rows
     fewer = _split_into_rows([key for row in rows for key in row if key[2] != "app.focus_next"], width)

@@ -1,4 +1,4 @@
-"""Widgets that show what starts a server, and record which servers' targets have been drawn completely."""
+"""Widgets that show servers' targets (command lines or URLs), and record which were drawn completely."""
 
 from textual.content import Content
 from textual.geometry import Region
