@@ -548,13 +548,11 @@ class _LateParts:
         )  # fmt: skip
 
     @cached_property
-    def title_writer(self) -> "TitleWriter | None":
-        core = self._core
-        if core.config.titles.mode == "first-line":
-            return None
+    def title_writer(self) -> "TitleWriter":
         from mcphost.host.conversation.title_writer import TitleWriter
 
-        return TitleWriter(core.config.titles, core.model_selection, core.spending.get(), core.events)
+        core = self._core
+        return TitleWriter(core.settings, core.model_selection, core.spending.get(), core.events)
 
     @cached_property
     def request_parts(self) -> "RequestParts":
@@ -591,7 +589,7 @@ class _LateParts:
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,
             compactor=compactor,
-            title_writer=self.title_writer,
+            title_writer=Lazy(lambda: self.title_writer),
             background=self.background_results,
             events=core.events,
             frontend=core.frontend,

@@ -34,7 +34,6 @@ _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "consent",
     "sampling",
-    "titles",
     "audit",
     "results",
     "screen",

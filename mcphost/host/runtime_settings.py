@@ -6,10 +6,14 @@ from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context")
+LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context", "titles")
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
 _LIMITING_SECTIONS = ("limits", "budget")
+_SENDING_VALUES = {"compaction.mode": "auto", "titles.mode": "model"}
+"""Values with which mcphost sends texts of a conversation to a model without asking."""
+_MODEL_NAMES = ("compaction.model", "titles.model")
+"""Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
 _SEPARATE = "context.project_instructions"
 """A setting that is compared and applied on its own; see ConfigChanges."""
 
@@ -28,6 +32,7 @@ class RuntimeSettings:
         self.notifications = config.notifications
         self.compaction = config.compaction
         self.context = config.context
+        self.titles = config.titles
 
 
 class SettingChange(Struct, frozen=True):
@@ -39,10 +44,12 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def allows_more(self) -> bool:
-        """Whether the change raises or removes a limit, or lets mcphost summarize conversations without asking."""
+        """Whether the change raises or removes a limit, or lets mcphost send more to a model without asking."""
         section = self.name.partition(".")[0]
-        if self.name == "compaction.mode":
-            return self.after == "auto"
+        if self.name in _SENDING_VALUES:
+            return self.after == _SENDING_VALUES[self.name]
+        if self.name in _MODEL_NAMES:
+            return bool(self.after)
         if section not in _LIMITING_SECTIONS or isinstance(self.after, bool):
             return False
         if section == "budget":  # 0 means no limit

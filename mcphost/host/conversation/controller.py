@@ -502,8 +502,8 @@ class ConversationController:
             host_error = to_mcphost_error(error, _log, f"turn {number}")
             return self._fail(number, host_error, turn)
         self._events.publish(TurnFinished(number, outcome, turn.usage))
-        if parts.title_writer is not None and outcome == "done" and conversation.is_newly_titled:
-            self._lifetime.start_soon(parts.title_writer.write, conversation, name="title of a conversation")
+        if parts.settings.titles.mode == "model" and outcome == "done" and conversation.is_newly_titled:
+            self._lifetime.start_soon(parts.title_writer.get().write, conversation, name="title of a conversation")
         return TurnResult(outcome, turn.text, turn.declined)
 
     def _fail(

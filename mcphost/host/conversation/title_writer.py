@@ -6,13 +6,13 @@ from contextlib import AbstractAsyncContextManager
 
 import anyio
 
-from mcphost.config.schema import TitlesConfig
 from mcphost.errors import McpHostError, ModelError
 from mcphost.host.active_conversation import TITLE_COLUMNS, Conversation, make_title
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.event_bus import EventBus
 from mcphost.host.message_text import clean_text
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.token_estimate import estimate_text_tokens
@@ -42,9 +42,9 @@ class TitleWriter:
     """Component that replaces a conversation's automatic title, the first line of a message, with one from a model."""
 
     def __init__(
-        self, config: TitlesConfig, model_selection: ModelSelection, spending: SpendingTracker, events: EventBus
+        self, settings: RuntimeSettings, model_selection: ModelSelection, spending: SpendingTracker, events: EventBus
     ) -> None:
-        self._config = config
+        self._settings = settings
         self._model_selection = model_selection
         self._spending = spending
         self._events = events
@@ -70,7 +70,7 @@ class TitleWriter:
 
     async def _request(self, conversation: Conversation) -> str:
         """Return the title that the model writes, or "" if it writes none. Raises ModelError."""
-        model = self._model_selection.get_named(self._config.model)
+        model = self._model_selection.get_named(self._settings.titles.model)
         if model.name == "demo":  # it plays a script and writes no titles
             return ""
         first, last = conversation.messages[0], conversation.messages[-1]

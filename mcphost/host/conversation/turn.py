@@ -44,6 +44,7 @@ from mcphost.serialization import replace
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.title_writer import TitleWriter
+    from mcphost.host.lifetime import Lazy
 
 DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
@@ -127,8 +128,8 @@ class TurnParts(NamedTuple):
     auto_approval: AutoApproval
     reviewer: ResultReviewer
     compactor: Compactor
-    title_writer: "TitleWriter | None"
-    """Writer of titles for new conversations; None if their first lines are the titles."""
+    title_writer: "Lazy[TitleWriter]"
+    """Writer of titles for new conversations, used only with the setting `[titles] mode = "model"`."""
 
     background: BackgroundResults
     events: EventBus

@@ -14,6 +14,7 @@ from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
+from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
 from mcphost.host.host import Host
 from mcphost.host.setup import Setup
 from mcphost.llm import local_servers
@@ -24,6 +25,26 @@ from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel
 
 DEMO_ENTRY = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+
+
+def write_settings(home: Path, text: str) -> None:
+    """Write the user's config.toml of the program whose home is *home*."""
+    (home / "config").mkdir(exist_ok=True)
+    (home / "config" / SETTINGS_FILE).write_text(text)
+
+
+def config_change_detector(host: Host) -> ConfigChangeDetector:
+    """Return the detector of a host that has configuration files."""
+    assert host.config_change_detector is not None
+    return host.config_change_detector
+
+
+async def apply_settings(home: Path, host: Host, text: str) -> ConfigChanges:
+    """Write the user's config.toml, and apply and return the changes, as after their review."""
+    write_settings(home, text)
+    changes = await config_change_detector(host).check()
+    config_change_detector(host).apply(changes)
+    return changes
 
 
 @asynccontextmanager

@@ -11,12 +11,11 @@ import pytest
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.schema import Profile
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
-from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
-from mcphost.host.host import Host
+from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.questions import Accept, TrustOnce
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.audit_rows import create_audit_log, read_rows
-from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
+from tests.unit.host.setup_host import DEMO_ENTRY, config_change_detector, open_setup, write_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -24,16 +23,6 @@ pytestmark = pytest.mark.anyio
 def write_servers(home: Path, **entries: dict[str, Any]) -> None:
     (home / "config").mkdir(exist_ok=True)
     (home / "config" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
-
-
-def write_settings(home: Path, text: str) -> None:
-    (home / "config").mkdir(exist_ok=True)
-    (home / "config" / "config.toml").write_text(text)
-
-
-def config_change_detector(host: Host) -> ConfigChangeDetector:
-    assert host.config_change_detector is not None
-    return host.config_change_detector
 
 
 async def test_unchanged_files_change_nothing(tmp_path: Path) -> None:
