@@ -13,7 +13,7 @@ from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.config_changes import ConfigChangeDetector
+from mcphost.host.config_changes import ConfigChangeDetector, ConfigurableParts
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
@@ -363,9 +363,11 @@ class _LateParts:
     def config_change_detector(self) -> "ConfigChangeDetector | None":
         if self._setup is None:
             return None
-        core, servers, (places, _, sources) = self._core, self._servers, self._setup
-        parts = (servers, core.model_selection, core.config_rules, self.instructions, core.settings)
-        return ConfigChangeDetector(core.config, sources, *parts, state_dir=places.state_dir)
+        core, (places, _, sources) = self._core, self._setup
+        parts = ConfigurableParts(
+            self._servers, core.model_selection, core.config_rules, self.instructions, core.settings, core.results
+        )
+        return ConfigChangeDetector(core.config, sources, parts, places.state_dir)
 
     @cached_property
     def project_approvals(self) -> "ProjectApprovals":

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import anyio
 import anyio.to_thread
@@ -27,6 +27,7 @@ from mcphost.host.runtime_settings import (
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
+from mcphost.store.large_results import ResultStore
 from mcphost.translation import N_
 
 POLL_SECONDS = 1.0
@@ -35,7 +36,6 @@ _SETTINGS_AT_START = (
     "consent",
     "sampling",
     "audit",
-    "results",
     "screen",
     "keys",
     "roots",
@@ -151,6 +151,17 @@ class ProjectInstructions(Protocol):
     def uses_project(self, value: bool) -> None: ...
 
 
+class ConfigurableParts(NamedTuple):
+    """Parts of the host that use a changed configuration as soon as it is applied."""
+
+    servers: Servers
+    model_selection: ModelSelection
+    rules: ConfigRules
+    instructions: ProjectInstructions
+    settings: RuntimeSettings
+    results: ResultStore
+
+
 class ConfigChangeDetector:
     """Detector of differences between the configuration in use and the configuration files on disk.
 
@@ -163,14 +174,10 @@ class ConfigChangeDetector:
         self,
         config: HostConfig,
         sources: ConfigSources,
-        servers: Servers,
-        model_selection: ModelSelection,
-        rules: ConfigRules,
-        instructions: ProjectInstructions,
-        settings: RuntimeSettings,
+        parts: ConfigurableParts,
         state_dir: Path | None = None,
     ) -> None:
-        """Create a detector for *config*, the configuration in use.
+        """Create a detector for *config*, the configuration in use; changes are applied to *parts*.
 
         The folder *state_dir* is where other mcphost processes leave requests to restart a server; if it is None, such
         requests are ignored.
@@ -178,11 +185,9 @@ class ConfigChangeDetector:
         self.config = config
         self._restarts = None if state_dir is None else RestartRequests(state_dir)
         self._load, self._files = sources
-        self._servers = servers
-        self._model_selection = model_selection
-        self._rules = rules
-        self._instructions = instructions
-        self._settings = settings
+        self._parts = parts
+        self._servers, self._model_selection, self._rules = parts.servers, parts.model_selection, parts.rules
+        self._instructions, self._settings = parts.instructions, parts.settings
         self._profile: str | None = None
         """The profile that the user chose in this run; None for the one given by the options or files."""
 
@@ -270,6 +275,7 @@ class ConfigChangeDetector:
         if changes.model is not None:
             self._model_selection.select(changes.model)
         self._settings.use(changes.config)
+        self._parts.results.config = self._settings.results
         self.config = changes.config
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:

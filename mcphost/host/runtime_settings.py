@@ -6,10 +6,10 @@ from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context", "titles")
+LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context", "titles", "results")
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
-_LIMITING_SECTIONS = ("limits", "budget")
+_LIMITING_SECTIONS = ("limits", "budget", "results")
 _SENDING_VALUES = {"compaction.mode": "auto", "titles.mode": "model"}
 """Values with which mcphost sends texts of a conversation to a model without asking."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
@@ -33,6 +33,7 @@ class RuntimeSettings:
         self.compaction = config.compaction
         self.context = config.context
         self.titles = config.titles
+        self.results = config.results
 
 
 class SettingChange(Struct, frozen=True):
@@ -55,6 +56,11 @@ class SettingChange(Struct, frozen=True):
         if section == "budget":  # 0 means no limit
             return bool(self.before) and (not self.after or self.after > self.before)
         return bool(self.after > self.before)
+
+    @property
+    def deletes_results(self) -> bool:
+        """Whether the change lowers a limit above which stored tool results are deleted."""
+        return self.name.startswith("results.") and self.after < self.before
 
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:

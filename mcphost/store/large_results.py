@@ -49,10 +49,9 @@ class ResultStore:
 
     def __init__(self, directory: Path | None, config: ResultsConfig | None = None) -> None:
         """Store files in *directory*; if it is None, nothing can be stored or read."""
-        config = config or ResultsConfig()
         self._directory = directory
-        self._max_bytes = config.megabytes * _MEGABYTE
-        self._max_age = config.days * _DAY
+        self.config = config or ResultsConfig()
+        """The limits in use; lower ones delete results the next time one is stored."""
 
     async def save(self, text: str) -> str:
         """Write *text* to a new file and return its path. Raises StoreError.
@@ -108,10 +107,9 @@ class ResultStore:
 
     def _save(self, directory: Path, text: str) -> str:
         body = replace_surrogates(text).encode()
-        if len(body) > self._max_bytes:
-            raise StoreError(
-                f"It is over the limit of {self._max_bytes // _MEGABYTE} MB for all stored results together."
-            )
+        limit = self.config.megabytes
+        if len(body) > limit * _MEGABYTE:
+            raise StoreError(f"It is over the limit of {limit} MB for all stored results together.")
         make_private_directory(directory)
         name = secrets.token_hex(8)
         temporary, path = directory / f"{name}.part", directory / f"{name}{_SUFFIX}"
@@ -130,11 +128,12 @@ class ResultStore:
     def _delete_expired(self, directory: Path) -> None:
         if not directory.is_dir():
             return
-        oldest = time.time() - self._max_age
+        config = self.config
+        oldest = time.time() - config.days * _DAY
         total = 0
         for when, size, path in sorted(_iter_files(directory), reverse=True):
             total += size
-            if when < oldest or total > self._max_bytes:
+            if when < oldest or total > config.megabytes * _MEGABYTE:
                 path.unlink(missing_ok=True)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ServerConfig
 from mcphost.host.config_changes import ConfigChanges
+from mcphost.host.runtime_settings import SettingChange
 from mcphost.serialization import replace
 from mcphost.tui.screens.config_changes import ConfigChangesScreen
 from tests.screens.conftest import AppDriver, Run
@@ -122,3 +123,9 @@ async def test_a_changed_environment_file_is_named_with_its_variables(run: Run) 
         await driver.pilot.press("down")
         await driver.until(lambda: re.search(r"git\.env: changed(?!;)", driver.text()), "the other server")
         assert "aaaaaaaa" not in driver.text()
+
+
+async def test_a_lower_limit_that_deletes_stored_results_is_marked(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await review(driver, settings=(SettingChange("results.days", 30, 1),))
+        await driver.until(lambda: "30 → 1 · deletes the stored results above it" in driver.text(), "the mark")

@@ -220,10 +220,13 @@ def _address(server: "ServerConfig") -> str:
 
 def _setting_row(change: "SettingChange") -> ListRow:
     text = f"{format_setting(change.before)} → {format_setting(change.after)}"
+    is_critical = change.allows_more or change.deletes_results
     if change.allows_more:
         text = _("{change} · allows more").format(change=text)
-    style = "$error" if change.allows_more else "$warning"
-    return _row([(change.name, text)], change.name, text, "~", style, is_critical=change.allows_more)
+    elif change.deletes_results:
+        text = _("{change} · deletes the stored results above it").format(change=text)
+    style = "$error" if is_critical else "$warning"
+    return _row([(change.name, text)], change.name, text, "~", style, is_critical=is_critical)
 
 
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from mcphost.host.setup import Setup
 from mcphost.llm import local_servers
 from mcphost.paths import SetupPlaces
 from mcphost.store.database import Database
+from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel
@@ -55,6 +56,7 @@ async def open_setup(
     frontend: ScriptedFrontend | None = None,
     model_factory: Callable[[ModelConfig], ScriptedModel] = lambda _: ScriptedModel(),
     audit_log: AuditLog | None = None,
+    results: ResultStore | None = None,
     named_files: Sequence[str] = (),
 ) -> AsyncIterator[tuple[Host, Setup]]:
     """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
@@ -83,6 +85,7 @@ async def open_setup(
         model_factory=model_factory,
         frontend=frontend or ScriptedFrontend(),
         audit=audit_log,
+        results=results,
         setup=SetupParts(
             places,
             SessionSecrets(lambda: backend or MemoryBackend()),

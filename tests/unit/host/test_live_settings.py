@@ -6,6 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcphost.errors import StoreError
+from mcphost.store.large_results import ResultStore
 from tests.fakes.model import ScriptedModel, text_round
 from tests.unit.host.setup_host import apply_settings, config_change_detector, open_setup, write_settings
 
@@ -52,3 +54,22 @@ async def test_a_change_that_sends_more_or_loses_something_is_marked(
         write_settings(tmp_path, after)
         (change,) = (await config_change_detector(host).check()).settings
         assert change.allows_more is allows_more
+
+
+async def test_new_limits_of_stored_results_count_for_the_next_result(tmp_path: Path) -> None:
+    results = ResultStore(tmp_path / "results")
+    write_settings(tmp_path, "")
+    async with open_setup(tmp_path, results=results) as (host, _):
+        await host.results.save("a" * 900_000)
+        newest = await host.results.save("b" * 900_000)
+        changes = await apply_settings(tmp_path, host, "[results]\nmegabytes = 1\n")
+        assert (changes.describe(), changes.needs_confirmation) == (("results.megabytes = 1",), True)
+        assert [one.deletes_results for one in changes.settings] == [True]
+        with pytest.raises(StoreError, match="over the limit of 1 MB"):
+            await host.results.save("c" * 1_000_001)
+        await host.results.save("d" * 10)
+        assert len(list((tmp_path / "results").iterdir())) == 2
+        assert len(await host.results.read_all(newest)) == 900_000
+        (raised,) = (await apply_settings(tmp_path, host, "[results]\nmegabytes = 2\n")).settings
+        assert (raised.allows_more, raised.deletes_results) == (True, False)
+        await host.results.save("e" * 1_000_001)
