@@ -201,7 +201,7 @@ def _create_core(
         orphaned_tasks=OrphanedTasks(TaskStore(store), events, conversation, lifetime, running_calls),
         running_calls=running_calls,
         question_budget=QuestionBudget(),
-        roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
+        roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish, lifetime=lifetime),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
         run_approvals=RunApprovals(config.servers),
@@ -365,8 +365,9 @@ class _LateParts:
             return None
         core, (places, _, sources) = self._core, self._setup
         parts = ConfigurableParts(
-            self._servers, core.model_selection, core.config_rules, self.instructions, core.settings, core.results
-        )
+            self._servers, core.model_selection, core.config_rules, self.instructions, core.settings, core.results,
+            core.roots,
+        )  # fmt: skip
         return ConfigChangeDetector(core.config, sources, parts, places.state_dir)
 
     @cached_property

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import anyio
 import anyio.to_thread
@@ -18,12 +18,15 @@ from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
+    LISTS,
     RuntimeSettings,
     SettingChange,
     compare_settings,
     format_setting,
     keep_settings,
 )
+from mcphost.host.server_requests.root_folders import compare_roots, configured_roots
+from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -38,13 +41,11 @@ _SETTINGS_AT_START = (
     "audit",
     "screen",
     "keys",
-    "roots",
-    "project_roots",
     "secret_store",
 )
 """Settings that are read only when the program starts."""
 
-_SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
+_SETTING_NAMES = {"secret_store": "secrets.store"}
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):
@@ -79,7 +80,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     project_instructions: bool | None = None
     theme: str | None = None
     settings: tuple[SettingChange, ...] = ()
-    """Changed settings of the LIVE_SECTIONS."""
+    """Changed settings of the LIVE_SECTIONS and LISTS."""
 
     at_start: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -131,12 +132,22 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("change the profiles {names}"), self.profiles),
             (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
-            ("{names}", [f"{one.name} = {format_setting(one.after)}" for one in self.settings]),
+            (N_("add the folder {names}"), self._list_changed("roots", "after")),
+            (N_("remove the folder {names}"), self._list_changed("roots", "before")),
+            (
+                "{names}",
+                [f"{one.name} = {format_setting(one.after)}" for one in self.settings if one.name not in LISTS],
+            ),
             (N_("the theme {names}"), [self.theme or translate(N_("default"))] if self.theme is not None else ()),
         )
         return tuple(
             translate(template).format(names=_join_names(shown, translate)) for template, shown in names if shown
         )
+
+    def _list_changed(self, name: str, side: Literal["before", "after"]) -> list[str]:
+        """Return the items of the list *name* that only the configuration "before" or "after" the change has."""
+        items = (getattr(one, side) for one in self.settings if one.name == name)
+        return [format_setting(item) for item in items if item is not None]
 
 
 class ProjectInstructions(Protocol):
@@ -160,6 +171,7 @@ class ConfigurableParts(NamedTuple):
     instructions: ProjectInstructions
     settings: RuntimeSettings
     results: ResultStore
+    roots: Roots
 
 
 class ConfigChangeDetector:
@@ -252,7 +264,7 @@ class ConfigChangeDetector:
         changes = self._compare(await self._load(name))
         if await self._read_signature() != signature:
             raise _unconfirmed_error()  # what was read now may not be what was checked
-        config = replace(changes.config, **keep_settings(changes.config, self.config))
+        config = replace(changes.config, **keep_settings(self.config))
         changes = replace(changes, config=config, settings=(), profiles=())
         self._profile = name
         self.apply(changes)
@@ -276,6 +288,7 @@ class ConfigChangeDetector:
             self._model_selection.select(changes.model)
         self._settings.use(changes.config)
         self._parts.results.config = self._settings.results
+        self._parts.roots.use_configured(configured_roots(changes.config))
         self.config = changes.config
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
@@ -362,7 +375,7 @@ class ConfigChangeDetector:
             never_added=_format_rules(new.never_rules, self._rules.never),
             never_removed=_format_rules(self._rules.never, new.never_rules),
             theme=new.theme if new.theme != old.theme else None,
-            settings=compare_settings(old, new),
+            settings=(*compare_roots(old, new), *compare_settings(old, new)),
             at_start=_settings_that_differ(old, new),
             problems=problems,
         )

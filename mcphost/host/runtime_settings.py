@@ -9,6 +9,9 @@ from mcphost.serialization import Struct
 LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context", "titles", "results")
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
+LISTS = ("roots",)
+"""Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
+_LISTING_FIELDS = ("roots", "project_roots")
 _LIMITING_SECTIONS = ("limits", "budget", "results")
 _SENDING_VALUES = {"compaction.mode": "auto", "titles.mode": "model"}
 """Values with which mcphost sends texts of a conversation to a model without asking."""
@@ -37,7 +40,7 @@ class RuntimeSettings:
 
 
 class SettingChange(Struct, frozen=True):
-    """A changed setting; its name includes the section, as in "limits.max_rounds"."""
+    """A changed setting; its name includes the section, as in "limits.max_rounds", unless it is one of the LISTS."""
 
     name: str
     before: Any
@@ -47,6 +50,8 @@ class SettingChange(Struct, frozen=True):
     def allows_more(self) -> bool:
         """Whether the change raises or removes a limit, or lets mcphost send more to a model without asking."""
         section = self.name.partition(".")[0]
+        if self.name in LISTS:
+            return self.after is not None
         if self.name in _SENDING_VALUES:
             return self.after == _SENDING_VALUES[self.name]
         if self.name in _MODEL_NAMES:
@@ -74,9 +79,9 @@ def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, .
     )
 
 
-def keep_settings(config: HostConfig, old: HostConfig) -> dict[str, Any]:
-    """Return the LIVE_SECTIONS of *old* that differ from those of *config*, keyed by section name."""
-    return {name: getattr(old, name) for name in LIVE_SECTIONS if getattr(config, name) != getattr(old, name)}
+def keep_settings(old: HostConfig) -> dict[str, Any]:
+    """Return the fields of *old* that `compare_settings` and `compare_roots` compare, keyed by name."""
+    return {name: getattr(old, name) for name in (*LIVE_SECTIONS, *_LISTING_FIELDS)}
 
 
 def format_setting(value: Any) -> str:

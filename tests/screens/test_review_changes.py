@@ -129,3 +129,18 @@ async def test_a_lower_limit_that_deletes_stored_results_is_marked(run: Run) -> 
     async with run(size=(80, 24)) as driver:
         await review(driver, settings=(SettingChange("results.days", 30, 1),))
         await driver.until(lambda: "30 → 1 · deletes the stored results above it" in driver.text(), "the mark")
+
+
+async def test_a_new_folder_is_shown_to_its_end_before_it_is_applied(run: Run) -> None:
+    path = f"/srv/{'long/' * 300}END"
+    async with run(size=(80, 24)) as driver:
+        changes = (SettingChange("roots", None, path), SettingChange("roots", "/a", None))
+        results = await review(driver, settings=changes)
+        await driver.until(lambda: "removed folder" in driver.text(), "the removed folder")
+        await driver.until(lambda: "apply all: not yet" in driver.text(), "what is left")
+        await driver.pilot.press("ctrl+s")
+        assert not results
+        await driver.pilot.press("home", "tab", "end")
+        await driver.until(lambda: "END" in driver.text() and "not yet" not in driver.text(), "the end")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: results, "the result")

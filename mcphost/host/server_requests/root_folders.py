@@ -26,6 +26,7 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
+from mcphost.host.runtime_settings import SettingChange
 from mcphost.protocol.server_requests import Root
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, replace
@@ -143,6 +144,21 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
         here = startup_roots() if configured.path == WORKSPACE_FOLDER else (configured,)
         roots += (replace(root, name=configured.name or root.name) for root in here)
     return tuple(roots)
+
+
+def compare_roots(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
+    """Return a change of the setting "roots" for each folder that only one of the configurations lists.
+
+    Its value is None in the other configuration. A folder with another name is a removed and an added one.
+    """
+    before, after = ({(root.path, root.name): root for root in configured_roots(config)} for config in (old, new))
+    removed = (SettingChange("roots", _format_root(root), None) for key, root in before.items() if key not in after)
+    added = (SettingChange("roots", None, _format_root(root)) for key, root in after.items() if key not in before)
+    return (*removed, *added)
+
+
+def _format_root(root: RootConfig) -> str:
+    return f"{root.path} ({root.name})" if root.name else root.path
 
 
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:

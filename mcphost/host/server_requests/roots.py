@@ -5,7 +5,8 @@ Specification: client/roots. A root tells a server where the user works; it does
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -17,6 +18,7 @@ from mcphost.config.settings import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import AnyEvent, FolderInfo, RootsChanged
+from mcphost.host.lifetime import Lifetime
 from mcphost.host.server_requests.root_folders import (
     ROOT_SCOPES,
     EditLayers,
@@ -95,10 +97,12 @@ class Roots:
         audit: AuditLog | None = None,
         *,
         publish: Callable[[AnyEvent], None] = lambda event: None,
+        lifetime: Lifetime | None = None,
     ) -> None:
         """Create the list from the folders in *configured*; without *stored_folders*, edits apply only to this run.
 
-        *publish* is called with each event about the list or about shared folders.
+        *publish* is called with each event about the list or about shared folders. *lifetime* runs the inspection after
+        the configuration has changed; without it, the next `refresh` inspects the folders.
         """
         self.version = 0
         """Increases whenever the roots that servers may receive change."""
@@ -107,6 +111,8 @@ class Roots:
         """The folder that edits of scope "project" apply to, "" for none."""
 
         self._configured = configured
+        self._configured_paths = _spell_paths(configured)
+        self._lifetime = lifetime
         self._stored_folders = stored_folders
         self._audit = audit
         self.publish = publish
@@ -178,8 +184,31 @@ class Roots:
 
         Not asynchronous, so that no folder can be removed between this check and sending the reply.
         """
-        known = set(self._last_folders.roots if self._last_folders else ()) - self._leaving_roots
+        folders = self._last_folders.available if self._last_folders else ()
+        known = {folder.root for folder in folders if self._is_listed(folder)} - self._leaving_roots
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
+
+    def use_configured(self, configured: tuple[RootConfig, ...]) -> None:
+        """Replace the configured folders; the user's edits of the list stay.
+
+        A folder that is no longer listed is not sent from now on. In the background, the folders are inspected and the
+        servers are told of the change.
+        """
+        if configured == self._configured:
+            return
+        self._configured, self._configured_paths = configured, _spell_paths(configured)
+        if self._lifetime is not None:
+            self._lifetime.start_soon(self._refresh_if_possible, name="configured folders")
+
+    async def _refresh_if_possible(self) -> None:
+        with suppress(StoreError):  # raised again when a server requests the folders
+            await self.refresh()
+
+    def _is_listed(self, folder: RootFolder) -> bool:
+        """Return whether an inspected folder is still configured, or listed because of an edit by the user."""
+        if folder.scope or folder.source == "added":
+            return True
+        return bool({folder.path, folder.configured_path} & self._configured_paths)
 
     def notify_change(self) -> None:
         """Wake all callers of `wait_for_change`."""
@@ -302,6 +331,12 @@ class Roots:
                 "The folder that mcphost was started in no longer exists.", 'Use the scope "run" or "user".'
             )
         return self.project if scope == "project" else ""
+
+
+def _spell_paths(roots: Iterable[RootConfig]) -> frozenset[str]:
+    """Return the paths as they are configured, and with `~` and `..` resolved."""
+    paths = [root.path for root in roots]
+    return frozenset((*paths, *(os.path.normpath(os.path.expanduser(path)) for path in paths)))
 
 
 def folder_info(folder: RootFolder) -> FolderInfo:

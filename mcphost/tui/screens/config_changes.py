@@ -219,6 +219,11 @@ def _address(server: "ServerConfig") -> str:
 
 
 def _setting_row(change: "SettingChange") -> ListRow:
+    if change.name == "roots":
+        folder = str(change.after or change.before)
+        is_new = change.allows_more
+        detail, mark, style = (_("new folder"), "+", "$warning") if is_new else (_("removed folder"), "-", "$error")
+        return _row([(_("folder"), folder)], folder, detail, mark, style, is_critical=is_new)
     text = f"{format_setting(change.before)} → {format_setting(change.after)}"
     is_critical = change.allows_more or change.deletes_results
     if change.allows_more:

@@ -1,9 +1,11 @@
 """A host that can set up models and servers, with its own home folder."""
 
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,12 @@ from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel
 
 DEMO_ENTRY = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+
+
+def write_servers(home: Path, **entries: dict[str, Any]) -> None:
+    """Write the user's mcp.json of the program whose home is *home*."""
+    (home / "config").mkdir(exist_ok=True)
+    (home / "config" / SERVERS_FILE).write_text(json.dumps({"mcpServers": entries}))
 
 
 def write_settings(home: Path, text: str) -> None:

@@ -15,14 +15,9 @@ from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.questions import Accept, TrustOnce
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.audit_rows import create_audit_log, read_rows
-from tests.unit.host.setup_host import DEMO_ENTRY, config_change_detector, open_setup, write_settings
+from tests.unit.host.setup_host import DEMO_ENTRY, config_change_detector, open_setup, write_servers, write_settings
 
 pytestmark = pytest.mark.anyio
-
-
-def write_servers(home: Path, **entries: dict[str, Any]) -> None:
-    (home / "config").mkdir(exist_ok=True)
-    (home / "config" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
 
 
 async def test_unchanged_files_change_nothing(tmp_path: Path) -> None:

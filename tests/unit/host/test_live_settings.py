@@ -1,17 +1,25 @@
 """Tests for sections of config.toml that apply while the host runs: what is marked, and when it takes effect."""
 
+import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from mcphost.errors import StoreError
+from mcphost.host.questions.questions import ShareSession, TrustOnce
+from mcphost.host.server_requests.root_folders import file_uri
 from mcphost.store.large_results import ResultStore
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
-from tests.unit.host.setup_host import apply_settings, config_change_detector, open_setup, write_settings
+from tests.flows import roots_server
+from tests.unit.host.setup_host import apply_settings, config_change_detector, open_setup, write_servers, write_settings
 
 pytestmark = pytest.mark.anyio
+ROOTS_ENTRY = {"command": sys.executable, "args": [roots_server.__file__, "list"]}
 MODEL = 'model = "openai/x"\n'
 
 
@@ -73,3 +81,52 @@ async def test_new_limits_of_stored_results_count_for_the_next_result(tmp_path: 
         (raised,) = (await apply_settings(tmp_path, host, "[results]\nmegabytes = 2\n")).settings
         assert (raised.allows_more, raised.deletes_results) == (True, False)
         await host.results.save("e" * 1_000_001)
+
+
+async def test_changed_roots_are_sent_to_a_server_once_the_user_agrees_and_removed_ones_no_longer(
+    tmp_path: Path,
+) -> None:
+    one, two = (tmp_path / name for name in ("one", "two"))
+    one.mkdir()
+    two.mkdir()
+    write_settings(tmp_path, f"roots = ['{one}']\n")
+    write_servers(tmp_path, peer=ROOTS_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce(), ShareSession(), ShareSession())
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+
+        async def call(tool: str) -> list[str]:
+            return json.loads((await host.tools.call("peer", tool, {})).text)
+
+        assert await call("ask") == [file_uri(one)]
+        changes = await apply_settings(tmp_path, host, f"roots = ['{one}', {{path = '{two}', name = '2'}}]\n")
+        assert (changes.describe(), changes.needs_confirmation) == ((f"add the folder {two} (2)",), True)
+        assert [one.allows_more for one in changes.settings] == [True]
+        assert await call("where") == [file_uri(one)]  # a new folder is not sent without a question
+        assert await call("ask") == [file_uri(one), file_uri(two)]
+        assert len(frontend.asked) == 3
+        changes = await apply_settings(tmp_path, host, f"roots = [{{path = '{two}', name = '2'}}]\n")
+        assert changes.describe() == (f"remove the folder {one}",)
+        assert not any(one.allows_more for one in changes.settings)
+        with anyio.fail_after(20):
+            while await call("where") != [file_uri(two)]:  # the server requests them when it is told of the change
+                await anyio.lowlevel.checkpoint()
+        assert (await config_change_detector(host).check()).is_empty
+
+
+async def test_roots_that_change_during_the_question_about_them_are_neither_added_nor_sent(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for folder in folders:
+        folder.mkdir()
+    write_settings(tmp_path, f"roots = ['{folders[0]}', '{folders[1]}']\n")
+    write_servers(tmp_path, peer=ROOTS_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, _):
+
+        async def change_and_agree(question: Any) -> ShareSession:
+            del question
+            await apply_settings(tmp_path, host, f"roots = ['{folders[0]}', '{folders[2]}']\n")
+            return ShareSession()
+
+        frontend.answers.append(change_and_agree)
+        text = (await host.tools.call("peer", "ask", {})).text
+        assert json.loads(text) == [file_uri(folders[0])]
