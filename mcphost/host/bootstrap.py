@@ -15,6 +15,7 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.config_changes import ConfigChangeDetector, ConfigurableParts
 from mcphost.host.consent.config_rules import ConfigRules
+from mcphost.host.consent.late_grants import LateGrants
 from mcphost.host.conversation.controller import ConversationController
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host, LateParts
@@ -51,9 +52,8 @@ if TYPE_CHECKING:
     from mcphost.host.budget.budget_limits import BudgetLimits
     from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval
-    from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
+    from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
-    from mcphost.host.consent.rule_matching import RuleMatcher
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.compaction import Compactor
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from mcphost.host.tools.manual_calls import ManualCalls
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
-    from mcphost.sandbox.schema_validator import SchemaValidator
 
 
 def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built here
@@ -109,7 +108,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         results or ResultStore(None),
         events or EventBus(),
     )
-    late_grants = _LateGrants(core)
+    late_grants = LateGrants(GrantStore(store), config, core.conversation, core.events, core.lifetime)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, core.settings, core.events)
     late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)
@@ -237,9 +236,7 @@ def _create_sampling_costs(core: _Core) -> "SamplingCosts":
     return SamplingCosts(core.budget, core.spending, core.conversation)
 
 
-def _create_servers(
-    core: _Core, late_grants: "_LateGrants", opener: SessionOpener, open_url: OpenUrl | None
-) -> Servers:
+def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener, open_url: OpenUrl | None) -> Servers:
     handler_factory = ServerRequestHandlerFactory(
         core.frontend,
         SamplingModels(
@@ -267,46 +264,13 @@ def _create_servers(
     return Servers(core.config.servers, connection_parts, core.tool_toggles, core.lifetime)
 
 
-class _LateGrants:
-    """The active grants, with their rule matcher and schema validator; each is created on first use."""
-
-    def __init__(self, core: _Core) -> None:
-        self._core = core
-
-    @cached_property
-    def validator(self) -> "SchemaValidator":
-        from mcphost.sandbox.schema_validator import SchemaValidator
-
-        validator = SchemaValidator()
-        self._core.lifetime.on_close(validator.close)
-        return validator
-
-    @cached_property
-    def matcher(self) -> "RuleMatcher":
-        from mcphost.host.consent.rule_matching import RuleMatcher
-
-        return RuleMatcher(self.validator, asks_about_origins=self._core.config.consent.origins == "ask")
-
-    @cached_property
-    def active_grants(self) -> "ActiveGrants":
-        from mcphost.host.consent.grants import ActiveGrants
-
-        core = self._core
-        grants = ActiveGrants(GrantStore(core.store), self.matcher, core.conversation, core.events.report_error)
-        core.lifetime.start_soon(grants.write_uses, name="uses of grants")
-        return grants
-
-    async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        await self.active_grants.carry_over(server, server_digest, tool, before, after)
-
-
 class _LateParts:
     """Components for turns, tool calls, grants, accounts, setup and configuration, created on first use."""
 
     def __init__(
         self,
         core: _Core,
-        late_grants: _LateGrants,
+        late_grants: LateGrants,
         servers: Servers,
         startup: ServerStartup,
         opener: SessionOpener,

@@ -1,0 +1,62 @@
+"""The active grants, with their rule matcher and schema validator; each is imported and created on first use."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mcphost.config.schema import HostConfig
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.event_bus import EventBus
+from mcphost.host.lifetime import Lifetime
+from mcphost.store.grants import GrantStore
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.grants import ActiveGrants
+    from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.sandbox.schema_validator import SchemaValidator
+
+
+class LateGrants:
+    """The active grants, with their rule matcher and schema validator; each is created on first use."""
+
+    def __init__(
+        self,
+        store: GrantStore,
+        config: HostConfig,
+        conversation: ActiveConversation,
+        events: EventBus,
+        lifetime: Lifetime,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._conversation = conversation
+        self._events = events
+        self._lifetime = lifetime
+
+    @cached_property
+    def validator(self) -> "SchemaValidator":
+        """The validator of schemas and regular expressions, closed with the host."""
+        from mcphost.sandbox.schema_validator import SchemaValidator
+
+        validator = SchemaValidator()
+        self._lifetime.on_close(validator.close)
+        return validator
+
+    @cached_property
+    def matcher(self) -> "RuleMatcher":
+        """The matcher of rules and tool calls."""
+        from mcphost.host.consent.rule_matching import RuleMatcher
+
+        return RuleMatcher(self.validator, asks_about_origins=self._config.consent.origins == "ask")
+
+    @cached_property
+    def active_grants(self) -> "ActiveGrants":
+        """The grants that allow tool calls now."""
+        from mcphost.host.consent.grants import ActiveGrants
+
+        grants = ActiveGrants(self._store, self.matcher, self._conversation, self._events.report_error)
+        self._lifetime.start_soon(grants.write_uses, name="uses of grants")
+        return grants
+
+    async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+        """Let the grants of an accepted tool apply to its new definition; see `ActiveGrants.carry_over`."""
+        await self.active_grants.carry_over(server, server_digest, tool, before, after)
