@@ -161,6 +161,7 @@ class _Core(NamedTuple):
     running_calls: RunningCalls
     question_budget: QuestionBudget
     roots: Roots
+    sampling: SamplingModels
     tool_toggles: ToolToggles
     config_rules: ConfigRules
     run_approvals: RunApprovals
@@ -179,6 +180,7 @@ def _create_core(
 ) -> _Core:
     lifetime, running_calls, spending = Lifetime(), RunningCalls(), Lazy(lambda: _create_spending(store, events))
     settings = RuntimeSettings(config)
+    budget = Lazy(lambda: _create_budget(settings, spending, events))
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
@@ -186,6 +188,7 @@ def _create_core(
     lifetime.on_close(conversation.close)
     lifetime.start_soon(conversation.run, name="unsaved messages")
     lifetime.on_close(events.close)
+    sampling_costs = Lazy(lambda: _create_sampling_costs(budget, spending, conversation))
     return _Core(
         config=config,
         settings=settings,
@@ -201,11 +204,12 @@ def _create_core(
         running_calls=running_calls,
         question_budget=QuestionBudget(),
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish, lifetime=lifetime),
+        sampling=SamplingModels(model_selection, config.sampling, sampling_costs, conversation),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
         run_approvals=RunApprovals(config.servers),
         spending=spending,
-        budget=Lazy(lambda: _create_budget(settings, spending, events)),
+        budget=budget,
     )
 
 
@@ -230,18 +234,18 @@ def _create_attachment_fitter(lifetime: Lifetime) -> "AttachmentFitter":
     return fitter
 
 
-def _create_sampling_costs(core: _Core) -> "SamplingCosts":
+def _create_sampling_costs(
+    budget: "Lazy[BudgetLimits]", spending: "Lazy[SpendingTracker]", conversation: ActiveConversation
+) -> "SamplingCosts":
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
 
-    return SamplingCosts(core.budget, core.spending, core.conversation)
+    return SamplingCosts(budget, spending, conversation)
 
 
 def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener, open_url: OpenUrl | None) -> Servers:
     handler_factory = ServerRequestHandlerFactory(
         core.frontend,
-        SamplingModels(
-            core.model_selection, core.config.sampling, Lazy(lambda: _create_sampling_costs(core)), core.conversation
-        ),
+        core.sampling,
         core.roots,
         partial(core.events.notify, "warning"),
         core.audit,
@@ -330,7 +334,7 @@ class _LateParts:
         core, (places, _, sources) = self._core, self._setup
         parts = ConfigurableParts(
             self._servers, core.model_selection, core.config_rules, self.instructions, core.settings, core.results,
-            core.roots,
+            core.roots, core.sampling,
         )  # fmt: skip
         return ConfigChangeDetector(core.config, sources, parts, places.state_dir)
 

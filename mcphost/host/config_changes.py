@@ -27,6 +27,7 @@ from mcphost.host.runtime_settings import (
 )
 from mcphost.host.server_requests.root_folders import compare_roots, configured_roots
 from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -37,7 +38,6 @@ POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "consent",
-    "sampling",
     "audit",
     "screen",
     "keys",
@@ -134,6 +134,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
             (N_("add the folder {names}"), self._list_changed("roots", "after")),
             (N_("remove the folder {names}"), self._list_changed("roots", "before")),
+            (N_("allow sampling with {names}"), self._list_changed("sampling.models", "after")),
+            (N_("no longer allow sampling with {names}"), self._list_changed("sampling.models", "before")),
             (
                 "{names}",
                 [f"{one.name} = {format_setting(one.after)}" for one in self.settings if one.name not in LISTS],
@@ -172,6 +174,7 @@ class ConfigurableParts(NamedTuple):
     settings: RuntimeSettings
     results: ResultStore
     roots: Roots
+    sampling: SamplingModels
 
 
 class ConfigChangeDetector:
@@ -288,6 +291,7 @@ class ConfigChangeDetector:
             self._model_selection.select(changes.model)
         self._settings.use(changes.config)
         self._parts.results.config = self._settings.results
+        self._parts.sampling.config = self._settings.sampling
         self._parts.roots.use_configured(configured_roots(changes.config))
         self.config = changes.config
 
@@ -375,7 +379,7 @@ class ConfigChangeDetector:
             never_added=_format_rules(new.never_rules, self._rules.never),
             never_removed=_format_rules(self._rules.never, new.never_rules),
             theme=new.theme if new.theme != old.theme else None,
-            settings=(*compare_roots(old, new), *compare_settings(old, new)),
+            settings=(*compare_roots(old, new), *_compare_sampling_models(old, new), *compare_settings(old, new)),
             at_start=_settings_that_differ(old, new),
             problems=problems,
         )
@@ -508,6 +512,26 @@ def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple
         for field in fields
         if getattr(before, field) != getattr(model, field)
     )
+
+
+def _compare_sampling_models(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
+    """Return a change of "sampling.models" for each model that was added or removed, or for all if they were moved."""
+    before, after = old.sampling.models, new.sampling.models
+    removed = [model for model in before if model not in after]
+    added = [model for model in after if model not in before]
+    if before != after and not removed and not added:
+        added = list(after)
+    return (
+        *(SettingChange("sampling.models", _format_sampling_model(model), None) for model in removed),
+        *(SettingChange("sampling.models", None, _format_sampling_model(model)) for model in added),
+    )
+
+
+def _format_sampling_model(model: ModelConfig) -> str:
+    """Return the model's name with all of its settings; of headers, only the names."""
+    address = f" at {model.api_base}" if model.api_base else ""
+    settings = [f"{name}: {change}" for name, change in list_model_settings(ModelConfig(), model)]
+    return "; ".join((f"{model.name}{address}", *settings))
 
 
 def _show_value(value: Any) -> str:

@@ -6,13 +6,23 @@ from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-LIVE_SECTIONS = ("limits", "budget", "registry", "notifications", "compaction", "context", "titles", "results")
+LIVE_SECTIONS = (
+    "limits",
+    "budget",
+    "registry",
+    "notifications",
+    "compaction",
+    "context",
+    "titles",
+    "results",
+    "sampling",
+)
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
-LISTS = ("roots",)
+LISTS = ("roots", "sampling.models")
 """Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
 _LISTING_FIELDS = ("roots", "project_roots")
-_LIMITING_SECTIONS = ("limits", "budget", "results")
+_LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
 _SENDING_VALUES = {"compaction.mode": "auto", "titles.mode": "model"}
 """Values with which mcphost sends texts of a conversation to a model without asking."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
@@ -37,6 +47,7 @@ class RuntimeSettings:
         self.context = config.context
         self.titles = config.titles
         self.results = config.results
+        self.sampling = config.sampling
 
 
 class SettingChange(Struct, frozen=True):
@@ -69,14 +80,19 @@ class SettingChange(Struct, frozen=True):
 
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
-    """Return each setting in LIVE_SECTIONS whose value differs between two configurations."""
+    """Return each setting in LIVE_SECTIONS whose value differs between two configurations, but none of the LISTS."""
     return tuple(
         SettingChange(f"{section}.{name}", before, after)
         for section in LIVE_SECTIONS
-        for name in getattr(new, section).__struct_fields__
+        for name in _get_section(new, section).__struct_fields__
         if f"{section}.{name}" != _SEPARATE
-        and (before := getattr(getattr(old, section), name)) != (after := getattr(getattr(new, section), name))
+        and (before := getattr(_get_section(old, section), name))
+        != (after := getattr(_get_section(new, section), name))
     )
+
+
+def _get_section(config: HostConfig, name: str) -> Any:
+    return config.sampling.limits if name == "sampling" else getattr(config, name)
 
 
 def keep_settings(old: HostConfig) -> dict[str, Any]:

@@ -185,7 +185,7 @@ class ServerRequestHandler:
         )
         from mcphost.host.server_requests.sampling_policy import SamplingBudget
 
-        budget = SamplingBudget(replace(self._factory.models.limits, **self._limits))
+        budget = SamplingBudget(self._factory.models, self._limits)
         return SamplingHandler(
             self._server, self._frontend, self._factory.models, budget, self._factory.models.costs.get(),
             self._factory.notify, self._factory.audit,

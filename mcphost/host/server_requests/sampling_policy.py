@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import anyio
 
@@ -21,7 +21,7 @@ from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import LimitUsage, ModelCandidate
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, is_number
+from mcphost.serialization import Struct, is_number, replace
 
 if TYPE_CHECKING:
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
@@ -43,12 +43,18 @@ class SamplingModels:
         costs: "Lazy[SamplingCosts]",
         conversation: ActiveConversation | None = None,
     ) -> None:
-        self.limits = config.limits
+        self.config = config
+        """The settings in use; those that replace them count for the next request."""
+
         self.costs = costs
         self._model_selection = model_selection
-        self._configs = config.models
         self._conversation = conversation
         self._speeds: dict[str, float] = {}
+
+    @property
+    def limits(self) -> SamplingLimits:
+        """The limits on the requests of each server, unless its entry has others."""
+        return self.config.limits
 
     async def load_models(self) -> dict[str, ChatModel]:
         """Return the models by name, the conversation's model first.
@@ -58,7 +64,7 @@ class SamplingModels:
         models: dict[str, ChatModel] = {}
         for model in (
             self._model_selection.model,
-            *(self._model_selection.get_model(config) for config in self._configs),
+            *(self._model_selection.get_model(config) for config in self.config.models),
         ):
             if model is not None:
                 models.setdefault(model.name, model)
@@ -81,7 +87,7 @@ class SamplingModels:
         """
         facts = model.facts
         priced = facts.input_price is not None and facts.output_price is not None
-        ranks = [self._model_selection.get_model(config).name for config in self._configs]
+        ranks = [self._model_selection.get_model(config).name for config in self.config.models]
         return ModelCandidate(
             name=model.name,
             label=model.label,
@@ -210,18 +216,34 @@ def _display_hint(hint: str) -> str:
 MINUTE = 60.0
 
 
+class LimitsSource(Protocol):
+    """Object that has the current sampling limits, such as SamplingModels or SamplingConfig."""
+
+    @property
+    def limits(self) -> SamplingLimits:
+        """The limits for servers whose entries have no others."""
+        ...
+
+
 class SamplingBudget:
     """Sampling limits of one server, and how much of each limit has been used.
 
     A request is counted when it arrives, and its tokens after they have been used.
     """
 
-    def __init__(self, limits: SamplingLimits) -> None:
-        self.limits = limits
+    def __init__(self, source: LimitsSource, overrides: Mapping[str, int] | None = None) -> None:
+        """Create a budget with the limits of *source*; *overrides* are the server's own ones, by field name."""
+        self._source = source
+        self._overrides = overrides or {}
         self._request_times: deque[float] = deque()
         self._token_uses: deque[tuple[float, int]] = deque()
         self._request_count = 0
         self._token_count = 0
+
+    @property
+    def limits(self) -> SamplingLimits:
+        """The limits in use; what was used before a change counts against the new ones."""
+        return replace(self._source.limits, **self._overrides)
 
     def count_request(self) -> str:
         """Count a request and return "", or return a sentence about the limit that it would exceed.

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.host.config_changes import list_model_settings
-from mcphost.host.runtime_settings import format_setting
+from mcphost.host.runtime_settings import LISTS, format_setting
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
@@ -219,11 +219,8 @@ def _address(server: "ServerConfig") -> str:
 
 
 def _setting_row(change: "SettingChange") -> ListRow:
-    if change.name == "roots":
-        folder = str(change.after or change.before)
-        is_new = change.allows_more
-        detail, mark, style = (_("new folder"), "+", "$warning") if is_new else (_("removed folder"), "-", "$error")
-        return _row([(_("folder"), folder)], folder, detail, mark, style, is_critical=is_new)
+    if change.name in LISTS:
+        return _list_row(change)
     text = f"{format_setting(change.before)} → {format_setting(change.after)}"
     is_critical = change.allows_more or change.deletes_results
     if change.allows_more:
@@ -232,6 +229,17 @@ def _setting_row(change: "SettingChange") -> ListRow:
         text = _("{change} · deletes the stored results above it").format(change=text)
     style = "$error" if is_critical else "$warning"
     return _row([(change.name, text)], change.name, text, "~", style, is_critical=is_critical)
+
+
+def _list_row(change: "SettingChange") -> ListRow:
+    """Return a row for a folder or a model that was added to a list of the settings, or removed from it."""
+    item, is_new = str(change.after or change.before), change.allows_more
+    if change.name == "roots":
+        name, detail = _("folder"), _("new folder") if is_new else _("removed folder")
+    else:
+        name, detail = _("model"), _("new model for sampling") if is_new else _("removed model for sampling")
+    mark, style = ("+", "$warning") if is_new else ("-", "$error")
+    return _row([(name, item)], item, detail, mark, style, is_critical=is_new)
 
 
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:

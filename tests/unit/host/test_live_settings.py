@@ -9,14 +9,29 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.errors import StoreError
-from mcphost.host.questions.questions import ShareSession, TrustOnce
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import ConsentDenied, ServerError, StoreError
+from mcphost.host.questions.questions import (
+    ApproveUnchanged,
+    EditedRequest,
+    LimitUsage,
+    ReviewSampling,
+    ShareSession,
+    TrustOnce,
+)
 from mcphost.host.server_requests.root_folders import file_uri
 from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
 from tests.flows import roots_server
-from tests.unit.host.setup_host import apply_settings, config_change_detector, open_setup, write_servers, write_settings
+from tests.unit.host.setup_host import (
+    DEMO_ENTRY,
+    apply_settings,
+    config_change_detector,
+    open_setup,
+    write_servers,
+    write_settings,
+)
 
 pytestmark = pytest.mark.anyio
 ROOTS_ENTRY = {"command": sys.executable, "args": [roots_server.__file__, "list"]}
@@ -130,3 +145,61 @@ async def test_roots_that_change_during_the_question_about_them_are_neither_adde
         frontend.answers.append(change_and_agree)
         text = (await host.tools.call("peer", "ask", {})).text
         assert json.loads(text) == [file_uri(folders[0])]
+
+
+async def test_changed_sampling_counts_for_the_next_request_but_not_for_an_open_review(tmp_path: Path) -> None:
+    def make(config: ModelConfig) -> ScriptedModel:
+        model = ScriptedModel(*(text_round("fine") for _ in range(4)))
+        model.name = config.name
+        return model
+
+    write_settings(tmp_path, MODEL)
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend, model_factory=make) as (host, _):
+
+        async def change_and_use_the_new_model(question: ReviewSampling) -> EditedRequest:
+            assert [one.name for one in question.models] == ["openai/x"]
+            text = (
+                "[sampling]\nrequests_per_session = 1\nmodels = [{name = 'other/y', api_base = 'https://y.example'}]\n"
+            )
+            changes = await apply_settings(tmp_path, host, MODEL + text)
+            assert changes.describe() == (
+                "allow sampling with other/y at https://y.example",
+                "sampling.requests_per_session = 1",
+            )
+            assert [(one.name, one.allows_more) for one in changes.settings] == [
+                ("sampling.models", True),
+                ("sampling.requests_per_session", False),
+            ]
+            return EditedRequest(model="other/y")
+
+        async def call() -> str:
+            return (await host.tools.call("demo", "ask_model", {"question": "why?"})).text
+
+        frontend.answers.append(change_and_use_the_new_model)
+        with pytest.raises(ServerError, match="unknown model"):
+            await call()
+        with pytest.raises(ConsentDenied, match="at most 1 sampling requests"):
+            await call()
+        changes = await apply_settings(tmp_path, host, MODEL + "[sampling]\nrequests_per_session = 2\n")
+        assert changes.describe() == (
+            "no longer allow sampling with other/y at https://y.example",
+            "sampling.requests_per_session = 2",
+        )
+        assert [one.allows_more for one in changes.settings] == [False, True]
+        frontend.answers += [ApproveUnchanged(), ApproveUnchanged()]
+        assert "fine" in await call()
+        question = frontend.asked[-2]
+        assert isinstance(question, ReviewSampling)
+        assert [one.name for one in question.models] == ["openai/x"]
+        assert LimitUsage("requests this run", 1, 2) in question.budget
+        assert (await config_change_detector(host).check()).is_empty
+
+
+async def test_another_order_of_the_sampling_models_is_a_change(tmp_path: Path) -> None:
+    write_settings(tmp_path, "[sampling]\nmodels = ['a/x', {name = 'b/y', headers = {KEY = 'secret'}}]\n")
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, "[sampling]\nmodels = [{name = 'b/y', headers = {KEY = 'secret'}}, 'a/x']\n")
+        changes = await config_change_detector(host).check()
+        assert changes.describe() == ("allow sampling with b/y; headers: – → KEY, a/x",)

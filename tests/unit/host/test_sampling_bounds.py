@@ -45,7 +45,7 @@ def frozen_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_requests_are_counted_to_the_last_one_that_is_allowed(frozen_time: list[float]) -> None:
-    by_minute = SamplingBudget(SamplingLimits(requests_per_minute=2, requests_per_session=3))
+    by_minute = SamplingBudget(SamplingConfig(limits=SamplingLimits(requests_per_minute=2, requests_per_session=3)))
     assert [bool(by_minute.count_request()) for _ in range(3)] == [False, False, True]
     frozen_time[0] += 59.9
     assert by_minute.count_request()
@@ -59,7 +59,7 @@ def test_requests_are_counted_to_the_last_one_that_is_allowed(frozen_time: list[
 def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
     frozen_time: list[float], minute: int, session: int
 ) -> None:
-    budget = SamplingBudget(SamplingLimits(tokens_per_minute=minute, tokens_per_session=session))
+    budget = SamplingBudget(SamplingConfig(limits=SamplingLimits(tokens_per_minute=minute, tokens_per_session=session)))
     assert budget.available_tokens(40) == (60, "")
     assert budget.available_tokens(99) == (1, "")
     assert budget.available_tokens(100)[0] == 0

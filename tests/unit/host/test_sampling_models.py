@@ -180,7 +180,9 @@ def test_a_grant_for_a_minute_expires_after_a_minute_and_one_for_the_run_does_no
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    budget = SamplingBudget(SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))
+    budget = SamplingBudget(
+        SamplingConfig(limits=SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))
+    )
     assert budget.count_request() == ""
     budget.spend(9)
     assert "minute" in budget.count_request()
