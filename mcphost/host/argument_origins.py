@@ -74,6 +74,9 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the
     user's entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the
     servers in `found` or `unchecked` is no longer configured.
+
+    `must_be_named` means that only a permission that names the servers allows the call without a question, because
+    `[consent] origins = "ask"` was in use when the call was proposed.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()
@@ -82,6 +85,7 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     omitted: int = 0
     media: tuple[MediaOrigin, ...] = ()
     are_texts_complete: bool = True
+    must_be_named: bool = False
 
     @property
     def servers(self) -> frozenset[str]:

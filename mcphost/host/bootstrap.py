@@ -108,7 +108,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         results or ResultStore(None),
         events or EventBus(),
     )
-    late_grants = LateGrants(GrantStore(store), config, core.conversation, core.events, core.lifetime)
+    late_grants = LateGrants(GrantStore(store), core.settings, core.conversation, core.events, core.lifetime)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, core.settings, core.events)
     late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)

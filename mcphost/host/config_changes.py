@@ -37,7 +37,6 @@ from mcphost.translation import N_
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
-    "consent",
     "audit",
     "screen",
     "keys",

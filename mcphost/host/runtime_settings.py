@@ -16,6 +16,7 @@ LIVE_SECTIONS = (
     "titles",
     "results",
     "sampling",
+    "consent",
 )
 """Sections of config.toml whose changes take effect as soon as the user applies them."""
 
@@ -23,8 +24,8 @@ LISTS = ("roots", "sampling.models")
 """Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
 _LISTING_FIELDS = ("roots", "project_roots")
 _LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
-_SENDING_VALUES = {"compaction.mode": "auto", "titles.mode": "model"}
-"""Values with which mcphost sends texts of a conversation to a model without asking."""
+_WIDENING_VALUES = {"compaction.mode": "auto", "titles.mode": "model", "consent.origins": "mark"}
+"""Values with which mcphost sends texts of a conversation to a model, or runs calls, without asking."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
 """Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
 _SEPARATE = "context.project_instructions"
@@ -48,6 +49,7 @@ class RuntimeSettings:
         self.titles = config.titles
         self.results = config.results
         self.sampling = config.sampling
+        self.consent = config.consent
 
 
 class SettingChange(Struct, frozen=True):
@@ -59,12 +61,12 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def allows_more(self) -> bool:
-        """Whether the change raises or removes a limit, or lets mcphost send more to a model without asking."""
+        """Whether the change raises or removes a limit, or lets mcphost do more without asking."""
         section = self.name.partition(".")[0]
         if self.name in LISTS:
             return self.after is not None
-        if self.name in _SENDING_VALUES:
-            return self.after == _SENDING_VALUES[self.name]
+        if self.name in _WIDENING_VALUES:
+            return self.after == _WIDENING_VALUES[self.name]
         if self.name in _MODEL_NAMES:
             return bool(self.after)
         if section not in _LIMITING_SECTIONS or isinstance(self.after, bool):

@@ -3,10 +3,10 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.store.grants import GrantStore
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ class LateGrants:
     def __init__(
         self,
         store: GrantStore,
-        config: HostConfig,
+        settings: RuntimeSettings,
         conversation: ActiveConversation,
         events: EventBus,
         lifetime: Lifetime,
     ) -> None:
         self._store = store
-        self._config = config
+        self._settings = settings
         self._conversation = conversation
         self._events = events
         self._lifetime = lifetime
@@ -46,7 +46,7 @@ class LateGrants:
         """The matcher of rules and tool calls."""
         from mcphost.host.consent.rule_matching import RuleMatcher
 
-        return RuleMatcher(self.validator, asks_about_origins=self._config.consent.origins == "ask")
+        return RuleMatcher(self.validator, self._settings)
 
     @cached_property
     def active_grants(self) -> "ActiveGrants":

@@ -100,6 +100,7 @@ class ConsentPolicy:
         that the user edited; if they are invalid, a rule that the user created in the prompt is not stored.
         """
         origins = await self._find_origins(identity.server, arguments)
+        origins = replace(origins, must_be_named=self._matcher.asks_about_origins)
         subject = _audit_subject(identity, arguments, origins, call)
         while True:
             forbidden = await self._find_never_rule(identity, arguments, origins)
@@ -126,7 +127,7 @@ class ConsentPolicy:
                     self._open_questions.remove(waiting)
             match verdict:
                 case AllowOnce() | AllowRule():
-                    return await self._approve_edited(subject, identity, question, verdict, is_valid)
+                    return await self._approve_edited(subject, waiting, question, verdict, is_valid)
                 case AllowSession() | AllowAlways():
                     return await self._approve_tool(subject, identity, arguments, origins, verdict)
                 case Deny():
@@ -163,18 +164,20 @@ class ConsentPolicy:
     async def _approve_edited(
         self,
         subject: AuditSubject,
-        identity: ToolIdentity,
+        waiting: _OpenQuestion,
         question: ApproveTool,
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
         """Apply the user's answer; check any edited arguments in it against the never-rules again."""
+        identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
             denial = Deny("The arguments of this call cannot be edited.")
             return await self._record_decision(subject, denial, "mcphost", "")
         origins = await self._find_origins(identity.server, arguments)
+        origins = replace(origins, must_be_named=waiting.origins.must_be_named)
         subject = replace(subject, arguments=arguments, origins=origins.found)
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:

@@ -17,6 +17,7 @@ from mcphost.config.rules import Condition, Rule, Value, parse_path
 from mcphost.host.argument_origins import FILES, NO_ORIGINS, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.consent.schema_defaults import find_default
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
+from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, encode
@@ -203,14 +204,19 @@ class RuleMatcher:
     Regular expressions run in the schema validator's child process, which is killed if they take too long.
     """
 
-    def __init__(self, validator: SchemaValidator, *, asks_about_origins: bool = False) -> None:
+    def __init__(self, validator: SchemaValidator, settings: RuntimeSettings | None = None) -> None:
         """Create a matcher that runs regular expressions in *validator*.
 
-        If *asks_about_origins* is set, a call whose arguments contain text from another server is allowed only by a
-        rule that names that server.
+        With `[consent] origins = "ask"` in *settings*, a call whose arguments contain text from another server is
+        allowed only by a rule that names that server.
         """
         self._validator = validator
-        self.asks_about_origins = asks_about_origins
+        self._settings = settings
+
+    @property
+    def asks_about_origins(self) -> bool:
+        """Whether permissions must name the servers that arguments were copied from."""
+        return self._settings is not None and self._settings.consent.origins == "ask"
 
     async def allows(self, rule: Rule, call: RuleInput) -> bool:
         """Return whether an allow-rule certainly covers the call, including the origins of its arguments."""
@@ -221,7 +227,7 @@ class RuleMatcher:
 
         *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
         """
-        if not self.asks_about_origins:
+        if not (self.asks_about_origins or origins.must_be_named):
             return True
         conditions = rule.conditions if rule is not None else ()
         named = {value for condition in conditions if condition.operator == "from" for value in condition.values}

@@ -12,6 +12,8 @@ import pytest
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
 from mcphost.host.questions.questions import (
+    AllowOnce,
+    AllowSession,
     ApproveUnchanged,
     EditedRequest,
     LimitUsage,
@@ -22,7 +24,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.server_requests.root_folders import file_uri
 from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round
+from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows import roots_server
 from tests.unit.host.setup_host import (
     DEMO_ENTRY,
@@ -203,3 +205,28 @@ async def test_another_order_of_the_sampling_models_is_a_change(tmp_path: Path) 
         write_settings(tmp_path, "[sampling]\nmodels = [{name = 'b/y', headers = {KEY = 'secret'}}, 'a/x']\n")
         changes = await config_change_detector(host).check()
         assert changes.describe() == ("allow sampling with b/y; headers: – → KEY, a/x",)
+
+
+async def test_copied_arguments_are_asked_about_or_not_from_the_next_call_on(tmp_path: Path) -> None:
+    secret = "The door code of the office is 4711-0815-XY"
+    note, post = tool_round(("mail__add_note", {"text": secret})), tool_round(("web__add_note", {"text": secret}))
+    model = ScriptedModel(note, tool_round(("mail__list_notes", {})), *([post, text_round("done")] * 4))
+    ask = MODEL + "[consent]\norigins = 'ask'\n"
+    write_settings(tmp_path, ask)
+    write_servers(tmp_path, mail=DEMO_ENTRY, web=DEMO_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce(), *[AllowOnce()] * 2, AllowSession(), AllowOnce())
+    async with open_setup(tmp_path, frontend=frontend, model_factory=lambda _: model) as (host, _):
+        for name in ("mail", "web"):
+            await host.servers.ensure_ready(name)
+        await host.conversation.send("copy it")
+        await host.conversation.send("again")
+        assert len(frontend.asked) == 6  # the permission of the first turn does not name the other server
+        changes = await apply_settings(tmp_path, host, MODEL)
+        assert changes.describe() == ("consent.origins = mark",)
+        assert [one.allows_more for one in changes.settings] == [True]
+        await host.conversation.send("again")
+        assert len(frontend.asked) == 6
+        assert [one.allows_more for one in (await apply_settings(tmp_path, host, ask)).settings] == [False]
+        frontend.answers.append(AllowOnce())
+        await host.conversation.send("again")
+        assert len(frontend.asked) == 7

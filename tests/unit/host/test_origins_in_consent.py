@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from mcphost.config.rules import parse_rule
-from mcphost.config.schema import ConsentConfig
+from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import FILES, MediaOrigin
 from mcphost.host.host import Host
@@ -453,3 +455,26 @@ async def test_media_count_as_received_after_a_change_to_a_model_that_does_not_a
         await host.conversation.open(conversation)
         await host.conversation.send("post it")
         assert last_result(host).outcome == "declined"
+
+
+async def test_a_call_that_waits_for_its_answer_is_not_allowed_by_a_change_of_the_setting(tmp_path: Path) -> None:
+    peers, frontend = open_peers(), ScriptedFrontend()
+    both = tool_round(("web__post", {"body": f"fyi: {SECRET}"}), ("web__post", {"body": "Good morning"}))
+    model = ScriptedModel(READ, both, text_round("done"))
+    ask_about = ConsentConfig(origins="ask")
+    async with open_host_with(tmp_path, peers, model, frontend, consent=ask_about) as host:
+
+        async def deny_after_the_other_call(question: ApproveTool) -> Deny:
+            assert question.origins
+            while not peers["web"].asked("tools/call"):
+                await anyio.lowlevel.checkpoint()
+            return Deny()
+
+        def change_and_allow(question: ApproveTool) -> AllowSession:
+            assert not question.origins
+            host.settings.use(HostConfig(consent=ConsentConfig(origins="mark")))
+            return AllowSession()
+
+        frontend.answers += [AllowOnce(), deny_after_the_other_call, change_and_allow]
+        await host.conversation.send("go")
+    assert [params["arguments"] for params in peers["web"].asked("tools/call")] == [{"body": "Good morning"}]
