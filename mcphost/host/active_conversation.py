@@ -1,15 +1,15 @@
 """The open conversation; each message is saved when it is added, or later if saving fails."""
 
-import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
-from unicodedata import east_asian_width
 
 import anyio
 
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ConversationOpened
 from mcphost.llm.messages import Message
@@ -22,17 +22,6 @@ from mcphost.store.message_list import MessageList
 if TYPE_CHECKING:
     from mcphost.store.manual_calls import StoredManualCall
 
-TITLE_COLUMNS = 60
-"""Maximum width of an automatic title; Chinese, Japanese and Korean characters take two columns."""
-
-_MAX_TITLE_TEXT = 20_000
-_GREETING = re.compile(
-    r"(?:(?:hi|hello|hey|dear|good (?:morning|afternoon|evening))(?: (?:there|all|again|everyone|team))?|你好|您好)"
-    r"(?:[,.!，。！][\s,.!，。！]{0,9}|$)",
-    re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(r"[.?!](?= )|[。？！]")
-_MIN_SENTENCE_CHARS = 12
 _RETRY_SECONDS = 5.0
 FindCopiesFn = Callable[[Message], Awaitable[Message]]
 """Returns a user's message with `TextPart.copies` filled in."""
@@ -379,6 +368,20 @@ class Conversation:
             self._on_store_error(error)
 
 
+class CallContext(NamedTuple):
+    """The conversation in which the model made a tool call, and its messages at that time."""
+
+    conversation: Conversation
+    messages: Sequence[Message]
+
+
+call_context: ContextVar[CallContext | None] = ContextVar("call context", default=None)
+"""The context of the tool call that the current task runs, None if it runs no call of the model.
+
+A call in the background outlives the user's stay in its conversation, and must not be judged by another one.
+"""
+
+
 class ActiveConversation:
     """Holder for the currently open conversation, shared by all parts of the host.
 
@@ -408,6 +411,14 @@ class ActiveConversation:
     def messages(self) -> Sequence[Message]:
         """The messages of the open conversation, oldest first; each is decoded when it is first accessed."""
         return self.current.messages.snapshot()
+
+    @property
+    def for_call(self) -> CallContext:
+        """The conversation and the messages by which to judge a tool call that the current task runs.
+
+        Without such a call, these are the open conversation and its messages.
+        """
+        return call_context.get() or CallContext(self.current, self.messages)
 
     def require_idle(self) -> None:
         """Raise UsageError if a turn is running."""
@@ -566,31 +577,3 @@ class ActiveConversation:
 
 def _title_call(call: "StoredManualCall") -> str:
     return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]
-
-
-def make_title(text: str) -> str:
-    """Return a title for a conversation: the first line of a message, without a greeting.
-
-    A line that is too long is cut after a sentence or a word. Code fences are skipped; the title of an
-    empty text is "Untitled".
-    """
-    first = title = ""
-    for row in text[:_MAX_TITLE_TEXT].splitlines():
-        line = row.strip()
-        first = first or line
-        greeting = _GREETING.match(line)
-        title = "" if line.startswith(("```", "~~~")) else line[greeting.end() :] if greeting else line
-        if title:
-            break
-    title = title or first or "Untitled"
-    width = kept = 0
-    for character in title[: TITLE_COLUMNS + 1]:
-        width += 2 if east_asian_width(character) in "WF" else 1
-        kept += width < TITLE_COLUMNS
-    if width <= TITLE_COLUMNS:
-        return title
-    ends = [end.end() for end in _SENTENCE_END.finditer(title, _MIN_SENTENCE_CHARS, kept + 1)]
-    if ends:
-        return title[: ends[-1]]
-    blank = title.rfind(" ", kept // 2, kept + 1)
-    return f"{title[: blank if blank > 0 else kept].rstrip()}…"

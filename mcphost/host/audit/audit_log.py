@@ -34,7 +34,7 @@ from mcphost.host.audit.audit_summary import (
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier
-from mcphost.serialization import Struct, encode
+from mcphost.serialization import Struct, encode, replace
 from mcphost.store.audit_store import AuditEntry, AuditRecord, AuditRow, AuditStore, current_microseconds
 from mcphost.unicode_forms import split_url
 
@@ -83,8 +83,8 @@ class AuditLog:
 
     @property
     def conversation_id(self) -> str:
-        """The id of the open conversation; "" if there is none."""
-        return self.conversation.id if self.conversation is not None else ""
+        """The id of the conversation of a tool call that the current task runs, else of the open one; "" for none."""
+        return self.conversation.for_call.conversation.id if self.conversation is not None else ""
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
@@ -368,6 +368,8 @@ class AuditingFrontend(FrontendWrapper):
         withdrawn.
         """
         started_at = time.monotonic()
+        if (active := self._audit.conversation) is not None and active.for_call.conversation.id != active.id:
+            question = replace(question, why=f"{question.why}, in another conversation")
         try:
             answer = await self._frontend.ask(question)
         except BaseException:

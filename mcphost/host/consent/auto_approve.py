@@ -162,11 +162,14 @@ class AutoApproval:
     def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> int:
         """Approve a call to the tool *subject* if the mode covers it, and deduct the call from the budget.
 
+        A call in the background is covered only if it belongs to the conversation in which the mode was started.
+
         Returns the number of the current period of the mode, to be passed to `may_send`, or 0 if the call is
         not approved. A new period begins each time the mode is started.
         """
         del arguments  # any arguments are allowed; never-rules were checked before
-        if not self._is_active() or _key(subject) not in self._selected:
+        is_here = self._conversation.for_call.conversation is self._bound_conversation
+        if not self._is_active() or not is_here or _key(subject) not in self._selected:
             return 0
         self._remaining = replace(self._remaining, calls=self._remaining.calls - 1)
         self._publish("")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import anyio
 
 from mcphost.errors import ModelError
-from mcphost.host.active_conversation import Conversation
+from mcphost.host.active_conversation import CallContext, Conversation, call_context
 from mcphost.host.budget.budget_check import BudgetCheck, PreparedRequest
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApproval
@@ -342,7 +342,10 @@ class Turn:
     async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
         outcomes: dict[str, ToolCallOutcome] = {}
 
+        context = CallContext(self._conversation, self._conversation.messages.snapshot())
+
         async def run_call(use: ToolUsePart) -> None:
+            call_context.set(context)
             run = partial(self._tool_pipeline.run, use, f"the model asked for it in turn {self._ordinal}")
             outcomes[use.id] = await self._scheduler.run(use, self._conversation.id, run)
 

@@ -150,9 +150,15 @@ class ConversationOrigins:
                 yield CopiedText(origin.server, origin.source, spans)
 
     async def find(self, server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
-        """Return the arguments of a call to *server* that were copied from other servers or from files."""
-        standing = (*self._instructions(), *self._current)
-        messages, left_out = self._conversation.messages, frozenset(self._current_left_out - {server})
+        """Return the arguments of a call to *server* that were copied from other servers or from files.
+
+        A call that continued in the background is compared with the messages of its own conversation.
+        """
+        conversation, messages = self._conversation.for_call
+        is_open = conversation is self._conversation.current
+        # Which texts were noted in a conversation that was left is not known, so all of them are compared.
+        standing = (*self._instructions(), *(self._current if is_open else self._noted))
+        left_out = frozenset((self._current_left_out if is_open else self._left_out) - {server})
         configs = tuple(connection.config for connection in self._servers)
         tools = [
             tool.raw

@@ -103,8 +103,9 @@ class ResultReuse:
         call = identify_call(identity, arguments)
         try:
             await self._store.add(
-                self._active.id, use_id, call, definition=identity.digest, grant_id=grant_id, at=at or time.time()
-            )
+                self._active.for_call.conversation.id, use_id, call,
+                definition=identity.digest, grant_id=grant_id, at=at or time.time(),
+            )  # fmt: skip
         except StoreError as error:
             _log.warning("a result is not recorded: %s", error)
 

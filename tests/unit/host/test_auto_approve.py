@@ -12,14 +12,18 @@ import pytest
 from mcphost.config.rules import exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
 from mcphost.host.consent.grants import identify_tool, make_grant
+from mcphost.host.event_bus import EventBus
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
 from mcphost.store.audit_reader import AuditFilter, AuditReader
 from mcphost.store.audit_store import AuditStore
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
 
 pytestmark = pytest.mark.anyio
 READS = ToolAnnotations(read_only_hint=True)
@@ -40,13 +44,13 @@ class AutoApprovalSetup:
 
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
-        self.conversation = SimpleNamespace(current=object())
+        store = ConversationStore(Database(None))
+        self.conversation = ActiveConversation(store, EventBus())
         self.lifetime: Any = SimpleNamespace(is_open=False)
         self.audit_log = AuditLog(AuditStore(audit_file), AuditConfig())
         feeds: Any = SimpleNamespace(publish=self.events.append)
         registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered_tool(), "w": offered_tool("w", None)})
-        conversation: Any = self.conversation
-        self.auto_approval = AutoApproval(registry, conversation, feeds, self.audit_log, self.lifetime)
+        self.auto_approval = AutoApproval(registry, self.conversation, feeds, self.audit_log, self.lifetime)
 
     async def noted(self) -> list[tuple[str, str]]:
         await self.audit_log.store.flush()
@@ -81,7 +85,7 @@ async def test_only_exactly_the_picked_tools_are_auto_approved(other: dict[str, 
 
 async def test_another_conversation_ends_it_wherever_that_is_detected_first() -> None:
     async with run_auto_approval() as mode:
-        mode.conversation.current = object()
+        mode.conversation.open_new()
         assert not mode.auto_approval.can_continue()
         assert mode.auto_approval.status is None
 

@@ -13,17 +13,20 @@ import pytest
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, make_grant
 from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.event_bus import EventBus
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import Raw, replace
 from mcphost.store.audit_store import AuditStore
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, GrantStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -60,9 +63,11 @@ class ConsentProgram:
         unasked: AutoApprovalCheck | None = None,
     ) -> None:
         self.path, self.frontend, self.checker = path, frontend, checker
-        self.conversation: Any = SimpleNamespace(id="c1")
+        database = Database(path)
+        self.conversation = ActiveConversation(ConversationStore(database), EventBus())
+        self.conversation.current.id = "c1"
         self.told: list[str] = []
-        self.grants = GrantStore(Database(path))
+        self.grants = GrantStore(database)
         matching = RuleMatcher(checker)
         self.active_grants = ActiveGrants(
             self.grants, matching, self.conversation, lambda error: self.told.append(error.message)
@@ -171,9 +176,9 @@ async def test_a_grant_is_bound_to_the_account_it_was_given_for(open_consent: Ma
 async def test_a_conversation_rule_ends_with_the_conversation_and_returns_with_it(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
     await consent.decide(create_identity())
-    consent.conversation.id = "c2"
+    consent.conversation.current.id = "c2"
     assert await consent.decide(create_identity()) == NO
-    consent.conversation.id = "c1"
+    consent.conversation.current.id = "c1"
     assert isinstance(await consent.decide(create_identity()), Approval)
 
 
@@ -271,7 +276,7 @@ async def test_the_call_with_which_a_grant_is_given_counts_as_its_first_use(open
 
 async def test_without_a_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
-    consent.conversation.id = ""
+    consent.conversation.current.id = ""
     assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
     assert await consent.decide(create_identity()) == NO
 

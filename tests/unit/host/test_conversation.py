@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.host.active_conversation import TITLE_COLUMNS, Conversation
+from mcphost.host.active_conversation import Conversation
+from mcphost.host.conversation_titles import TITLE_COLUMNS
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationStore

@@ -11,6 +11,7 @@ import pytest
 
 from mcphost.config.rules import parse_rule
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.consent.grants import (
     OTHER_ACCOUNT,
     SERVER_CHANGED,
@@ -19,6 +20,7 @@ from mcphost.host.consent.grants import (
     GrantRegistry,
 )
 from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.event_bus import EventBus
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
@@ -62,7 +64,9 @@ class ProgramGrants:
         self.audit_log, servers = create_audit_log(path.parent), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
-        self.standing = ActiveGrants(self.grants, matching, SimpleNamespace(id="c1"), lambda error: None)
+        conversation = ActiveConversation(self.conversations, EventBus())
+        conversation.current.id = "c1"
+        self.standing = ActiveGrants(self.grants, matching, conversation, lambda error: None)
         self.permissions = GrantRegistry(
             self.grants, self.conversations, matching, servers, self.standing, self.audit_log,  # type: ignore[arg-type]
             self.folders,
