@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
@@ -93,6 +94,33 @@ async def test_a_command_that_is_sent_keeps_what_is_written_meanwhile(
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent[0][0] == "What about tests?"
         assert composer_text(driver) == "and then"
+
+
+async def test_a_command_whose_model_cannot_be_used_now_is_not_sent_to_another_model(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    is_over = anyio.Event()
+
+    async def answer_late(host: Any, turn: int, text: str) -> str:
+        del host, turn, text
+        await is_over.wait()
+        return "yes"
+
+    async with run(turn=answer_late) as driver:
+        private = "---\nmodel: ollama/local\nsend: true\n---\nWhat does this diagnosis mean?\n"
+        await use_commands(driver, approvals_store, tmp_path, private=private)
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("hello", "typed")
+        composer.submit()
+        await driver.until(lambda: driver.host.sent, "the first message")
+        composer.set_text("/private", "typed")
+        composer.submit()
+        await driver.until(lambda: composer_text(driver) == "What does this diagnosis mean?", "the text")
+        notices = driver.app._notifications  # pyright: ignore[reportPrivateUsage]
+        await driver.until(lambda: any("not sent" in one.message for one in notices), "the notice")
+        is_over.set()
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
+        assert [text for text, *_ in driver.host.sent] == ["hello"]
 
 
 async def test_missing_arguments_are_asked_for_in_a_form(run: Run, approvals_store: GrantStore, tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class CustomCommandRunner:
-    """Runner of custom slash commands; a command's prompt is inserted into the composer or sent."""
+    """Runner of custom slash commands; a command's prompt is inserted into the composer or sent.
+
+    A prompt is never sent to another model than the one that the command requires.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,12 @@ class CustomCommandRunner:
             return
         if command.model:
             await self._use_model(command.model)
-        if command.is_sent:
+        is_ready = command.model in ("", self._host.model_selection.config.name)
+        if not is_ready:
+            said = _("The text of {command} was not sent, because the model {model} is not in use.")
+            said = said.format(command=f"/{command.name}", model=clean_line(command.model, 60))
+            self._screen.notify(said, severity="warning", markup=False, timeout=8)
+        if command.is_sent and is_ready:
             self._send(Draft(text, "inserted", (f"/{command.name}",)))
         else:
             self._screen.query_one(Composer).insert_prompt_text(f"/{command.name}", text)
