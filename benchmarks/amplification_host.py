@@ -469,6 +469,19 @@ def difference_of_definitions() -> tuple[int, Work]:
 
 
 @host_case
+def difference_below_a_long_key() -> tuple[int, Work]:
+    from mcphost.host.servers.definition_diff import diff_definitions
+    from mcphost.serialization import encode
+
+    old, new = (encode({"k" * 500_000 + last: {f"p{n}": n for n in range(900)}}) for last in "ab")
+
+    async def work() -> object:
+        return diff_definitions(old, new)
+
+    return len(old) + len(new), work
+
+
+@host_case
 def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
     from mcphost.host.servers.catalog import fingerprint
 

@@ -1,5 +1,6 @@
 """Line diffs of two tool definitions, for the user's review."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -21,6 +22,8 @@ DIFFERENCE_NOTES = frozenset({REVERTED_NOTE, UNLOCKED_NOTE, UNKNOWN_NOTE, FORMAT
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
+MAX_PATH = 200
+"""Maximum characters of a path; a longer one has a line of its own, and is abbreviated in all other lines."""
 _PLAIN_KEY = re.compile(r"[\w$-]+(?: [\w$-]+)*")
 """A key that needs no quotes: without them, the path of `{"a.b": 1}` would look like that of `{"a": {"b": 1}}`."""
 
@@ -69,6 +72,11 @@ def definition_lines(definition: bytes) -> list[str]:
 
 
 def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if len(path) > MAX_PATH:
+        # Each value below this path repeats it: with a key of 500 kB, 900 values would take 450 MB.
+        short = _abbreviate(path)
+        yield short, f"= {path}"
+        path = short
     if isinstance(value, dict) and value and depth < MAX_DEPTH:
         members = cast("dict[str, Any]", value)
         for key in sorted(members):
@@ -83,6 +91,12 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
             yield from _flatten(f"{path}[{number}]", item, depth + 1)
     else:
         yield path, value if isinstance(value, str) else dumps(value)
+
+
+def _abbreviate(path: str) -> str:
+    """Return the beginning of a long path with a digest, so that different paths stay different."""
+    digest = hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{path[: MAX_PATH // 2]}…{digest[:12]}"
 
 
 def _wrap(text: str) -> Iterator[str]:

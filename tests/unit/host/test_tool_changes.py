@@ -527,6 +527,23 @@ def test_a_hostile_diff_raises_no_error() -> None:
     assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  Only the formatting differs.",)
 
 
+def test_a_long_key_is_shown_once_and_abbreviated_above_its_members() -> None:
+    def definition(last: str) -> bytes:
+        return dumps({"name": "t", "x": {"key " * 5_000 + last: {f"p{n}": n for n in range(400)}}}).encode()
+
+    before, after = definition("a"), definition("b")
+    difference = diff_definitions(before, after)
+    assert sum(map(len, difference)) < 200_000, "each member would repeat 20,000 characters"
+    for mark, last in (("-", "a"), ("+", "b")):
+        lines = [line for line in difference if line.startswith(mark)]
+        text = "".join(line[2:].removeprefix("    ") for line in lines)
+        assert "key " * 5_000 + last in text
+        members = [line for line in lines if line.endswith(".p7: 7")]
+        assert [len(line) < 200 and "…" in line for line in members] == [True]
+    paths = {line.partition(".p7")[0][2:] for line in difference if line.endswith(".p7: 7")}
+    assert len(paths) == 2, "different keys have different abbreviations"
+
+
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     database_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
