@@ -3,6 +3,8 @@
 import pytest
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from mcphost.tui.dialogs.tools_changed import MAX_DIFF_CHARACTERS
+from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 
@@ -88,6 +90,28 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
         assert pending.answer is None
         await driver.pilot.press("v", "end")
         await driver.until(lambda: "+ end" in driver.text(), "the end of it")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog)
+        await driver.pilot.press("k")
+        await driver.until(lambda: pending.answer == AcceptToolChanges(("read",)))
+
+
+async def test_a_difference_of_long_lines_is_shown_in_part_and_read_to_its_end_with_v(run: Run) -> None:
+    long = tuple(f"+ {'kx' * 1_990}.p{number}: x" for number in range(300))
+    question = ReviewToolChanges(
+        server="files", why="it changed", changes=(ToolChange(tool="read", digest="d", difference=long),)
+    )
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, question)
+        dialog = await driver.enter_question()
+        shown = dialog.query_one("#sent", KeyValueList)
+        assert len(shown.plain) < MAX_DIFF_CHARACTERS + 1_000
+        assert "295 more lines: v shows all" in shown.plain
+        await driver.pilot.press("end", "k")
+        await driver.until(lambda: "read it with v, to the end" in driver.text(), "why not")
+        assert pending.answer is None
+        await driver.pilot.press("v", "end")
+        await driver.until(lambda: ".p299: x" in driver.text(), "the end of it")
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is dialog)
         await driver.pilot.press("k")

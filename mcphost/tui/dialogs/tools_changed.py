@@ -18,17 +18,31 @@ from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 _MAX_LINES = 400
 """Maximum diff lines to show for one tool; more would make layout slow."""
 _MAX_LINE_LENGTH = 4_000
+MAX_DIFF_CHARACTERS = 20_000
+"""Maximum characters to show of the diff for one tool; the rest is in the viewer, which lays out only visible rows."""
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
     """Render the diff of a tool's definition, with "+" or "-" before each changed line."""
-    lines = map(_translate_note, change.difference[:_MAX_LINES])
-    shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
+    shown = _render_first_lines(change)
     if len(change.difference) > len(shown):
         more = len(change.difference) - len(shown)
         note = ngettext("  … {more:,} more line: v shows all", "  … {more:,} more lines: v shows all", more)
         shown.append(note.format(more=more))
     return render_diff_lines(shown, id="sent")
+
+
+def _render_first_lines(change: ToolChange) -> list[str]:
+    """Return the first lines of the diff, sanitized; the lines together have at most MAX_DIFF_CHARACTERS characters."""
+    shown: list[str] = []
+    room = MAX_DIFF_CHARACTERS
+    for line in map(_translate_note, change.difference[:_MAX_LINES]):
+        kept = line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH)
+        room -= len(kept)
+        if room < 0:
+            break
+        shown.append(kept)
+    return shown
 
 
 def _translate_note(line: str) -> str:
@@ -43,7 +57,8 @@ def _translate_note(line: str) -> str:
 
 
 def _is_truncated(change: ToolChange) -> bool:
-    return len(change.difference) > _MAX_LINES or any(len(line) > _MAX_LINE_LENGTH for line in change.difference)
+    is_whole = len(_render_first_lines(change)) == len(change.difference)
+    return not is_whole or any(len(line) > _MAX_LINE_LENGTH for line in change.difference)
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):

@@ -19,6 +19,8 @@ from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, has_stable_width
 
 _MAX_KEY_WIDTH = 24
 _MIN_VALUE_WIDTH = 16
+_MAX_LAYOUTS = 4
+"""Widths whose layout is kept: while a dialog opens, Textual asks for several widths in turn."""
 
 
 PairStyles = Mapping[int, tuple[str, str]]
@@ -85,7 +87,7 @@ class KeyValueList(Static):
     ) -> None:
         super().__init__("", markup=False, id=id)
         self.pairs, self.value_style, self.pair_styles, self.gap = pairs, style, styles, gap
-        self._cached_layout: tuple[int, Content] = (-1, Content(""))
+        self._layouts: dict[int, Content] = {}
 
     @property
     def plain(self) -> str:
@@ -93,9 +95,11 @@ class KeyValueList(Static):
         return "\n".join(f"{name}  {value}" for name, value in self.pairs)
 
     def _layout_at_width(self, width: int) -> Content:
-        if self._cached_layout[0] != width:
-            self._cached_layout = (width, layout_pairs(self.pairs, width, self.value_style, self.pair_styles, self.gap))
-        return self._cached_layout[1]
+        if width not in self._layouts:
+            if len(self._layouts) == _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[width] = layout_pairs(self.pairs, width, self.value_style, self.pair_styles, self.gap)
+        return self._layouts[width]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows that the pairs take up at *width*."""
@@ -121,8 +125,6 @@ def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValu
     return KeyValueList(pairs, styles=styles, gap=1, id=id)
 
 
-_MAX_LAYOUTS = 4
-"""Widths whose layout is kept: while a dialog opens, Textual asks for several widths in turn."""
 BAR, CONTINUATION_BAR = "│ ", "┆ "
 _MARGIN = len(BAR)
 
