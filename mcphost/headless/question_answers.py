@@ -9,6 +9,7 @@ import anyio
 from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.call_readability import check_arguments, once_only_reason
 from mcphost.host.questions.compaction import (
     KeepMessages,
     OfferCompaction,
@@ -121,11 +122,6 @@ _SIMPLE_ANSWERS: dict[type[Any], dict[str, Any]] = {
 }
 _DENY_WITH_REASON: dict[str, Any] = {"deny": "reason"}
 _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
-    ApproveTool: [
-        _DENY_WITH_REASON,
-        {"accept": {}},
-        {"rule": {"text": "", "scope": "everywhere", "seconds": 3600, "arguments": {}}},
-    ],
     ApproveCost: [
         {"accept": {"model": ""}},
         {"accept": {"max_output_tokens": 1}},
@@ -275,13 +271,15 @@ def parse_answer(question: Question[Any], answer: Any) -> Any:
         if isinstance(question, ReviewToolChanges) and answer == "always":
             return AcceptToolChanges(tuple(one.tool for one in question.changes))
         return plain[answer]
+    if isinstance(question, ApproveTool) and answer in ("session", "always"):
+        raise _once_only_error(question, _once_only_reason(question))
     if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
         ((key, value),) = members.items()
+        if key == "rule" and isinstance(question, ApproveTool):
+            return _parse_rule_answer(question, cast("object", value))
         if key in (name for choice in _structured_answers(question) for name in choice):
             if key == "deny" and isinstance(value, str):
                 return WithholdResult(value) if isinstance(question, ReviewResult) else Deny(value)
-            if key == "rule" and isinstance(question, ApproveTool):
-                return _parse_rule_answer(question, cast("object", value))
             if key == "accept" and isinstance(value, dict):
                 return _parse_accept(question, cast("dict[str, Any]", value))
     raise _invalid_answer_error(question)
@@ -312,7 +310,20 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
         slash = " A slash in a server's name is written %2F." if "/" in question.server else ""
         raise UsageError("The rule is about something other than this call.", f"{SYNTAX_HINT}{slash}")
     expires = None if seconds is None else time.time() + seconds
-    return AllowRule(replace(rule, scope=scope, expires=expires), _edited_arguments(question, members.get("arguments")))
+    edited = _edited_arguments(question, members.get("arguments"))
+    if reason := _once_only_reason(question, edited):
+        raise _once_only_error(question, reason)
+    return AllowRule(replace(rule, scope=scope, expires=expires), edited)
+
+
+def _once_only_reason(question: ApproveTool, edited: dict[str, Any] | None = None) -> str:
+    """Return why the call can be allowed only once, as a phrase, or "" if the screen would offer more, too."""
+    arguments = question.arguments if edited is None else edited
+    return once_only_reason(question.server, question.tool, check_arguments(arguments, question.arguments))
+
+
+def _once_only_error(question: ApproveTool, reason: str) -> UsageError:
+    return UsageError(f"This answer is not possible: {reason}.", _invalid_answer_error(question).hint)
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
@@ -463,6 +474,8 @@ def _simple_answers(question: Question[Any]) -> dict[str, Any]:
         return {"deny": DoNotShare()}  # each server needs its own answer
     if isinstance(question, ReviewCompaction):
         return {"once": UseSummary(question.sentences), **known}
+    if isinstance(question, ApproveTool) and _once_only_reason(question):
+        return {name: verdict for name, verdict in known.items() if name not in ("session", "always")}
     has_no_other = isinstance(question, SignInQuestion) and not question.other_method
     return {name: verdict for name, verdict in known.items() if name != "other" or not has_no_other}
 
@@ -473,11 +486,20 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
     """Return an example of each JSON object that is a valid answer to this question."""
-    if isinstance(question, ApproveTool) and not question.editable:
-        return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
+    if isinstance(question, ApproveTool):
+        return _structured_consent_answers(question)
     if isinstance(question, ShareRoots) and question.askers:
         return [{"accept": {"servers": {one.server: "deny" for one in question.askers}}}]
     return [] if isinstance(question, SignInQuestion) and question.code else _STRUCTURED_ANSWERS.get(type(question), [])
+
+
+def _structured_consent_answers(question: ApproveTool) -> list[dict[str, Any]]:
+    rule: dict[str, Any] = {"text": "", "scope": "everywhere", "seconds": 3600}
+    answers: list[dict[str, Any]] = [_DENY_WITH_REASON]
+    if question.editable:
+        answers.append({"accept": {}})
+        rule["arguments"] = {}
+    return answers if _once_only_reason(question) else [*answers, {"rule": rule}]
 
 
 def _question_event(name: str, question: Question[Any]) -> dict[str, Any]:

@@ -139,6 +139,6 @@ def test_a_flood_of_values_is_folded_into_one_and_so_is_a_too_deep_one() -> None
 
 def test_hidden_characters_in_lines_are_marked_and_reported() -> None:
     shown = render_call({"path": "a.py", "content": "x = 1  # \u202e\n\x1b[2J\n"})
-    assert shown.has_hidden_characters
+    assert shown.readability.has_hidden_characters
     assert shown.pairs[1] == ("content", "x = 1  # ‹U+202E›\n␛[2J⏎")
     assert shown.languages == {1: "python"}

@@ -279,17 +279,17 @@ def test_a_blank_other_than_space_is_marked_in_arguments_and_counts_as_hidden(bl
     mark = "\\t" if blank == "\t" else f"‹U+{ord(blank):04X}›"
     for arguments in ({"path": f"a{blank}b"}, {"list": [f"a{blank}b"]}, {"path": f"ab{blank}"}):
         shown = render_call(arguments)
-        assert shown.has_hidden_characters
+        assert shown.readability.has_hidden_characters
         assert mark in shown.pairs[0][1]
     shown = render_call({f"a{blank}b": 1})
-    assert (shown.pairs[0][0].strip('"'), shown.has_hidden_characters) == (f"a{mark}b", True)
+    assert (shown.pairs[0][0].strip('"'), shown.readability.has_hidden_characters) == (f"a{mark}b", True)
 
 
 def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
     shown = render_call({"text": "日本\u3000東京", "code": "def f():\n\treturn 1\n"})
-    assert not shown.has_hidden_characters
+    assert not shown.readability.has_hidden_characters
     assert shown.pairs[0][1] == "日本\u3000東京"
-    assert render_call({"text": "日本\u3000rm"}).has_hidden_characters
+    assert render_call({"text": "日本\u3000rm"}).readability.has_hidden_characters
 
 
 async def test_a_call_with_a_blank_other_than_space_is_allowed_once_only(run: Run) -> None:
@@ -417,9 +417,9 @@ def test_only_the_beginning_of_a_long_value_is_rendered_and_all_of_it_is_counted
 
 
 def test_more_joiners_than_are_checked_count_as_hidden() -> None:
-    assert not render_call({"a": "क्\u200dष" * 100}).has_hidden_characters
-    assert render_call({"a": "क्\u200dष" * 20_000}).has_hidden_characters
-    assert render_call({"a": ["क्\u200dष" * 100] * 200}).has_hidden_characters
+    assert not render_call({"a": "क्\u200dष" * 100}).readability.has_hidden_characters
+    assert render_call({"a": "क्\u200dष" * 20_000}).readability.has_hidden_characters
+    assert render_call({"a": ["क्\u200dष" * 100] * 200}).readability.has_hidden_characters
 
 
 LONG_STATEMENTS = [("\u202e" * 60_000, 20_000), ("é\n" * 30_000, 500), ("\n" * 60_000, 500), ("word " * 12_000, 20_000)]

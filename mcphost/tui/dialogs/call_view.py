@@ -1,7 +1,6 @@
 """Rendering of a tool call's arguments for review, with marks for hidden characters."""
 
 import asyncio
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -11,13 +10,14 @@ from mcphost.host.argument_origins import (
     member_path,
 )
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.call_readability import CallReadability, check_arguments, iter_texts
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
+from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
-from mcphost.tui.screen_text import clean, clean_beginning, is_clean
-from mcphost.tui.transcript.tool_card import format_value, is_unusual_name, quote_unusual_name
+from mcphost.tui.screen_text import clean, clean_beginning
+from mcphost.tui.transcript.tool_card import format_value, quote_unusual_name
 from mcphost.tui.widget_messages import Section
 
 # Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
@@ -30,11 +30,6 @@ _MAX_SECTIONS = 5_000
 _MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
 _JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
-_MAX_CHECKED_CHARACTERS = 10_000
-"""Maximum number of joiners and variation selectors whose visibility is checked; 100,000 would take 0.1 s."""
-_MAX_CHECKED_LENGTH = 800_000
-"""Maximum number of characters that are checked for hidden ones, where a text that is not ASCII counts eightfold."""
-_MAX_CHECKED_VALUES = 10_000
 _MAX_QUOTED_LENGTH = 200_000
 """Longest text that is parsed to see whether it is JSON; a longer one is taken for JSON if it begins like it."""
 _SPARE_CHARACTERS = 100
@@ -52,22 +47,18 @@ class CallView(NamedTuple):
     `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
     language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user
     edited to the styles of its name and value. `changes` summarizes the edits, such as "1 changed".
-    `omitted_characters` is the number of characters that are not shown. `is_checked` is False if the arguments are
-    too large to be searched completely for hidden characters; `has_hidden_characters` is then True. `paths` maps
-    the index of each pair to the path of its argument; pairs without a path are labels from mcphost.
-    `has_unusual_names` is set if the name of an argument is quoted because it could be mistaken for another name or
-    for a label from mcphost.
+    `omitted_characters` is the number of characters that are not shown. `paths` maps the index of each pair to the path
+    of its argument; pairs without a path are labels from mcphost. `readability` tells whether characters are marked
+    because they are hidden, and names quoted because they are unusual.
     """
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
-    has_hidden_characters: bool
+    readability: CallReadability
     styles: dict[int, tuple[str, str]]
     changes: str
     languages: dict[int, str]
     paths: dict[int, str]
-    is_checked: bool = True
-    has_unusual_names: bool = False
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -126,12 +117,8 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             (_clean_path(name, argument_path(name)), _("removed by you")),
             (_("  asked for"), _render_original(original[name])),
         ]
-    hidden = _have_hidden_characters(arguments)
     changes = join_list(f"{count} {_(word)}" for word, count in counts.items() if count)
-    is_unusual = any(map(is_unusual_name, {**original, **arguments}))
-    return CallView(
-        pairs, left_out, hidden is not False, styles, changes, codes, paths, hidden is not None, is_unusual
-    )  # fmt: skip
+    return CallView(pairs, left_out, check_arguments(arguments, original), styles, changes, codes, paths)
 
 
 def _describe_edit(name: str, value: Any, original: dict[str, Any]) -> str:
@@ -139,35 +126,6 @@ def _describe_edit(name: str, value: Any, original: dict[str, Any]) -> str:
     if name not in original:
         return "added"
     return "" if is_same_json(value, original[name]) else "changed"
-
-
-def has_hidden_characters(text: str) -> bool:
-    """Return whether *text* contains hidden or ambiguous characters.
-
-    A tab counts as hidden unless the text has several lines.
-    """
-    return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
-        "\t" in text and "\n" not in text
-    )
-
-
-def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
-    """Return whether any string in the arguments has hidden characters, or None if there is too much text to check."""
-    unchecked, room = _MAX_CHECKED_CHARACTERS, _MAX_CHECKED_LENGTH
-    texts = _iter_texts(arguments, _MAX_CHECKED_VALUES)
-    for text in texts:
-        if text is None:
-            return None
-        room -= len(text) * (1 if text.isascii() else 8)
-        if room < 0:
-            return None
-        if not text.isascii():
-            unchecked -= count_unsafe(text, unchecked)
-            if unchecked <= 0:
-                return True
-        if has_hidden_characters(text):
-            return True
-    return False
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
@@ -193,7 +151,7 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     start = argument_path(name)
     if not isinstance(value, dict | list):
         return [(start, value)]
-    texts = list(_iter_texts(cast("Any", value), _MAX_PARTS * (_MAX_DEPTH + 2)))
+    texts = list(iter_texts(cast("Any", value), _MAX_PARTS * (_MAX_DEPTH + 2)))
     if None in texts or not any(map(_is_multiline, texts)):
         return [(start, value)]
     leaves: list[tuple[str, Any]] = []
@@ -340,28 +298,6 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
         words.append(word)
         used += len(word) + 2
     return "  ".join(words) or _("no arguments")
-
-
-def _iter_texts(value: Any, limit: int) -> Iterator[str | None]:
-    """Yield every string in a JSON value, including the member names of objects.
-
-    If there are more than *limit* values and names, yield None and stop.
-    """
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict | list):
-            limit -= len(cast("Any", one)) * (2 if isinstance(one, dict) else 1)
-            if limit < 0:
-                yield None
-                return
-            if isinstance(one, dict):
-                members = cast("dict[str, Any]", one)
-                waiting += [*members.keys(), *members.values()]
-            else:
-                waiting += cast("list[Any]", one)
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:

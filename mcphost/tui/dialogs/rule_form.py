@@ -22,11 +22,11 @@ from mcphost.config.rules import (
     parse_rule,
 )
 from mcphost.errors import UsageError
+from mcphost.host.consent.call_readability import has_hidden_characters
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, is_number
 from mcphost.translation import N_, _, join_list
-from mcphost.tui.dialogs.call_view import has_hidden_characters
 from mcphost.tui.file_diff import looks_like_path
 from mcphost.tui.screen_text import clean_line
 

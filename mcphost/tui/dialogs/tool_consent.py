@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from mcphost.config.rules import Rule, exact_pattern
 from mcphost.host.argument_origins import ArgumentOrigin
+from mcphost.host.consent.call_readability import has_hidden_characters, once_only_reason
 from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.host.questions.questions import (
     AllowAlways,
@@ -28,7 +29,6 @@ from mcphost.serialization import replace
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.call_view import (
     describe_annotations,
-    has_hidden_characters,
     is_same_json,
     prepare_argument_sections,
     render_call,
@@ -236,11 +236,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             # First, because it explains why two of the buttons are missing.
             words = (
                 _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
-                if self.call_view.is_checked
+                if self.call_view.readability.is_checked
                 else _("▲ Too large to check for hidden characters. Such a call can only be allowed once.")
             )
             out.append(Content.styled(words, "$warning"))
-        if self.call_view.has_unusual_names:
+        if self.call_view.readability.has_unusual_names:
             words = _("▲ Unusual names of arguments are shown in quotes. Such a call can only be allowed once.")
             out.append(Content.styled(words, "$warning"))
         if danger := describe_name_risk(question.server):
@@ -313,7 +313,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     @property
     def _has_hidden_characters(self) -> bool:
         return (
-            self.call_view.has_hidden_characters
+            self.call_view.readability.has_hidden_characters
             or has_hidden_characters(self.details.tool)
             or has_hidden_characters(self.details.server)
         )
@@ -348,12 +348,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def _excluded_reason(self, button_id: str) -> str:
         """Return why a button is not offered for this call, such as hidden characters, or "" if it is offered."""
-        if button_id != "once" and self._has_hidden_characters:
-            if not self.call_view.is_checked:
-                return _("calls that are too large to check can be allowed once only")
-            return _("calls with hidden characters can be allowed once only")
-        if button_id != "once" and self.call_view.has_unusual_names:
-            return _("calls with unusual names of arguments can be allowed once only")
+        call = self.call_view.readability
+        if button_id != "once" and (reason := once_only_reason(self.details.server, self.details.tool, call)):
+            return _(reason)
         if button_id == "session" and self.review.is_edited:
             return _("an edited call is allowed once, or by a rule")
         return ""

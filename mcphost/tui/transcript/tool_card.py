@@ -61,42 +61,13 @@ def format_value(value: Any) -> str:
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
-_MAX_COMPARED_LENGTH = 200
-_MAX_SPACES_IN_NAME = 2
-"""Maximum spaces in an argument's name; a name with more could be mistaken for a sentence from mcphost."""
-
-
-def is_unusual_name(name: str) -> bool:
-    """Return whether an argument's name could be mistaken for another name or for a label from mcphost."""
-    return (
-        name != name.strip()
-        or not name
-        or name[0] in '"▲…'
-        or any(part in name for part in ("  ", "\n", "\r", "\t", "⏎", "␉"))
-        or name in {"asked for", _("  asked for").strip()}
-        or name.endswith((" (text)", _(" (text)")))
-        or name.count(" ") > _MAX_SPACES_IN_NAME
-        or _looks_like_another(name)
-    )
-
-
-def _looks_like_another(name: str) -> bool:
-    """Return whether a name has letters that look like others, or is not in Unicode normalization form NFC."""
-    if name.isascii():
-        return False
-    from mcphost.unicode_forms import describe_name_risk, normalize  # only needed for non-ASCII names
-
-    beginning = name[:_MAX_COMPARED_LENGTH]
-    return bool(describe_name_risk(beginning)) or normalize("NFC", beginning) != beginning
-
-
 def quote_unusual_name(name: str) -> str:
     """Return the name of an argument, as a JSON string if it is unusual; the caller must sanitize it."""
-    if not is_unusual_name(name):
-        return name
-    from mcphost.serialization import dumps  # imported with the first card, not before the first frame
+    # imported with the first card, not before the first frame
+    from mcphost.host.consent.call_readability import is_unusual_name
+    from mcphost.serialization import dumps
 
-    return dumps(name)
+    return dumps(name) if is_unusual_name(name) else name
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:

@@ -231,6 +231,38 @@ def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], 
         parse_answer(question, answer)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        replace(APPROVE, arguments={"a": "rm\u00a0-rf"}),
+        replace(APPROVE, arguments={"a": ["x", {"b\u200b": 1}]}),
+        replace(APPROVE, arguments={"a": "e" + "\u0302" * 7}),
+        replace(APPROVE, arguments={"a": ["x"] * 20_000}),
+        replace(APPROVE, arguments={" a": 1}),
+        replace(APPROVE, tool="t\u2060"),
+        replace(APPROVE, server="s\u202e"),
+        replace(FIXED, arguments={"a": "\u202ex"}),
+    ],
+)
+def test_a_call_that_cannot_be_read_reliably_is_allowed_once_only(question: ApproveTool) -> None:
+    assert parse_answer(question, "once") == AllowOnce()
+    for answer in ("session", "always", {"rule": f"{question.server}/{question.tool}"}):
+        with pytest.raises(UsageError, match="can be allowed once only") as raised:
+            parse_answer(question, answer)
+        assert raised.value.hint.startswith('Possible answers: "once", "deny"')
+        assert "rule" not in raised.value.hint
+
+
+def test_an_edited_call_is_checked_as_it_was_edited() -> None:
+    hidden = {"a": "x\u200by"}
+    with pytest.raises(UsageError, match="can be allowed once only"):
+        parse_answer(APPROVE, {"rule": {"text": "s/t", "arguments": hidden}})
+    plain = {"rule": {"text": "s/t", "arguments": {"a": "xy"}}}
+    assert parse_answer(replace(APPROVE, arguments=hidden), plain) == AllowRule(rule_with_scope("s/t"), {"a": "xy"})
+    with pytest.raises(UsageError, match="can be allowed once only"):  # the name is still shown, as removed
+        parse_answer(replace(APPROVE, arguments={" a": 1}), plain)
+
+
 @pytest.mark.parametrize("text", ["other", "s/u", "s/t2", "S/t", "s/T*"])
 def test_a_rule_about_another_call_is_no_answer_to_this_one(text: str) -> None:
     with pytest.raises(UsageError, match="something other than this call"):

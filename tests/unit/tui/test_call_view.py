@@ -147,16 +147,15 @@ LARGE_ARGUMENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", LARGE_ARGUMENTS)
 def test_arguments_too_large_to_check_count_as_having_hidden_characters(kind: str) -> None:
     view = render_call(LARGE_ARGUMENTS[kind])
-    assert view.has_hidden_characters
-    assert not view.is_checked
+    assert view.readability.has_hidden_characters
+    assert not view.readability.is_checked
 
 
 def test_large_arguments_that_can_be_checked_are_checked() -> None:
     plain = {"path": "a.py", "text": "x = 1\n" * 100_000, "rows": ["y"] * 5_000}
-    assert render_call(plain)[2:3] == (False,)
-    assert render_call(plain).is_checked
+    assert render_call(plain).readability == (False, True, False)
     hidden = render_call(plain | {"last": "a\u200bb"})
-    assert (hidden.has_hidden_characters, hidden.is_checked) == (True, True)
+    assert (hidden.readability.has_hidden_characters, hidden.readability.is_checked) == (True, True)
 
 
 def test_very_many_arguments_are_counted_in_the_dialog_and_complete_in_the_viewer() -> None:
@@ -205,7 +204,7 @@ def test_calls_with_different_names_of_arguments_never_look_the_same(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     assert shown_rows(one) != shown_rows(other)
-    assert render_call(one).has_unusual_names
+    assert render_call(one).readability.has_unusual_names
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,7 @@ def test_a_dot_or_bracket_in_a_name_never_looks_like_a_path(one: dict[str, Any],
     assert shown_rows(one) != shown_rows(other)
     headings = [[section.heading for section in argument_sections(arguments)] for arguments in (one, other)]
     assert headings[0] != headings[1]
-    assert not render_call(one).has_unusual_names  # so it can be allowed always
+    assert not render_call(one).readability.has_unusual_names  # so it can be allowed always
 
 
 def test_copied_text_is_marked_in_an_argument_with_a_dot_in_its_name() -> None:
@@ -243,12 +242,12 @@ def test_no_argument_looks_like_a_row_of_mcphost(language: str) -> None:
         label, value = edited.pairs[1]
         for name in (label, label.strip(), "…", "▲ a"):
             view = render_call({"command": "ls", name: value})
-            assert (view.pairs[1][0], view.has_unusual_names) == (f'"{name}"', True)
+            assert (view.pairs[1][0], view.readability.has_unusual_names) == (f'"{name}"', True)
             heading = argument_sections({name: value})[0].heading
             assert f'"{name}"' in heading
-        assert not edited.has_unusual_names
+        assert not edited.readability.has_unusual_names
         kind = render_call({"x": "[\n]"}).pairs[0][0].removeprefix("x")
-        assert render_call({f"x{kind}": ""}).has_unusual_names
+        assert render_call({f"x{kind}": ""}).readability.has_unusual_names
     finally:
         set_language(LANGUAGES[0])
 
@@ -258,7 +257,7 @@ def test_a_call_with_unusual_names_can_be_allowed_once_only() -> None:
     unusual = ToolConsentDialog(tool_question(arguments={"": "It takes no arguments."}))
     assert "in quotes" not in body_texts(usual)
     assert "in quotes" in body_texts(unusual)
-    assert not usual.call_view.has_unusual_names
+    assert not usual.call_view.readability.has_unusual_names
     assert unusual.call_view.pairs == [('""', "It takes no arguments.")]
     assert '"" It takes' in unusual.preview()
 
@@ -268,8 +267,9 @@ def test_a_call_with_unusual_names_can_be_allowed_once_only() -> None:
 )
 def test_a_name_of_an_argument_that_imitates_another_or_a_sentence_is_quoted(name: str) -> None:
     view = render_call({"path": "/tmp/a", name: "/etc/passwd"})
-    assert (view.has_unusual_names, view.pairs[1][0]) == (True, f'"{name}"')
-    assert not render_call({"path": "", "max tokens": 1, "\u8def\u5f84": "", "caf\xe9": ""}).has_unusual_names
+    assert (view.readability.has_unusual_names, view.pairs[1][0]) == (True, f'"{name}"')
+    usual = render_call({"path": "", "max tokens": 1, "\u8def\u5f84": "", "caf\xe9": ""})
+    assert not usual.readability.has_unusual_names
 
 
 def test_a_tool_whose_name_looks_like_another_is_named_as_such() -> None:

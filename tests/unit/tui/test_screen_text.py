@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
+from mcphost.host.consent.call_readability import has_hidden_characters
 from mcphost.tui.combining_marks import ZERO_WIDTH
 from mcphost.tui.screen_text import clean, clean_line, clean_notice, first_lines, is_clean
 
@@ -108,6 +109,7 @@ ORDINARY = {
 def test_sentences_of_scripts_with_many_marks_are_left_alone(text: str) -> None:
     assert clean(text) == text
     assert is_clean(text)
+    assert not has_hidden_characters(text)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,17 @@ def test_every_character_that_is_given_no_cell_counts_as_a_mark() -> None:
     everything = "".join(map(chr, (*range(0x300, 0xD800), *range(0xE000, 0x110000))))
     without_cell = [character for character in everything if not cell_len(character)]
     assert [hex(ord(character)) for character in set(without_cell) ^ set(re.findall(ZERO_WIDTH, everything))] == []
+
+
+def test_whatever_the_screen_does_not_draw_as_it_is_counts_as_hidden() -> None:
+    everything = map(chr, (*range(0x300, 0xD800), *range(0xE000, 0x110000)))
+    floods = [f"e{character * 7}" for character in everything if not cell_len(character)]
+    assert [ascii(text) for text in floods if not is_clean(text) and not has_hidden_characters(text)] == []
+
+
+@given(st.text(st.characters() | st.sampled_from("\u0301\u0e49\u200d\ufe0f\r\n\u202e❤👩क\u094d"), max_size=60))
+def test_a_text_without_hidden_characters_is_drawn_as_it_is(text: str) -> None:
+    assert has_hidden_characters(text) or clean(text) == text.replace("\r\n", "\n")
 
 
 @given(st.text(st.characters() | st.sampled_from("\u0301\u0e49\u200d\ufe0f\r\n\u202e❤👩क\u094d"), max_size=60))
