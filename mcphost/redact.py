@@ -52,9 +52,15 @@ _SECRET_FLAG = (
     r"|ttl|timeout|limit|count|size|length)\b)"
     r"[\w-]{0,30}+(?:\\{0,4}[\"'])?(?:\s{0,8},\s{0,8}|\s{1,8})"
 )
+# An upper-case word that stands for a value: the name of a variable, or a word in a usage message such as API_KEY.
+_PLACEHOLDER_WORD = (
+    r"(?-i:(?:[A-Z0-9]{1,20}_){0,5}(?:[A-Z]{0,12}?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|VALUE"
+    r"|STRING|STDIN|PROMPT|NAME|FILE)S?|PASS|PWD|PW|PAT|AUTH|AUTHORIZATION|JWT|ID|URL|PATH|VAR|ENV|HERE|TEXT)"
+    r"(?:_[A-Z0-9]{1,20}){0,5}+)"
+)
 # What often follows the name of a flag, but is no secret: another flag, a reference, a placeholder, a number, a word.
 _PLAIN_VALUE = (
-    r"(?!\[|\$|<|\{|-|\d{1,7}\b|(?-i:[A-Z]+(?:_[A-Z0-9]+)*)\b(?![\w./+=-])|(?:bearer|basic|dpop) "
+    rf"(?!\[|\$|<|\{{|-|\d{{1,7}}\b|{_PLACEHOLDER_WORD}(?![\w./+=-])|(?:bearer|basic|dpop) "
     r"|(?:cannot|should|required|requires|missing|option|options|argument|arguments|values|parameter|parameters|instead"
     r"|expected|expects|before|specifies|contains|because|either|without|environment|variable|invalid|conflicts"
     r"|deprecated|ignored|unknown)(?![\w-]))"
@@ -117,7 +123,8 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             rf"(?i)({_SENSITIVE_NAMES}(?:\\{{0,4}}[\"'])?\s{{0,8}}[=:]\s{{0,8}}(?P<quote>\\{{0,4}}[\"']))"
-            r"(?!\[secret\]|\$\{|bearer |basic |dpop |\d{1,7}\b|(?-i:[A-Z]+(?:_[A-Z0-9]+)+)(?P=quote))"
+            r"(?!\[secret\]|\$\{|bearer |basic |dpop |\d{1,7}\b"
+            rf"|{_PLACEHOLDER_WORD}(?P=quote))"
             r"(?:(?!(?P=quote))(?:\\.|[^\r\n])){6,}+"
         ),
         rf"\1{PLACEHOLDER}",
@@ -133,6 +140,15 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(rf"(?i)({_SECRET_FLAG}){_PLAIN_VALUE}[^\s\"',;\\]{{6,}}"), rf"\1{PLACEHOLDER}"),
 )
+# --key, --deploy-key, --pat, --auth or --cookie with its value. Many programs use these names for other values, too.
+_AMBIGUOUS_FLAG = re.compile(
+    r"(?i)(?P<flag>(?<![\w-])--?(?:[\w-]{0,40}[_-])?(?P<name>key|pat|auth|cookie)(?:\\{0,4}[\"'])?"
+    r"(?:\s{0,8}[,=]\s{0,8}|\s{1,8})(?:\\{0,4}[\"'])?)(?P<value>[^\s\"',;\\]{6,})"
+)
+_NO_KEY = re.compile(r"[/@*?$|&<>(){}\[\]`]|\.[A-Za-z][A-Za-z0-9]{0,4}\Z")
+"""Matches in addresses, paths, names of packages and files, references, patterns and commands."""
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F-]{32,}")
+_MIXED_LENGTH = 12
 # A JSON Web Token. A long word that is not a token is consumed, but kept: trying again at each "eyJ" inside it would
 # take quadratic time.
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
@@ -276,7 +292,31 @@ def redact_patterns(text: str) -> str:
     """Remove everything that looks like a secret from *text*."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
-    return _JWT.sub(_redact_jwt, text)
+    return _JWT.sub(_redact_jwt, _AMBIGUOUS_FLAG.sub(_redact_ambiguous_flag, text))
+
+
+def _redact_ambiguous_flag(match: re.Match[str]) -> str:
+    is_secret = _looks_like_key(match["value"], is_pat=match["name"].lower() == "pat")
+    return f"{match['flag']}{PLACEHOLDER}" if is_secret else match[0]
+
+
+def _looks_like_key(value: str, *, is_pat: bool) -> bool:
+    """Return whether the value of an option such as `--key` looks like a secret, and not like a name.
+
+    Some programs run the package that is named after an option that they do not know, so such a name stays readable.
+    *is_pat* means that the option is for a personal access token.
+    """
+    if _NO_KEY.search(value.rstrip("=")):
+        return False
+    if _HEXADECIMAL.fullmatch(value) or (value.isalnum() and is_strong(value)):
+        return True
+    if is_pat and any(map(str.isdigit, value)):
+        return True
+    return any(
+        len(word) >= _MIXED_LENGTH
+        and any(map(str.isdigit, word)) and any(map(str.islower, word)) and any(map(str.isupper, word))
+        for word in re.split(r"[^A-Za-z0-9]", value)
+    )  # fmt: skip
 
 
 def _redact_jwt(match: re.Match[str]) -> str:
