@@ -1,6 +1,7 @@
 """Log of one server, limited in size and in lines per second, with secrets redacted."""
 
 import logging
+import re
 import time
 from collections import deque
 from hashlib import blake2b
@@ -10,7 +11,7 @@ from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, describe_stderr_
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerLog
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
-from mcphost.redact import redact_registered
+from mcphost.redact import redact, redact_registered
 from mcphost.serialization import Raw, decode
 
 _log = logging.getLogger(__name__)
@@ -21,11 +22,16 @@ MAX_TOTAL_CHARS = 1_000_000
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
 """Maximum lines stored per second; the rest are only counted. A screen cannot show more."""
+MAX_CHARS_PER_SECOND = 100_000
+"""Maximum characters stored per second. Redacting them takes about 0.1 s, in which the screen does not react."""
 FILE_LINES = 40
 FILE_LINE_LENGTH = 400
 FILE_SIZE = 7_000
 """Maximum characters of a failed server's stderr in the log file; the two limits above count lines and line length."""
 Source = Literal["server", "client", "stderr"]
+_LONGEST_SECRET = 1_000
+"""Characters beyond the limit that are redacted, too, so that a secret is not cut before it is recognized."""
+_URL = re.compile(r"(https?://[^\s\"'<>]{1,4000})")
 
 
 class ServerLogBuffer:
@@ -40,6 +46,7 @@ class ServerLogBuffer:
         self._lines: deque[ServerLog] = deque(maxlen=MAX_LINES)
         self._second_started_at = 0.0
         self._count_in_second = 0
+        self._chars_in_second = 0
         self._dropped_in_second = 0
         self._received = 0
         self._size = 0
@@ -104,21 +111,25 @@ class ServerLogBuffer:
         """
         now = time.monotonic()
         if now - self._second_started_at >= 1:
-            self._second_started_at, self._count_in_second = now, 0
+            self._second_started_at, self._count_in_second, self._chars_in_second = now, 0, 0
             if self._dropped_in_second:
                 count, self._dropped_in_second = self._dropped_in_second, 0
                 self._received += 1
                 self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
         self._count_in_second += 1
         self._received += 1
+        text = text[: MAX_CHARS + _LONGEST_SECRET]
         # mcphost's own lines are always stored, because there are few and they report problems.
-        if self._count_in_second > MAX_LINES_PER_SECOND and source != "client":
-            self._dropped_in_second += 1
-            return
-        self._append(ServerLog(self._server, level, text[:MAX_CHARS], source, logger, call))
+        if source != "client":
+            self._chars_in_second += len(text)
+            if self._count_in_second > MAX_LINES_PER_SECOND or self._chars_in_second > MAX_CHARS_PER_SECOND:
+                self._dropped_in_second += 1
+                return
+        self._append(ServerLog(self._server, level, text, source, logger, call))
 
     def _append(self, line: ServerLog) -> None:
-        line = ServerLog(line.server, line.level, redact_registered(line.text), line.source, line.logger, line.call)
+        text = _redact_line(line.text)[:MAX_CHARS]
+        line = ServerLog(line.server, line.level, text, line.source, redact(line.logger), line.call)
         if len(self._lines) == MAX_LINES:
             self._size -= len(self._lines[0].text)
         self._lines.append(line)
@@ -126,6 +137,18 @@ class ServerLogBuffer:
         while self._size > MAX_TOTAL_CHARS:
             self._size -= len(self._lines.popleft().text)
         self._events.publish(line)
+
+
+def _redact_line(text: str) -> str:
+    """Return a line of a server's output without secrets.
+
+    The address of a sign-in stays complete except for registered secrets: some servers print it, and the user has to
+    open it. It contains no secret of its own (RFC 6749, section 4.1.1).
+    """
+    if "response_type=" not in text:
+        return redact(text)
+    parts = _URL.split(text)
+    return "".join(redact_registered(part) if "response_type=" in part else redact(part) for part in parts)
 
 
 def _to_text(data: Raw) -> str:

@@ -7,7 +7,13 @@ import pytest
 from mcphost import redact
 from mcphost.host.event_bus import EventBus
 from mcphost.host.servers import server_log
-from mcphost.host.servers.server_log import MAX_CHARS, MAX_LINES, MAX_LINES_PER_SECOND, ServerLogBuffer
+from mcphost.host.servers.server_log import (
+    MAX_CHARS,
+    MAX_CHARS_PER_SECOND,
+    MAX_LINES,
+    MAX_LINES_PER_SECOND,
+    ServerLogBuffer,
+)
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
 from mcphost.serialization import Raw, encode
 
@@ -86,3 +92,40 @@ def test_a_secret_that_a_server_logs_is_masked() -> None:
     log = ServerLogBuffer("s", EventBus())
     log.add_message(log_message({"password": "hunter2-and-more"}))
     assert "hunter2" not in log.lines()[0].text
+
+
+@pytest.mark.req("log.sensitive")
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("GET /v1?api_key=abcdef123456 200", "GET /v1?api_key=[secret] 200"),
+        ("starting with --token abcdef123456", "starting with --token [secret]"),
+        ("Authorization: Bearer abcdef123456", "Authorization: Bearer [secret]"),
+        ("x" * (MAX_CHARS - 8) + " sk-0123456789abcdef0123", "x" * (MAX_CHARS - 8) + " [secret"),
+        (
+            "visit https://as.example/authorize?response_type=code&client_id=a&state=abcdef123 to sign in",
+            "visit https://as.example/authorize?response_type=code&client_id=a&state=abcdef123 to sign in",
+        ),
+        (
+            "got https://h.example/cb?code=abcdef123&state=abcdef123",
+            "got https://h.example/cb?code=[secret]&state=[secret]",
+        ),
+    ],
+)
+def test_what_looks_like_a_secret_in_a_servers_output_is_masked(printed: str, shown: str) -> None:
+    log = ServerLogBuffer("s", EventBus())
+    log.add_stderr(printed)
+    log.add_message(log_message(printed, logger="sk-0123456789abcdef0123"))
+    assert [(line.text, line.logger) for line in log.lines()] == [(shown, ""), (shown, "[secret]")]
+
+
+@pytest.mark.req("log.flood")
+def test_a_flood_of_long_lines_is_bounded_by_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_log.time, "monotonic", lambda: 100.0)
+    log = ServerLogBuffer("s", EventBus())
+    for _ in range(MAX_LINES_PER_SECOND):
+        log.add_stderr("--token " * 250)
+    log.add("warning", "our own word", "client")
+    assert sum(len(line.text) for line in log.lines()[:-1]) <= MAX_CHARS_PER_SECOND
+    assert log.lines()[-1].text == "our own word"
+    assert log.dropped == MAX_LINES_PER_SECOND + 1 - len(log.lines())
