@@ -83,20 +83,18 @@ class MessageQueue:
         """Return a row for each message, as the list of queued messages shows it."""
         return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
 
-    def steer(self, send: Callable[[str], bool], *, newest: bool = False) -> bool:
-        """Pass the text of the oldest eligible message to *send*, which returns False if no answer is running.
+    def steer(self, send: "Callable[[str, Sequence[Part]], bool]", *, newest: bool = False) -> None:
+        """Pass the oldest message that the answer has not received yet to *send*, with its attachments.
 
-        If *newest* is true, only the newest message is considered. Messages that have attachments, or were passed to
-        the answer before, are not eligible. A message that *send* accepted is marked with `is_steering`, moves ahead of
-        the unmarked messages, and remains in the queue until `mark_delivered` is called. Return False if some of the
-        considered messages have not been passed yet, but all of those have attachments; otherwise, return True.
+        *send* returns False if no answer is running. If *newest* is true, only the newest message is considered. A
+        message that *send* accepted is marked with `is_steering`, moves ahead of the unmarked messages, and remains in
+        the queue until `mark_delivered` is called.
         """
         considered = self._messages[-1:] if newest else self._messages
-        found = next((one for one in considered if not one.is_steering and not one.attachments), None)
-        if found is not None and send(found.draft.text):
+        found = next((one for one in considered if not one.is_steering), None)
+        if found is not None and send(found.draft.text, found.attachments):
             found.is_steering = True
             self._messages.sort(key=lambda one: not one.is_steering)  # stable: those sent are delivered in this order
-        return found is not None or all(one.is_steering for one in considered)
 
     def mark_delivered(self) -> None:
         """Remove the oldest message with `is_steering` set, because it is now part of the turn."""

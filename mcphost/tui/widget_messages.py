@@ -242,7 +242,7 @@ class QueueRow(NamedTuple):
     """A message in the list of queued messages.
 
     If `is_steering` is true, the message has been passed to the running turn and reaches the model after the next tool
-    call. Any other message, including one with attachments, is sent after the current answer.
+    call. Any other message is sent after the current answer.
     """
 
     text: str

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.llm.messages import TextPart
+from mcphost.llm.messages import ResourcePart, TextPart
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
 from mcphost.tui.widgets.composer import Composer, Draft
@@ -164,7 +164,7 @@ def test_a_message_is_not_taken_back_after_the_queue_has_moved_on() -> None:
     assert queue.take((1, "two")) is None
     assert queue.take((0, "one")) is None
     assert queue.describe() == [QueueRow("two")]
-    queue.steer(lambda _: True)
+    queue.steer(lambda *_: True)
     assert queue.take((0, "two")) is None, "it is on its way"
 
 
@@ -172,7 +172,7 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
     queue = MessageQueue()
     for text in ("one", "two"):
         queue.add(QueuedMessage(Draft(text)))
-        queue.steer(lambda _: True)
+        queue.steer(lambda *_: True)
     assert queue.describe() == [QueueRow("one", is_steering=True), QueueRow("two", is_steering=True)]
     assert queue.take_last() is None, "both are on their way"
     first = queue.take_next()
@@ -183,32 +183,47 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
     assert queue.describe() == [QueueRow("two")], "nothing was on its way"
 
 
-def test_a_message_with_attachments_that_is_sent_during_an_answer_waits_and_promotes_no_other() -> None:
-    queue = MessageQueue()
+def test_a_message_is_passed_on_with_its_attachments() -> None:
+    queue, passed = MessageQueue(), list[object]()
     queue.add(QueuedMessage(Draft("older")))
     queue.add(QueuedMessage(Draft("with a file"), (TextPart("file"),)))
-    queue.steer(lambda _: True, newest=True)
-    assert queue.describe() == [QueueRow("older"), QueueRow("with a file", has_attachments=True)]
+    queue.steer(lambda *given: not passed.append(given), newest=True)
+    assert passed == [("with a file", (TextPart("file"),))]
+    assert queue.describe() == [
+        QueueRow("with a file", is_steering=True, has_attachments=True), QueueRow("older"),
+    ]  # fmt: skip
 
 
-def test_a_steered_message_that_attachments_hold_back_is_reported() -> None:
-    queue = MessageQueue()
-    assert queue.steer(lambda _: True)
-    queue.add(QueuedMessage(Draft("look"), (TextPart("file"),)))
-    assert not queue.steer(lambda _: True, newest=True)
-    queue.add(QueuedMessage(Draft("and quickly")))
-    assert queue.steer(lambda _: True)
-
-
-async def test_the_screen_says_that_a_message_with_attachments_waits_for_the_end(files: Files) -> None:
+async def test_a_message_with_attachments_joins_the_answer_after_the_next_tool_result(files: Files) -> None:
     files.write_servers(demo=DEMO_SERVER)
+    file = ResourcePart("", "notes.txt", "milk and bread")
     async with files.open((100, 30)) as driver:
         await start_slow_answer(driver)
-        driver.app.chat.attachments.add(TextPart("file"))
+        driver.app.chat.attachments.add(file)
         driver.app.query_one(Composer).set_draft(Draft("look at it"))
         driver.app.chat.on_steer_requested()
-        await driver.until(lambda: driver.has_notified("sent after the answer"), "the reason")
-        assert driver.app.chat.queue.describe() == [QueueRow("look at it", has_attachments=True)]
-        await driver.until(lambda: "» after the answer, with its attachments: look at it" in driver.text(), "the row")
+        await driver.until(
+            lambda: "» after the next tool, with its attachments: look at it" in driver.text(), "the row"
+        )
+        await allow(driver)
+        await driver.until(lambda: not driver.app.chat.is_answering and len(sent(driver)) == 2, "the answer")
+        roles = [message.role for message in driver.host.conversation.messages]
+        assert roles[:4] == ["user", "assistant", "tool", "user"]
+        assert file in driver.host.conversation.messages[3].parts
+        await driver.until(lambda: "»" not in driver.text() and "notes.txt" in driver.text(), "the sent message")
+
+
+async def test_stopping_puts_a_message_that_was_passed_on_back_with_its_attachments(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    file = ResourcePart("", "notes.txt", "milk and bread")
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        driver.app.chat.attachments.add(file)
+        submit(driver, "look at it")
+        await driver.until(lambda: "» with its attachments: look at it" in driver.text(), "the queued row")
+        driver.app.chat.on_steer_requested()
+        await driver.until(lambda: "» after the next tool, with" in driver.text(), "the row")
         driver.host.conversation.stop()
         await driver.until(lambda: not driver.app.chat.is_answering, "the end")
+        await driver.until(lambda: composer_text(driver) == "look at it", "the text")
+        assert driver.app.chat.attachments.parts == [file]

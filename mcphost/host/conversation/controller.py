@@ -112,7 +112,7 @@ class ConversationController:
         self._lifetime = lifetime
         self._numbers = itertools.count(1)
         self._work: _Work | None = None
-        self._steering: list[str] = []
+        self._steering: list[tuple[Part, ...]] = []
         self._insertion: _Insertion | None = None
 
     # -- the open conversation
@@ -338,14 +338,14 @@ class ConversationController:
         parts = self._turn_parts.created
         return parts is not None and parts.scheduler.cancel_background()
 
-    def steer(self, text: str) -> bool:
+    def steer(self, text: str, attachments: Sequence[Part] = ()) -> bool:
         """Queue a user message for the running turn; return False if no turn is running.
 
-        The message is added after the next tool results, with a UserMessageAdded event. If the turn ends before that,
-        the message is dropped.
+        The message is added after the next tool results, with a UserMessageAdded event, once the user has reviewed
+        the attachments that need it. If the turn ends before that, the message is dropped.
         """
         if self._work is not None:
-            self._steering.append(text)
+            self._steering.append((*attachments, TextPart(text)))
         return self._work is not None
 
     @property

@@ -147,10 +147,11 @@ class Turn:
         model: llm.ChatModel,
         conversation: Conversation,
         parts: TurnParts,
-        steering: list[str] | None = None,
+        steering: list[tuple[Part, ...]] | None = None,
     ) -> None:
-        """Create a turn; texts appended to *steering* while it runs are sent along with the next tool results.
+        """Create a turn; messages appended to *steering* while it runs are sent along with the next tool results.
 
+        Each of them consists of the parts of a user message, which the user has not reviewed yet.
         *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
         conversation instead.
         """
@@ -211,8 +212,9 @@ class Turn:
             while self._steering:
                 await self._add_message(self._steering.pop(0))
 
-    async def _add_message(self, text: str) -> None:
-        parts = await clean_parts((TextPart(text),))
+    async def _add_message(self, given: tuple[Part, ...]) -> None:
+        """Add a user message, after the user has reviewed attachments of servers with `review_results`."""
+        parts = await clean_parts(await self._reviewer.review_attachments(given))
         message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
 

@@ -104,6 +104,7 @@ class Attachments:
         return {
             events.ResourceChanged: self._handle_change,
             events.TurnStarted: self._handle_messages,
+            events.UserMessageAdded: self._handle_messages,
             events.ConversationOpened: self._handle_opened,
         }
 

@@ -60,7 +60,6 @@ SIDEBAR_MIN_WIDTH = 100
 _MAX_RECALLED = 2_000  # number of messages searched for the composer's history
 SENT_WHEN_READY = N_("sent when mcphost is ready")
 WELCOME = N_("Ask anything. Tools run only if you allowed them. {help} shows all keys, {quit} quits.")
-NOT_STEERED = N_("A message with attachments is sent after the answer.")
 SENT_AS_MESSAGE = N_("Sent as a message, because it was not typed. Type a call or a command to run it.")
 PARTLY_TYPED = N_(
     "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
@@ -403,14 +402,13 @@ class ChatScreen(Screen[None]):
     def on_steer_requested(self) -> None:
         """Add the composer's text, or the oldest queued message if there is no text, to the running turn.
 
-        The model receives it after the next tool results. A message with attachments is only queued.
+        The model receives it after the next tool results.
         """
         composer, count = self.query_one(Composer), len(self.queue)
         is_written = bool(composer.draft.text.strip())
         composer.submit()
-        is_due = not is_written or len(self.queue) > count
-        if is_due and not self.queue.steer(self.host.conversation.steer, newest=is_written) and self.is_answering:
-            self.notify(_(NOT_STEERED), markup=False, timeout=6)
+        if not is_written or len(self.queue) > count:
+            self.queue.steer(self.host.conversation.steer, newest=is_written)
         self._show_queue()
 
     def _handle_user_message(self, _event: object) -> None:

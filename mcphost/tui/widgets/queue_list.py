@@ -24,6 +24,13 @@ MAX_SHOWN = 4
 _HINT = N_("up edits · shift+tab selects · {message-steer} after next tool")
 _FOCUSED_HINT = N_("{queue-edit} edits · {queue-remove} removes · esc back")
 _STEERED_HINT = N_("already passed on · esc back")
+_PREFIXES = {
+    (False, False): "",
+    (False, True): N_("with its attachments: "),
+    (True, False): N_("after the next tool: "),
+    (True, True): N_("after the next tool, with its attachments: "),
+}
+"""The beginning of a row, keyed by whether its message was passed on and whether it has attachments."""
 
 
 class QueueList(Widget, can_focus=True):
@@ -86,8 +93,7 @@ class QueueList(Widget, can_focus=True):
 
     def _render_row(self, number: int, row: QueueRow, width: int) -> Content:
         is_chosen = self.has_focus and number == self.index
-        held_back = _("after the answer, with its attachments: ") if row.has_attachments else ""
-        said = f"{_('after the next tool: ') if row.is_steering else held_back}{clean_line(row.text, 200)}"
+        said = f"{_(_PREFIXES[row.is_steering, row.has_attachments])}{clean_line(row.text, 200)}"
         content = Content(said).truncate(width - 6, ellipsis=True)
         gap = " " * max(0, width - 6 - content.cell_length)
         style = "bold $text" if is_chosen else "$muted"
