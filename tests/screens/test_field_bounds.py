@@ -7,7 +7,8 @@ from textual.widgets import Input, TextArea
 
 from mcphost.tui import themes
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.forms.field_widgets import ChoiceList, TristateCheckbox
+from mcphost.tui.forms.choice_list import ChoiceList
+from mcphost.tui.forms.field_widgets import TristateCheckbox
 from tests.contrast import contrast
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import AppDriver, Run

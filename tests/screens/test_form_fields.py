@@ -8,9 +8,11 @@ from textual import events
 
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.serialization import replace
-from mcphost.tui.forms.field_widgets import ChoiceList, LineEntry, TextEntry, TristateCheckbox
+from mcphost.tui.forms.choice_list import ChoiceList
+from mcphost.tui.forms.field_widgets import LineEntry, TextEntry, TristateCheckbox
+from mcphost.tui.forms.form import Form
 from tests.screens.ask_question import PendingQuestion
-from tests.screens.conftest import Run
+from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_fields import AGE_FIELD, NAME_FIELD, NOTE_FIELD, WATCH_FIELD, form_question
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +37,7 @@ async def test_the_click_that_opens_a_list_selects_nothing_and_the_next_selects_
         await it.until(lambda: "■ Oolong" in it.text(), "the selection")
         assert form.values()["extras"] == ["b", "o"]
         await it.pilot.press("tab")
-        await it.until(lambda: "Black, Oolong" in it.text(), "the selection in one row")
+        await it.until(lambda: "Black  (b), Oolong  (o)" in it.text(), "the selection in one row")
 
 
 async def test_clicks_on_a_checkbox_go_through_every_answer(run: Run) -> None:
@@ -90,6 +92,31 @@ async def test_options_are_added_with_the_first_focus_and_start_on_the_selection
         await it.pilot.press("pagedown", "space", "home", "up")
         assert form.current_row is form.rows[0], "up leaves the list before its first option"
         assert form.values()["long"] == "v506"
+
+
+@pytest.mark.parametrize(("option", "shown"), [
+    (Option("delete", "Keep the file"), "Keep the file  (delete)"), (Option("delete", "delete"), "delete"),
+    (Option("delete", "delete nothing"), "delete nothing  (delete)"),
+    (Option("a" * 200, "short"), f"short  ({'a' * 200})"), (Option("a" * 200, "a" * 200), "a" * 200),
+])  # fmt: skip
+async def test_a_choice_without_the_focus_shows_the_value_that_is_sent(run: Run, option: Option, shown: str) -> None:
+    async with run(size=(80, 24)) as it:
+        await open_form(it, replace(TEA, options=(option, *TEA.options), default=option.value), NOTE_FIELD)
+        assert visible_text(it).count("".join(shown.split())) == 1
+        await it.pilot.press("tab")
+        await it.until(lambda: f"●{''.join(shown.split())}" in visible_text(it), "the same in the list")
+
+
+def visible_text(it: AppDriver) -> str:
+    """Return the text on the screen without borders and white space, so that it does not depend on line breaks."""
+    return re.sub(r"[\s│▌▐▾]", "", it.text())
+
+
+async def test_a_choice_of_mcphost_shows_only_its_title(run: Run) -> None:
+    async with run(size=(80, 24)) as it:
+        await it.app.screen.mount(Form((TEA,), {"tea": "b"}, shows_names=False), before=0)
+        await it.until(lambda: "Black" in it.text(), "the form")
+        assert "(b)" not in it.text()
 
 
 async def test_titles_of_options_are_shown_in_full_and_never_as_markup(run: Run) -> None:

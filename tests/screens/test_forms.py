@@ -9,7 +9,7 @@ from textual.screen import Screen
 from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
-from mcphost.tui.forms import field_widgets, form_row
+from mcphost.tui.forms import choice_list, form_row
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.form_row import FormRow
 from tests.screens.ask_question import PendingQuestion
@@ -588,7 +588,7 @@ async def test_the_selected_options_of_a_list_are_rendered_once_for_all_rows(
     options = tuple(Option(f"v{n}", f"A long title for value {n}") for n in range(150))
     field = Field(name="many", kind="choices", options=options, default=[option.value for option in options])
     rendered: list[str] = []
-    clean_line = field_widgets.clean_line
+    clean_line = choice_list.clean_line
 
     def counted(text: str, limit: int) -> str:
         rendered.append(text)
@@ -596,7 +596,7 @@ async def test_the_selected_options_of_a_list_are_rendered_once_for_all_rows(
 
     async with run(size=(100, 40)) as driver:
         PendingQuestion(driver, form_question(field))
-        monkeypatch.setattr(field_widgets, "clean_line", counted)
+        monkeypatch.setattr(choice_list, "clean_line", counted)
         await driver.enter_question()
-        await driver.until(lambda: "A long title for value 9" in driver.text(), "the options")
-    assert len(rendered) <= 6 * len(options), "once for each width, and not for each of 40 rows"
+        await driver.until(lambda: "(v9)" in driver.text(), "the options")
+    assert len(rendered) <= 12 * len(options), "title and value once for each width, and not for each of 40 rows"

@@ -1,8 +1,10 @@
 """Tests for messages sent during an answer: queued, taken back on request, and added to the turn after a tool call."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from mcphost.llm.messages import ResourcePart, TextPart
+from mcphost.llm.messages import Part, ResourcePart, TextPart
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
 from mcphost.tui.widgets.composer import Composer, Draft
@@ -164,7 +166,7 @@ def test_a_message_is_not_taken_back_after_the_queue_has_moved_on() -> None:
     assert queue.take((1, "two")) is None
     assert queue.take((0, "one")) is None
     assert queue.describe() == [QueueRow("two")]
-    queue.steer(lambda *_: True)
+    queue.steer(lambda _text, _parts: True)
     assert queue.take((0, "two")) is None, "it is on its way"
 
 
@@ -172,7 +174,7 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
     queue = MessageQueue()
     for text in ("one", "two"):
         queue.add(QueuedMessage(Draft(text)))
-        queue.steer(lambda *_: True)
+        queue.steer(lambda _text, _parts: True)
     assert queue.describe() == [QueueRow("one", is_steering=True), QueueRow("two", is_steering=True)]
     assert queue.take_last() is None, "both are on their way"
     first = queue.take_next()
@@ -184,10 +186,15 @@ def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> Non
 
 
 def test_a_message_is_passed_on_with_its_attachments() -> None:
-    queue, passed = MessageQueue(), list[object]()
+    queue, passed = MessageQueue(), list[tuple[str, Sequence[Part]]]()
+
+    def send(text: str, attachments: Sequence[Part]) -> bool:
+        passed.append((text, attachments))
+        return True
+
     queue.add(QueuedMessage(Draft("older")))
     queue.add(QueuedMessage(Draft("with a file"), (TextPart("file"),)))
-    queue.steer(lambda *given: not passed.append(given), newest=True)
+    queue.steer(send, newest=True)
     assert passed == [("with a file", (TextPart("file"),))]
     assert queue.describe() == [
         QueueRow("with a file", is_steering=True, has_attachments=True), QueueRow("older"),

@@ -241,8 +241,9 @@ class Form(Vertical):
         """Create a form with initial *values*, which are keyed by field name.
 
         A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
-        *shows_names* is true, the names of the fields, which a server or a tool chose, are shown in addition to the
-        titles. If *shows_whole_values* is true, each text area grows to show its whole value without scrolling.
+        *shows_names* is true, the names of the fields and the values of options, which a server or a tool chose, are
+        shown in addition to the titles. If *shows_whole_values* is true, each text area grows to show its whole value
+        without scrolling.
         """
         super().__init__(id=widget_id)
         self.fields = fields

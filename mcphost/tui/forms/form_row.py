@@ -13,11 +13,11 @@ from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.forms.choice_list import ChoiceList
 from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
     JSON_NULL,
     MAX_EDITABLE_LENGTH,
-    ChoiceList,
     FieldChanged,
     LineEntry,
     TextEntry,
@@ -33,16 +33,17 @@ _MAX_LINE_LENGTH = 35
 FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
 
 
-def create_field_widget(field: Field, value: Any, *, is_masked: bool = False) -> FieldWidget:
+def create_field_widget(field: Field, value: Any, *, is_masked: bool = False, shows_values: bool = True) -> FieldWidget:
     """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
     If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
-    read-only widget. If *is_masked* is true, a text of one line is masked like a password.
+    read-only widget. If *is_masked* is true, a text of one line is masked like a password. *shows_values* is as in
+    ChoiceList.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
     if field.kind in ("choice", "choices"):
-        return ChoiceList(field, value)
+        return ChoiceList(field, value, shows_values=shows_values)
     text = format_value(field, value)
     if not is_clean(text) or len(text) > MAX_EDITABLE_LENGTH:
         return ReadOnlyValue(field, value)
@@ -152,7 +153,7 @@ class FormRow(Vertical):
         """Create a row for *field* with *value* as its initial value.
 
         *width* is the width of the title in terminal cells until the form calls `set_label_width`. If *shows_name* is
-        true, the field's name, which a server chose, is shown in addition to the title.
+        true, the field's name and the values of its options, which a server chose, are shown in addition to the titles.
         """
         super().__init__()
         self.field = field
@@ -201,9 +202,12 @@ class FormRow(Vertical):
         It is not created in `__init__`, because a hundred text areas would block the program for 0.2 seconds.
         """
         if self._field_widget is None:
-            self._field_widget = create_field_widget(self.field, self._given_value, is_masked=self.is_masked)
+            self._field_widget = self._create_widget(self._given_value)
             self._initial_value = self._field_widget.field_value
         return self._field_widget
+
+    def _create_widget(self, value: Any) -> FieldWidget:
+        return create_field_widget(self.field, value, is_masked=self.is_masked, shows_values=self._shows_name)
 
     def compose(self) -> ComposeResult:
         """Create the title, the input widget and the note."""
@@ -349,7 +353,7 @@ class FormRow(Vertical):
     async def _replace_widget(self, value: Any) -> None:
         focused = self.field_widget.has_focus
         before = self.field_widget
-        self._field_widget = create_field_widget(self.field, value, is_masked=self.is_masked)
+        self._field_widget = self._create_widget(value)
         if before.is_attached:  # otherwise, `compose` adds the new widget
             await self.query_one(Horizontal).mount(self.field_widget, after=before)
             await before.remove()

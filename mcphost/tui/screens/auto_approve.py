@@ -15,7 +15,8 @@ from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.translation import N_, _
-from mcphost.tui.forms.field_widgets import ChoiceList, FocusMoveRequested
+from mcphost.tui.forms.choice_list import ChoiceList
+from mcphost.tui.forms.field_widgets import FocusMoveRequested
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.text_inputs import OrderedInput
