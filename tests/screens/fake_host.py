@@ -352,11 +352,15 @@ class FakeManualCalls:
         self._host = host
         self.withheld = ""
         self.changed: dict[str, Any] | None = None
+        self._call_count = 0
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+    def make_call_id(self) -> str:
+        self._call_count += 1
+        return f"hand-{self._call_count}"
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, call: str) -> ManualCallResult:
         arguments = arguments if self.changed is None else self.changed
         self._host.called.append((server, tool, arguments))
-        call = f"hand-{len(self._host.called)}"
         self._host.put(events.ToolStarted(call, server, tool, arguments, "user"))
         outcome: Any = "stopped"
         text = ""

@@ -134,3 +134,30 @@ async def test_the_card_and_the_attachment_have_the_arguments_that_a_hook_change
         attachments = driver.app.chat.attachments
         await driver.until(lambda: attachments.parts, "the attachment")
         assert 'with the arguments {"pattern":"changed"}' in attachments.parts[0].text
+
+
+async def test_two_calls_of_one_tool_keep_their_cards_when_a_hook_changes_one_to_the_other(run: Run) -> None:
+    async with run() as driver:
+        first, second = (ToolCard(f"mine-{name}", "files", "search_files", {"pattern": name}) for name in ("a", "b"))
+        for card in (first, second):
+            card.start(card.arguments or {}, "user")
+            driver.app.chat.presenter.add_manual_call(card)
+        driver.host.put(events.ToolStarted("mine-a", "files", "search_files", {"pattern": "b"}, "user"))
+        driver.host.put(events.ToolFinished("mine-a", "files", "search_files", "ok", "found", 0.1))
+        await driver.until(lambda: "ok" in {first.state, second.state}, "the result")
+        assert (first.state, first.arguments, second.state) == ("ok", {"pattern": "b"}, "running")
+
+
+async def test_each_call_has_an_id_of_its_own_from_its_card_to_the_host(run: Run) -> None:
+    ids = list[str]()
+
+    async def record(call: str) -> None:
+        ids.append(call)
+
+    async with run(by_hand=record) as driver:
+        for count in (1, 2):
+            await start_manual_call(driver)
+            await driver.until(lambda count=count: len(ids) == count, "the call")
+        await driver.until(lambda: [card.state for card in tool_cards(driver)] == ["ok", "ok"], "the results")
+        assert [card.call for card in tool_cards(driver)] == ids
+        assert len(set(ids)) == 2

@@ -72,9 +72,13 @@ class ToolExecutor:
         self._audit = audit
         self._manual_numbers = itertools.count(1)
 
-    async def execute_manual(self, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
+    def make_manual_id(self) -> str:
+        """Return a new id for a call that the user makes without the model."""
+        return f"hand-{next(self._manual_numbers)}"
+
+    async def execute_manual(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
         """Execute a call that the user makes without the model; see `execute`."""
-        return await self.execute(f"hand-{next(self._manual_numbers)}", offered, Approval("user", arguments))
+        return await self.execute(call, offered, Approval("user", arguments))
 
     async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
         """Send an approved call and return its validated and rendered result.

@@ -35,10 +35,16 @@ class ManualCalls:
         self._executor = executor
         self._validator = validator
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+    def make_call_id(self) -> str:
+        """Return a new id for a call, so that the caller recognizes the call in events; see `call`."""
+        return self._executor.make_manual_id()
+
+    async def call(
+        self, server: str, tool: str, arguments: dict[str, Any], *, call: str | None = None
+    ) -> ManualCallResult:
         """Call a tool and return its result.
 
-        Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
+        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
         has changed, or a hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
@@ -51,7 +57,7 @@ class ManualCalls:
         arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
         try:
-            execution = await self._executor.execute_manual(offered, arguments)
+            execution = await self._executor.execute_manual(call or self.make_call_id(), offered, arguments)
         except CallForbidden:
             await self._consent.check_manual_call(offered, arguments)  # records the rule and names it in the error
             raise

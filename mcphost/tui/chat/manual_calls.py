@@ -134,7 +134,7 @@ class ManualCallRunner:
         """
         from mcphost.tui.transcript.tool_card import ToolCard
 
-        card = ToolCard("", call.server, call.tool, call.arguments)
+        card = ToolCard(self._host.tools.make_call_id(), call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
         self._presenter.add_manual_call(card)
         self._screen.run_worker(partial(self._run, card), group="hand")
@@ -233,7 +233,7 @@ class ManualCallRunner:
         self._count += 1
         add = self._host.conversation.start_manual_call()
         try:
-            result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
+            result = await self._host.tools.call(card.server, card.tool, card.arguments or {}, call=card.call)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
             add(_make_record(card, "failed", str(error)))

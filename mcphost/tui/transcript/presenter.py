@@ -207,7 +207,7 @@ class TranscriptPresenter:
         self._has_image_notice = False
         self.cards: dict[str, ToolCard] = {}
         self.manual_cards: dict[str, ToolCard] = {}
-        self.unsent_manual_cards: list[ToolCard] = []
+        self.unsent_manual_cards: dict[str, ToolCard] = {}
         self.phase = self._phase_afterwards = ""
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
@@ -314,7 +314,7 @@ class TranscriptPresenter:
 
     def add_manual_call(self, card: ToolCard) -> None:
         """Append the card of a tool call that the user typed, before the call is sent."""
-        self.unsent_manual_cards.append(card)
+        self.unsent_manual_cards[card.call] = card
         self.transcript.is_following = True
         self.transcript.add(card)
 
@@ -323,8 +323,7 @@ class TranscriptPresenter:
 
         *text* gives the reason and a hint. *outcome* is a key of `tool_card.STATES`.
         """
-        if card in self.unsent_manual_cards:
-            self.unsent_manual_cards.remove(card)
+        self.unsent_manual_cards.pop(card.call, None)
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
@@ -463,7 +462,7 @@ class TranscriptPresenter:
 
     def _handle_tool_started(self, event: events.ToolStarted) -> None:
         if event.by == "user" and event.call not in self.cards:
-            self._match_manual_call(event)
+            self._start_manual_call(event)
             return
         if event.by == "earlier":  # not part of a turn, so it is handled like a manual call
             card = self.manual_cards[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
@@ -475,13 +474,10 @@ class TranscriptPresenter:
         self.phase = _("running tools")
         self.transcript.update_block(card)
 
-    def _match_manual_call(self, event: events.ToolStarted) -> None:
-        fitting = [one for one in self.unsent_manual_cards if (one.server, one.tool) == (event.server, event.tool)]
-        card = next((one for one in fitting if one.arguments == event.arguments), fitting[0] if fitting else None)
+    def _start_manual_call(self, event: events.ToolStarted) -> None:
+        card = self.unsent_manual_cards.pop(event.call, None)
         if card is None:  # its card already shows that the call failed before it was sent
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
-        else:
-            self.unsent_manual_cards.remove(card)
         if card.arguments != event.arguments:  # a hook changed them
             card.start(event.arguments, event.by)
             self.transcript.update_block(card)
