@@ -6,6 +6,7 @@ import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
+from mcphost.config.typed_pairs import PairSeparator
 from mcphost.config.typed_servers import TypedSettings, read_settings
 from mcphost.errors import UsageError
 from mcphost.tui.widgets.pair_lines import PairTextArea
@@ -205,12 +206,12 @@ async def test_a_secret_is_hidden_whatever_stands_before_its_name(name: str) -> 
     assert await show_line(f"{name}={SECRET}") == f"{name}={'•' * len(SECRET)}"
 
 
-async def show_line(text: str) -> str:
-    """Return a line of environment variables as the form shows it."""
+async def show_line(text: str, separator: PairSeparator = "=") -> str:
+    """Return a line of environment variables or headers as the form shows it."""
 
     class LineApp(App[None]):
         def compose(self) -> ComposeResult:
-            yield PairTextArea("=", "env", "")
+            yield PairTextArea(separator, "env", "")
 
     app = LineApp()
     async with app.run_test():
@@ -234,3 +235,28 @@ async def show_line(text: str) -> str:
 async def test_a_secret_is_hidden_unless_it_is_only_a_reference(line: str, shown: str) -> None:
     assert await show_line(line) == shown
     assert cell_len(shown) == cell_len(line)
+
+
+@pytest.mark.parametrize("key", [
+    "sk-a", "sk-ant-api03-abcdef", "ghp_0123456789abcdefghij", "0123456789abcdef0123456789abcdef",
+    "123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "d29ya3Mgd2VsbCBoZXJlIDE=", "a/b+c0123456789abcdefghij==",
+    "4f6e3c1a-98d2-4b7e-a1c5-0f9b8d7e6c5a", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefgh12",
+])  # fmt: skip
+@pytest.mark.parametrize("separator", ["=", ":"])
+@pytest.mark.parametrize("lead", ["", "export ", "  "])
+async def test_a_key_without_a_name_is_hidden(key: str, separator: PairSeparator, lead: str) -> None:
+    assert await show_line(lead + key, separator) == "".join(" " if one == " " else "•" for one in lead + key)
+
+
+@pytest.mark.parametrize("line", ["Bearer quiet0123", "Basic cXVpZXQ6cml2ZXI", "DPoP quiet-river"])
+async def test_a_scheme_and_a_token_without_a_name_are_hidden(line: str) -> None:
+    assert "quiet" not in await show_line(line, ":")
+
+
+@pytest.mark.parametrize(("line", "separator"), [
+    ("DATABASE_URL_2_OF_THE_TEAM", "="), ("export AWS_S3_BUCKET_2024", "="), ("LEVEL=debug-0123456789-abcdef", "="),
+    ("X-Amzn-Trace-Id-Of-2024: 1", ":"), ("Content-Type: text/plain", ":"), ("${env:MY_2_LONG_NAMES_IN_A_ROW}", "="),
+    ("AUTHORIZATION_HEADER_V2=", "="), ("s", "="), ("sk", "="),
+])  # fmt: skip
+async def test_names_and_ordinary_values_are_shown(line: str, separator: PairSeparator) -> None:
+    assert await show_line(line, separator) == line

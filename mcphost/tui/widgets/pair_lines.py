@@ -12,7 +12,8 @@ from textual.widgets import Static
 
 from mcphost.config.typed_pairs import PairSeparator, split_pair_line
 from mcphost.config.variable_references import find_references
-from mcphost.redact import is_probable_secret, is_secret_name
+from mcphost.llm.api_key_formats import has_api_key_prefix
+from mcphost.redact import find_key_spans, is_probable_secret, is_secret_name, is_strong, redact_patterns
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 _MASK = "•"
@@ -20,14 +21,16 @@ _WIDE_MASK = "・"
 _HARMLESS = ("", "basic", "bearer", "dpop", "token")
 """What can be beside a reference that is shown: nothing, or the scheme of an Authorization header."""
 _WORD = re.compile(r"[\w.-]{1,200}")
+_RANDOM_WORD = re.compile(r"[A-Za-z0-9+/]{20,}")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class PairTextArea(OrderedTextArea):
     """Text area for a name and a value in each line; it masks values that look like secrets.
 
-    Most secrets are recognized by their names, and are therefore masked from the first character on. A reference
-    such as `${env:NAME}` is not masked, unless the value contains more than the reference and an authorization
-    scheme.
+    Most secrets are recognized by their names, and are therefore masked from the first character on. A line that looks
+    like a key without a name is masked as a whole. A reference such as `${env:NAME}` is not masked, unless the value
+    contains more than the reference and an authorization scheme.
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -37,11 +40,36 @@ class PairTextArea(OrderedTextArea):
     def get_line(self, line_index: int) -> Text:
         """Return a line for display, with a secret replaced by as many dots as it has characters."""
         line = super().get_line(line_index)
-        name, _found, value = split_pair_line(line.plain, self._separator)
-        if _is_secret(name, value.strip()):
-            lead = line.plain[: len(line.plain) - len(value)]
+        name, found, value = split_pair_line(line.plain, self._separator)
+        lead = line.plain[: len(line.plain) - len(value)] if found else line.plain
+        if _is_key(line.plain, lead, name if found else ""):
+            line.plain = "".join(map(_mask, line.plain))
+        elif _is_secret(name, value.strip()):
             line.plain = f"{lead}{''.join(map(_mask, value))}"
         return line
+
+
+def _is_key(line: str, lead: str, name: str) -> bool:
+    """Return whether *line* is a key or token that has no name, or at least none yet.
+
+    *lead* is the text before the value, and *name* the name; it is "" if the line has no separator. A key may contain
+    the separator: base64 ends with "=", and some tokens have a ":".
+    """
+    if any(start < len(lead) for start, _end in find_key_spans(line)):
+        return True
+    if name:
+        return has_api_key_prefix(name) or _is_random_word(name)
+    for reference in find_references(line):
+        line = line.replace(reference.text, "")
+    return redact_patterns(line) != line or any(
+        has_api_key_prefix(word) or _is_random_word(word) or (is_strong(word) and not _VARIABLE.fullmatch(word))
+        for word in line.split()
+    )
+
+
+def _is_random_word(text: str) -> bool:
+    """Return whether *text* is long, as in base64 or hexadecimal, and therefore not the name of anything."""
+    return _RANDOM_WORD.fullmatch(text) is not None and any(char.isdigit() for char in text)
 
 
 def _mask(char: str) -> str:
