@@ -44,8 +44,9 @@ class ManualCalls:
     ) -> ManualCallResult:
         """Call a tool and return its result.
 
-        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool
-        has changed, or a hook or a configured rule forbids the call.
+        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. Raises ServerError,
+        UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool has changed, or a
+        hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
