@@ -79,13 +79,19 @@ class ToolRegistry:
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
     def model_name(self, server: str, tool: str) -> str:
-        """Return the unique name of a tool for the model: at most 64 letters, digits, `_` and `-`."""
+        """Return the unique name of a tool for the model: at most 64 letters, digits, `_` and `-`.
+
+        It begins with a letter or an underscore.
+        """
         key = (server, tool)
         if key not in self._names:
             is_long = len(server) + 2 + len(tool) > _NAME_PREFIX_LENGTH
             whole = plain = f"{server}__{tool[:_NAME_PREFIX_LENGTH]}"[:_NAME_PREFIX_LENGTH]
-            if not (plain.isascii() and plain.replace("-", "_").isidentifier()):  # the fast, common case
-                whole = plain = _FORBIDDEN.sub("_", plain)
+            is_valid = plain[0] != "-" and plain.isascii() and plain.replace("-", "_").isidentifier()
+            if not is_valid:  # a faster check than the pattern, and true for most names
+                plain = _FORBIDDEN.sub("_", plain)
+                # Gemini requires a letter or an underscore first: Vertex AI's reference, `FunctionDeclaration.name`.
+                whole = plain = f"_{plain}"[:_NAME_PREFIX_LENGTH] if plain[0] in "-0123456789" else plain
             attempts = 0
             while len(plain) > NAME_LIMIT or plain in self._tools_by_name or (is_long and not attempts):
                 # The suffixed name may be taken as well, because a server can compute the hash and choose its names.

@@ -1,5 +1,6 @@
 """Tests that the tool names offered to the model are unique, whatever names the servers use."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +47,14 @@ def test_long_names_fit_and_stay_apart() -> None:
     names = {toolbox.model_name("s", "x" * 100 + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= NAME_LIMIT for name in names)
+
+
+def test_names_begin_with_a_letter_or_an_underscore_as_providers_require() -> None:
+    toolbox = ToolRegistry(())
+    names = [toolbox.model_name(server, "get") for server in ("1mcp", "-x", "_y", "été", "z9")]
+    assert names[:3] == ["_1mcp__get", "_-x__get", "_y__get"]
+    assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) for name in names)
+    assert names[4] == "z9__get"
 
 
 def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
