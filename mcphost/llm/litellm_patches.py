@@ -1,8 +1,8 @@
 """Patches for the worker process that work around litellm's defects and make httpx reject redirects.
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
-the stream as refused. Other patches accept invalid token counts, note Gemini's finish reasons and name the tools in
-the results for Ollama.
+the stream as refused. Other patches accept invalid token counts, note Gemini's finish reasons, name the tools in the
+results for Ollama, and keep arguments called `strict`.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
 origin, it would remove only the `Authorization` header; it would still send the headers that contain the key
@@ -29,6 +29,7 @@ def patch_litellm() -> None:
     patch_gemini_finish_reasons()
     patch_openai_streams()
     patch_ollama_requests()
+    patch_strict_removal()
     patch_cost_calculation()
 
 
@@ -200,6 +201,36 @@ def patch_tool_names(ollama: Any) -> None:
         return request
 
     ollama.transform_request = run
+
+
+def patch_strict_removal() -> None:
+    """Patch litellm to keep an argument of a tool that is called `strict`.
+
+    litellm 1.110 removes OpenAI's member `strict` for Gemini, vLLM and watsonx, and with it each member of this name.
+    """
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.hosted_vllm.chat import transformation as vllm
+        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
+        from litellm.llms.watsonx.chat import transformation as watsonx
+
+        modules: tuple[Any, ...] = (gemini, vllm, watsonx)
+        for module in modules:
+            if hasattr(module, "remove_strict_from_schema"):
+                module.remove_strict_from_schema = remove_strict_flags
+
+
+def remove_strict_flags(value: Any) -> Any:
+    """Remove the members `strict` that are true or false from a JSON value, in place; return the value."""
+    if isinstance(value, dict):
+        members = cast("Json", value)
+        if isinstance(members.get("strict"), bool):
+            del members["strict"]
+        for member in members.values():
+            remove_strict_flags(member)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            remove_strict_flags(item)
+    return cast("Any", value)
 
 
 def refuse_redirects(async_client: Any, sync_client: Any) -> None:

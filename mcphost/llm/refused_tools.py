@@ -1,13 +1,9 @@
 """Handling of tool definitions that a provider rejects.
 
-The rejected tools are identified, and their schemas are simplified if possible. Providers support different
-parts of JSON Schema: OpenAI requires an object without alternatives at the top level, and `items` for each
-array; Gemini supports few keywords and no `$ref`; Anthropic rejects some property names. The simpler schemas
-use only keywords that all providers accept. Arguments are still validated against the server's own schema
-before a call, so a simpler schema does not permit any additional calls.
-
-Sources: OpenAI's "Function calling" and its error messages about invalid schemas, the description of `tools` in
-Anthropic's Messages API reference, and Google's `FunctionDeclaration`. This module does no I/O itself.
+`tool_schemas` adapts schemas to the known limits of a provider. If the provider rejects a definition nevertheless,
+the rejected tools are identified, and their schemas are simplified if possible: the simpler schemas use only keywords
+that all providers accept. Arguments are still validated against the server's own schema before a call, so a simpler
+schema does not permit any additional calls. This module does no I/O itself.
 """
 
 import re
@@ -16,6 +12,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.llm.model import ToolSpec
+from mcphost.llm.tool_schemas import COMBINATORS, COMMON, MAX_NODES, PROPERTY_NAME, Json, adapt_schema
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw, Struct, encode, loads, replace
 
@@ -109,135 +106,14 @@ def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
     return named or [spec for spec in tools if any(f"{mark}{spec.name}{mark}" in reason for mark in "'\"`")][:2]
 
 
-MAX_DEPTH = 12
-"""Maximum depth of a simplified schema; anything deeper accepts any value."""
-MAX_NODES = 2_000
-"""Maximum number of subschemas and enum values in a schema; repeated ones count each time."""
-MAX_TEXT = 1_000
-"""Maximum length of a description (a longer one is truncated) and of an enum value, in characters."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_TYPES = ("object", "array", "string", "number", "integer", "boolean")
-_ALTERNATIVES = ("anyOf", "oneOf")
-_COMBINATORS = ("oneOf", "anyOf", "allOf")
-Json = dict[str, Any]
-
-
 def simplify_tool(tool: ToolSpec) -> ToolSpec | None:
     """Return the tool with a simpler schema, or None if the schema cannot be simplified."""
     try:
         own: Any = loads(tool.schema) if bytes(tool.schema) else {}
     except MalformedMessage:
         own = {}
-    schema = cast("Json", own) if isinstance(own, dict) else {}
-    simple = _Simplifier(schema).simplify_top()
+    simple = adapt_schema(own, COMMON)
     return None if simple == own else replace(tool, schema=Raw(encode(simple)))
-
-
-class _Simplifier:
-    def __init__(self, root: Json) -> None:
-        self._root = root
-        self._left = MAX_NODES
-
-    def simplify_top(self) -> Json:
-        """Return the root schema as an object schema; properties of its alternatives become optional."""
-        merged = self._merge(self._root, 0)
-        simple = self._simplify(merged | {"type": "object"}, 0)
-        empty: Json = {"type": "object", "properties": {}}
-        return empty | simple
-
-    def _simplify(self, schema: Any, depth: int) -> Json:
-        self._left -= 1
-        if depth > MAX_DEPTH or self._left < 0 or not isinstance(schema, dict):
-            return {}
-        members = self._resolve(cast("Json", schema))
-        if "allOf" in members:
-            members = self._merge(members, depth)
-        simple: Json = {}
-        if isinstance(about := members.get("description"), str):
-            simple["description"] = about[:MAX_TEXT]
-        branches = [branch for key in _ALTERNATIVES for branch in _list(members.get(key)) if not _is_null(branch)]
-        if branches and "type" not in members:
-            kept = [one for branch in branches if (one := self._simplify(branch, depth + 1))]
-            return simple | (kept[0] if len(kept) == 1 else {"anyOf": kept} if kept else {})
-        kind = self._find_type(members)
-        if kind:
-            simple["type"] = kind
-        values = [members["const"]] if "const" in members else _list(members.get("enum"))
-        if (
-            values
-            and len(values) <= self._left
-            and all(isinstance(one, str) and len(one) <= MAX_TEXT for one in values)
-        ):
-            self._left -= len(values)
-            simple |= {"type": "string", "enum": values}
-        elif kind == "array":
-            simple["items"] = self._simplify(members.get("items"), depth + 1) or {"type": "string"}
-        elif kind == "object":
-            simple |= self._simplify_properties(members, depth)
-        return simple
-
-    def _simplify_properties(self, members: Json, depth: int) -> Json:
-        properties = _dict(members.get("properties"))
-        simple = {
-            name: self._simplify(value, depth + 1) or {"type": "string"}
-            for name, value in properties.items()
-            if _NAME.fullmatch(name)
-        }
-        required = [name for name in _list(members.get("required")) if isinstance(name, str) and name in simple]
-        return {"properties": simple} | ({"required": list(dict.fromkeys(required))} if required else {})
-
-    def _merge(self, schema: Json, depth: int) -> Json:
-        """Merge the properties in the `allOf`, `anyOf` and `oneOf` of a schema into the schema itself.
-
-        A property is required only if the schema itself or `allOf` requires it.
-        """
-        members = self._resolve(schema)
-        merged: Json = {key: value for key, value in members.items() if key not in (*_ALTERNATIVES, "allOf", "not")}
-        properties: Json = {}
-        required: list[Any] = list(_list(members.get("required")))
-        for key in ("allOf", *_ALTERNATIVES):
-            for branch in _list(members.get(key)):
-                self._left -= 1
-                if depth > MAX_DEPTH or self._left < 0 or not isinstance(branch, dict):
-                    continue
-                inner = self._merge(cast("Json", branch), depth + 1)
-                properties |= _dict(inner.get("properties"))
-                if key == "allOf":
-                    required += _list(inner.get("required"))
-                    merged = {name: value for name, value in inner.items() if name != "required"} | merged
-        properties |= _dict(members.get("properties"))
-        found: Json = {"properties": properties, "required": required}
-        return merged | {key: value for key, value in found.items() if value}
-
-    def _resolve(self, schema: Json) -> Json:
-        """Replace a local `$ref` with its target; a circular or broken reference is dropped."""
-        for _ in range(MAX_DEPTH):
-            reference = schema.get("$ref")
-            if not isinstance(reference, str):
-                return schema
-            found: Any = self._root
-            for word in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
-                found = _dict(found).get(word.replace("~1", "/").replace("~0", "~"))
-            schema = _dict(found) | {key: value for key, value in schema.items() if key != "$ref"}
-        return {}
-
-    def _find_type(self, members: Json) -> str:
-        kinds = [members.get("type")] if isinstance(members.get("type"), str) else _list(members.get("type"))
-        known = [kind for kind in kinds if kind in _TYPES]
-        implied = "object" if "properties" in members else "array" if "items" in members else ""
-        return known[0] if known else implied
-
-
-def _is_null(schema: Any) -> bool:
-    return _dict(schema).get("type") == "null"
-
-
-def _dict(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def find_schema_problem(schema: Raw, provider: str) -> str:
@@ -253,7 +129,7 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
     if not isinstance(root, dict) or cast("Json", root).get("type") != "object":
         return "its input is not an object"
     members = cast("Json", root)
-    alternative = next((name for name in _COMBINATORS if name in members), "")
+    alternative = next((name for name in COMBINATORS if name in members), "")
     if alternative and provider in ("", "openai", "azure", "anthropic"):
         return f"{alternative} at the top of its schema"
     for node in _iter_nodes(members):
@@ -262,7 +138,7 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
         properties = node.get("properties")
         if provider in ("", "anthropic") and isinstance(properties, dict):
             names = (str(name) for name in cast("Json", properties))
-            if odd := next((name for name in names if not _NAME.fullmatch(name)), None):
+            if odd := next((name for name in names if not PROPERTY_NAME.fullmatch(name)), None):
                 return f"the property {odd[:64]!r}"
     return ""
 

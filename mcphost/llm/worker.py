@@ -36,6 +36,7 @@ from mcphost.llm.responses_api import (
     refuses_summary,
 )
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
+from mcphost.llm.tool_schemas import ToolSchemaAdapter
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.process_limits import limit_data_memory
 from mcphost.serialization import Struct, loads
@@ -169,6 +170,7 @@ class LiteLlmWorker:
         self._writer = writer
         self._cancel_scopes: dict[int, anyio.CancelScope] = {}
         self._models_without_summaries: set[tuple[str, str]] = set()
+        self._schemas = ToolSchemaAdapter()
         # litellm 1.105 raises plain exceptions for a model that is not in its list.
         self._unlisted_error: type[Exception] = getattr(litellm.exceptions, "ModelNotMappedError", Exception)
 
@@ -317,7 +319,7 @@ class LiteLlmWorker:
             arguments["api_key"] = request.api_key
         if request.api_base:
             arguments["api_base"] = request.api_base
-        if tools := loads(request.tools):
+        if tools := self._schemas.adapt_tools(loads(request.tools), target.provider, target.name):
             arguments["tools"] = tools
         if request.tool_choice and tools:
             arguments["tool_choice"] = request.tool_choice

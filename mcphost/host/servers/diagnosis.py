@@ -134,7 +134,7 @@ def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
     if odd:
         text = f"{pluralize(len(odd), 'tool')} that {provider or 'some providers'} may refuse: "
         text += ", ".join(odd[:_MAX_NAMED_TOOLS])
-        steps.append(make_step("tools", "warning", text, "They are then offered with a simpler schema."))
+        steps.append(make_step("tools", "warning", text, "The model gets them with an adapted schema."))
     elif view.catalog.tools and not steps:
         steps.append(make_step("tools", "ok", f"valid for {whom}"))
     return steps

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mcphost.llm.model import ToolSpec
-from mcphost.llm.refused_tools import MAX_NODES, MAX_PROBES, find_refused_tools, refuses_definition, simplify_tool
+from mcphost.llm.refused_tools import MAX_PROBES, find_refused_tools, refuses_definition, simplify_tool
+from mcphost.llm.tool_schemas import MAX_NODES
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw
 

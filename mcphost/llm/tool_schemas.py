@@ -1,0 +1,420 @@
+"""Adaptation of tools' input schemas to the part of JSON Schema that a provider's API accepts.
+
+MCP servers write any JSON Schema. Providers refuse a whole request because of one schema that they do not accept,
+and litellm 1.110 damages some schemas: for Gemini, it turns `{"const": "x"}` and an `enum` without a type into an
+object, drops `oneOf` and `allOf`, raises AttributeError for the schema `true`, and expands references without a
+limit. `adapt_schema` therefore rewrites a schema before it is sent. Arguments are still validated against the
+server's own schema before a call, so an adapted schema does not permit any additional calls.
+
+The limits of the providers, and where they are described:
+
+- OpenAI: an object at the top, with `properties`, without `oneOf`, `anyOf`, `allOf`, `enum` and `not`; arrays have
+  `items`, which are a schema. See its error messages in github.com/openai/openai-agents-python/issues/449,
+  github.com/langchain-ai/langchainjs/issues/9804. Servers with its API check the same.
+- Anthropic: the same combinators are refused at the top (github.com/anthropics/claude-code/issues/5973), schemas must
+  be valid for draft 2020-12, and names of properties at the top must match a pattern
+  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock checks the same for Claude.
+- Gemini: the fields of `Schema` (ai.google.dev/api/caching#Schema), a subset of OpenAPI 3.0 without `$ref`, `const`,
+  `oneOf`, `allOf` and lists of types; `enum` has strings that are not empty, and `required` names defined properties
+  (github.com/zed-industries/zed/issues/44875, github.com/decolua/9router/issues/359).
+- Ollama: the fields of `ToolProperty` (github.com/ollama/ollama, api/types.go). Others do not reach the model, and a
+  value of another type, such as the schema `true`, is an error.
+
+This module runs in the worker process, and for refused tools in the host. It does no I/O.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Literal, cast
+
+from mcphost.serialization import Raw, Struct, encode, is_number, loads
+
+Json = dict[str, Any]
+MAX_DEPTH = 12
+"""Maximum depth of a rewritten schema; anything deeper accepts any value."""
+MAX_NODES = 2_000
+"""Maximum number of subschemas and enum values in a rewritten schema; repeated ones count each time."""
+MAX_TEXT = 1_000
+"""Maximum length of a description (a longer one is truncated), a pattern and an enum value, in characters."""
+PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""The names of properties that Anthropic accepts at the top of a schema."""
+COMBINATORS = ("oneOf", "anyOf", "allOf")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_REFUSED_AT_TOP = (*COMBINATORS, "not", "enum", "const")
+_TYPES = ("object", "array", "string", "number", "integer", "boolean")
+_MAX_LISTED_VALUES = 50
+_MAX_CACHED = 1_024
+_SUBSCHEMAS = ("items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then",
+               "else", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
+_SUBSCHEMA_LISTS = (*COMBINATORS, "prefixItems")
+_SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NUMBER_LIMITS = ("minimum", "maximum")
+_TEXT_LIMITS = ("format", "pattern", "minLength", "maxLength")
+_LIMITS = {
+    "string": _TEXT_LIMITS,
+    "number": _NUMBER_LIMITS,
+    "integer": _NUMBER_LIMITS,
+    "array": ("minItems", "maxItems"),
+}
+
+
+class SchemaDialect(Struct, frozen=True, kw_only=True):
+    """The schemas that a provider accepts, or that pass through litellm undamaged."""
+
+    is_rewritten: bool = False
+    """Whether the whole schema is rewritten with few keywords and without references."""
+
+    is_rewritten_with_references: bool = False
+    """Whether the whole schema is rewritten if it has references, which litellm would expand without a limit."""
+
+    has_limits: bool = False
+    """Whether a rewritten schema keeps limits such as `minimum` and `pattern`."""
+
+    has_nullable: bool = False
+    """Whether a rewritten schema marks values that may be null with OpenAPI's `nullable`."""
+
+    has_maps: bool = False
+    """Whether a rewritten schema keeps the schema in `additionalProperties`."""
+
+    has_any_enum: bool = False
+    """Whether `enum` may have values other than strings; if not, the description lists them."""
+
+    any_types: tuple[str, ...] = ("string",)
+    """The types that stand for a value of any type in a rewritten schema; without any, it has no type."""
+
+    checked_names: Literal["none", "top", "all"] = "none"
+    """Which properties are left out if PROPERTY_NAME does not match their names."""
+
+    renames_definitions: bool = False
+    """Whether `definitions` becomes `$defs`; litellm expands the references to the former."""
+
+
+COMMON = SchemaDialect(is_rewritten=True, checked_names="all")
+"""Few keywords, which all providers accept."""
+_OPENAI = SchemaDialect()
+_ANTHROPIC = SchemaDialect(checked_names="top", renames_definitions=True)
+_BEDROCK = SchemaDialect(
+    is_rewritten_with_references=True,
+    has_limits=True,
+    has_maps=True,
+    has_any_enum=True,
+    any_types=(),
+    checked_names="top",
+)
+_GEMINI = SchemaDialect(
+    is_rewritten=True, has_limits=True, has_nullable=True, any_types=("string", "number", "boolean", "object")
+)
+_OLLAMA = SchemaDialect(is_rewritten=True, has_any_enum=True, any_types=())
+_DIALECTS = {
+    "anthropic": _ANTHROPIC,
+    "fireworks_ai": SchemaDialect(renames_definitions=True),
+    "bedrock": _BEDROCK,
+    "bedrock_converse": _BEDROCK,
+    "gemini": _GEMINI,
+    "vertex_ai": _GEMINI,
+    "vertex_ai_beta": _GEMINI,
+    "ollama": _OLLAMA,
+    "ollama_chat": _OLLAMA,
+}
+
+_CLAUDE_PROVIDERS = ("vertex_ai", "vertex_ai_beta", "openrouter", "azure_ai")
+
+
+def find_dialect(provider: str, model: str) -> SchemaDialect:
+    """Return the dialect for a model; OpenAI's for providers that are not known to differ from it."""
+    if provider in _CLAUDE_PROVIDERS and "claude" in model.lower():
+        return _ANTHROPIC
+    return _DIALECTS.get(provider, _OPENAI)
+
+
+class ToolSchemaAdapter:
+    """Adapter of the tools in requests; each schema is adapted once for each dialect."""
+
+    def __init__(self) -> None:
+        self._adapted: dict[tuple[SchemaDialect, bytes], Raw] = {}
+
+    def adapt_tools(self, tools: list[Json], provider: str, model: str) -> list[Json]:
+        """Return the tools in Chat Completions format, with schemas that the provider accepts."""
+        dialect = find_dialect(provider, model)
+        return [self._adapt_tool(tool, dialect) for tool in tools]
+
+    def _adapt_tool(self, tool: Json, dialect: SchemaDialect) -> Json:
+        function = _dict(tool.get("function"))
+        schema = encode(function.get("parameters"))
+        key = (dialect, sha256(schema).digest())
+        if key not in self._adapted:
+            if len(self._adapted) >= _MAX_CACHED:
+                self._adapted.clear()
+            self._adapted[key] = Raw(encode(adapt_schema(loads(schema), dialect)))
+        return {**tool, "function": {**function, "parameters": loads(self._adapted[key])}}
+
+
+def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
+    """Return a tool's input schema as a provider accepts it; *schema* may be changed.
+
+    Takes time in proportion to the size of the schema, or to MAX_NODES if references repeat parts of it.
+    """
+    root = _dict(schema)
+    has_references = dialect.is_rewritten_with_references and b'"$ref"' in encode(root)
+    if dialect.is_rewritten or has_references:
+        adapted = _SchemaRewriter(root, dialect).rewrite_top()
+    else:
+        adapted = _adapt_top(root, dialect)
+        for node in _iter_subschemas(adapted):
+            _modernize(node)
+    return _drop_refused_names(adapted) if dialect.checked_names == "top" else adapted
+
+
+def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
+    """Return the schema as an object schema without combinators at the top; properties of alternatives are optional."""
+    if "$ref" in root or any(name in root for name in _REFUSED_AT_TOP):
+        root = _SchemaRewriter(root, dialect).merge_top()
+    adapted = root | {"type": "object", "properties": dict(_dict(root.get("properties")))}
+    if "required" in adapted:
+        adapted["required"] = [*_names(adapted)]
+    if dialect.renames_definitions and isinstance(adapted.get("definitions"), dict):
+        adapted["$defs"] = _dict(adapted.get("$defs")) | _dict(adapted.pop("definitions"))
+        for node in _iter_subschemas(adapted):
+            if isinstance(reference := node.get("$ref"), str) and reference.startswith("#/definitions/"):
+                node["$ref"] = f"#/$defs/{reference.removeprefix('#/definitions/')}"
+    return adapted
+
+
+def _drop_refused_names(root: Json) -> Json:
+    properties = _dict(root.get("properties"))
+    kept = {name: value for name, value in properties.items() if PROPERTY_NAME.fullmatch(name)}
+    if len(kept) == len(properties):
+        return root
+    return root | {"properties": kept, "required": [name for name in _names(root) if name in kept]}
+
+
+def _modernize(node: Json) -> None:
+    """Write older forms as in draft 2020-12, and add `items` to an array without any, because OpenAI requires them."""
+    if isinstance(node.get("items"), list):
+        node["prefixItems"] = node["items"]
+        node["items"] = node.pop("additionalItems", {})
+    if "array" in (node.get("type"), *_list(node.get("type"))) and "items" not in node:
+        node["items"] = {}
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(node.get(exclusive), bool):
+            is_exclusive = node.pop(exclusive)
+            if is_exclusive and limit in node:
+                node[exclusive] = node.pop(limit)
+
+
+def _iter_subschemas(root: Json) -> Iterator[Json]:
+    """Yield a schema and the schemas in it. Null in place of a schema, which providers refuse, becomes `{}`."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in _SUBSCHEMA_MAPS:
+            members = _dict(node.get(name))
+            members |= {key: {} for key, value in members.items() if value is None}
+            waiting += [cast("Json", value) for value in members.values() if isinstance(value, dict)]
+        found = [node.get(name) for name in _SUBSCHEMAS]
+        found += [value for name in (*_SUBSCHEMA_LISTS, "items") for value in _list(node.get(name))]
+        waiting += [cast("Json", value) for value in found if isinstance(value, dict)]
+
+
+class _SchemaRewriter:
+    """Converter of one schema to few keywords, with references replaced by their targets."""
+
+    def __init__(self, root: Json, dialect: SchemaDialect) -> None:
+        self._root = root
+        self._dialect = dialect
+        self._left = MAX_NODES
+
+    def merge_top(self) -> Json:
+        """Return the root schema without combinators at the top; the rest is unchanged."""
+        merged = self._merge(self._root, 0, frozenset())
+        return {name: value for name, value in merged.items() if name not in _REFUSED_AT_TOP}
+
+    def rewrite_top(self) -> Json:
+        """Return the root schema as an object schema; properties of its alternatives become optional."""
+        simple = self._rewrite(self.merge_top() | {"type": "object"}, 0, frozenset())
+        empty: Json = {"type": "object", "properties": {}}
+        return empty | simple
+
+    def _rewrite(self, schema: Any, depth: int, chain: frozenset[str]) -> Json:
+        """Return a subschema; `{}` if it accepts any value, or if a limit is exceeded."""
+        self._left -= 1
+        if depth > MAX_DEPTH or self._left < 0 or not isinstance(schema, dict):
+            return {}
+        members, chain = self._resolve(cast("Json", schema), chain)
+        branches = [branch for key in _ALTERNATIVES for branch in _list(members.get(key))]
+        is_object = "object" in _find_types(members)
+        if "allOf" in members or (branches and is_object):
+            members, branches = self._merge(members, depth, chain), []
+        simple: Json = {}
+        if isinstance(about := members.get("description"), str):
+            simple["description"] = about[:MAX_TEXT]
+        values = [members["const"]] if "const" in members else _list(members.get("enum"))
+        is_nullable = self._dialect.has_nullable and _accepts_null(members, branches, values)
+        branches = [branch for branch in branches if not _is_null(branch)]
+        if branches and "type" not in members and not values:
+            found = self._join([self._rewrite(branch, depth + 1, chain) for branch in branches])
+            return simple | (_make_nullable(found) if is_nullable else found)
+        values = [value for value in values if value is not None]
+        if values and len(values) <= self._left:
+            self._left -= len(values)
+            found = self._rewrite_values(values, simple.get("description", ""))
+        else:
+            kinds = _find_types(members)
+            found = self._join([self._rewrite_type(members, kind, depth, chain) for kind in kinds])
+        return simple | (_make_nullable(found) if is_nullable else found)
+
+    def _join(self, branches: list[Json]) -> Json:
+        """Return a schema that accepts what any of *branches* accepts; equal branches are joined."""
+        kept = [*{encode(branch): branch for branch in branches if branch}.values()]
+        return {"anyOf": kept} if len(kept) > 1 else kept[0] if kept else {}
+
+    def _rewrite_values(self, values: list[Any], about: str) -> Json:
+        """Return the schema of a value that is one of *values*; `{}` if they cannot be listed."""
+        kinds = dict.fromkeys(_value_type(value) for value in values)
+        kind = "number" if set(kinds) == {"number", "integer"} else next(iter(kinds)) if len(kinds) == 1 else ""
+        if kind in ("", "object", "array") or any(isinstance(value, str) and len(value) > MAX_TEXT for value in values):
+            return {"type": kind} if kind and kind != "array" else {}
+        if kind == "string":
+            listed = [value for value in values if value]
+            return {"type": kind, "enum": listed} if listed else {"type": kind}
+        if self._dialect.has_any_enum:
+            return {"type": kind, "enum": values}
+        if kind == "boolean" or len(values) > _MAX_LISTED_VALUES:
+            return {"type": kind}
+        listed = f"One of: {', '.join(str(value) for value in values)}."
+        return {"type": kind, "description": f"{about} {listed}".strip()[:MAX_TEXT]}
+
+    def _rewrite_type(self, members: Json, kind: str, depth: int, chain: frozenset[str]) -> Json:
+        simple: Json = {"type": kind}
+        if self._dialect.has_limits:
+            simple |= {name: members[name] for name in _LIMITS.get(kind, ()) if _is_limit(name, members.get(name))}
+        if kind == "array":
+            items: Any = members.get("items")
+            if isinstance(items, list) or "prefixItems" in members:
+                parts = [*_list(members.get("prefixItems")), *_list(items)]
+                simple["items"] = self._typed(self._join([self._rewrite(part, depth + 1, chain) for part in parts]))
+            else:
+                simple["items"] = self._typed(self._rewrite(items, depth + 1, chain))
+        elif kind == "object":
+            simple |= self._rewrite_properties(members, depth, chain)
+        return simple
+
+    def _rewrite_properties(self, members: Json, depth: int, chain: frozenset[str]) -> Json:
+        checks_names = self._dialect.checked_names == "all"
+        simple = {
+            name: self._typed(self._rewrite(value, depth + 1, chain))
+            for name, value in _dict(members.get("properties")).items()
+            if name != "$ref"
+            and (not checks_names or PROPERTY_NAME.fullmatch(name))  # litellm takes it for a reference
+        }
+        required = dict.fromkeys(
+            name for name in _list(members.get("required")) if isinstance(name, str) and name in simple
+        )
+        result: Json = {"properties": simple} | ({"required": [*required]} if required else {})
+        if self._dialect.has_maps and isinstance(others := members.get("additionalProperties"), dict | bool):
+            result["additionalProperties"] = self._rewrite(others, depth + 1, chain) if others else others
+        return result
+
+    def _typed(self, schema: Json) -> Json:
+        """Return a subschema with a type; litellm would add `object` for Gemini if there were none."""
+        if "type" in schema or "anyOf" in schema:
+            return schema
+        return schema | self._join([{"type": kind} for kind in self._dialect.any_types])
+
+    def _merge(self, schema: Json, depth: int, chain: frozenset[str]) -> Json:
+        """Merge the properties in the `allOf`, `anyOf` and `oneOf` of a schema into the schema itself.
+
+        A property is required only if the schema itself or `allOf` requires it.
+        """
+        members, chain = self._resolve(schema, chain)
+        merged: Json = {key: value for key, value in members.items() if key not in (*COMBINATORS, "not")}
+        properties: Json = {}
+        required = _names(members)
+        for key in ("allOf", *_ALTERNATIVES):
+            for branch in _list(members.get(key)):
+                self._left -= 1
+                if depth > MAX_DEPTH or self._left < 0 or not isinstance(branch, dict):
+                    continue
+                inner = self._merge(cast("Json", branch), depth + 1, chain)
+                properties |= _dict(inner.get("properties"))
+                if key == "allOf":
+                    required |= _names(inner)
+                    merged = {name: value for name, value in inner.items() if name != "required"} | merged
+        properties |= _dict(members.get("properties"))
+        found: Json = {"properties": properties, "required": [*required]}
+        return merged | {key: value for key, value in found.items() if value}
+
+    def _resolve(self, schema: Json, chain: frozenset[str]) -> tuple[Json, frozenset[str]]:
+        """Replace a local `$ref` with its target; a circular or broken reference is dropped.
+
+        *chain* has the references in which the schema is contained; it is returned with those that were replaced.
+        """
+        for _ in range(MAX_DEPTH):
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
+                return schema, chain
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            if reference in chain:
+                kinds = _find_types(self._find_target(reference))
+                return (rest | {"type": kinds[0]} if kinds else rest), chain
+            chain |= {reference}
+            schema = self._find_target(reference) | rest
+        return {}, chain
+
+    def _find_target(self, reference: str) -> Json:
+        found: Any = self._root
+        for word in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
+            found = _dict(found).get(word.replace("~1", "/").replace("~0", "~"))
+        return _dict(found)
+
+
+def _find_types(members: Json) -> list[str]:
+    kinds = [members.get("type")] if isinstance(members.get("type"), str) else _list(members.get("type"))
+    known = [kind for kind in _TYPES if kind in kinds]
+    return known or (["object"] if "properties" in members else ["array"] if "items" in members else [])
+
+
+def _value_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "array" if isinstance(value, list) else "object"
+
+
+def _accepts_null(members: Json, branches: list[Any], values: list[Any]) -> bool:
+    is_listed = "null" in _list(members.get("type")) or None in values
+    return is_listed or members.get("nullable") is True or any(_is_null(branch) for branch in branches)
+
+
+def _make_nullable(schema: Json) -> Json:
+    """Mark a schema, or each of its alternatives, because litellm keeps nothing beside `anyOf`."""
+    if "anyOf" in schema:
+        return schema | {"anyOf": [branch | {"nullable": True} for branch in schema["anyOf"]]}
+    return schema | {"nullable": True}
+
+
+def _is_null(schema: Any) -> bool:
+    return _dict(schema).get("type") == "null"
+
+
+def _is_limit(name: str, value: Any) -> bool:
+    if name in ("format", "pattern"):
+        return isinstance(value, str) and len(value) <= MAX_TEXT
+    return is_number(value) and (name in _NUMBER_LIMITS or (isinstance(value, int) and value >= 0))
+
+
+def _names(members: Json) -> dict[str, None]:
+    return dict.fromkeys(name for name in _list(members.get("required")) if isinstance(name, str))
+
+
+def _dict(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
