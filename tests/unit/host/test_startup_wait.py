@@ -226,3 +226,19 @@ async def test_a_message_waits_ten_times_longer_for_a_server_just_added_or_insta
         (awaited,) = [event for event in feed.drain() if isinstance(event, ServersAwaited)]
     assert waits == {"old": seconds, "new": 30}
     assert awaited.servers == ("old", "new")
+
+
+async def test_a_message_waits_two_seconds_for_a_server_that_starts_unless_the_user_chose_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def wait_for_start(connection: ServerConnection, seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, {"late": HeldPeer("it")}, model, wait=lambda _: False) as host:
+        host.start()
+        await host.conversation.send("go")
+    assert waits == [2]
