@@ -352,6 +352,13 @@ async def test_input_rounds_may_precede_the_task_and_their_keys_mean_nothing_to_
     assert [list(update) for update in jobs.updates] == [["who"]]
 
 
+async def test_a_task_that_waits_for_input_without_asking_is_polled_seldom_and_ends_at_its_deadline() -> None:
+    jobs = ExtensionTaskServer(extension_task("input_required"))
+    with anyio.fail_after(20), pytest.raises(RequestTimeout, match="was not done within 1 s"):
+        await call_dig(jobs, deadline=1.0)
+    assert 1 < len(jobs.polled) < 15  # the server sets an interval of 10 ms, which would allow a hundred
+
+
 async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
     peer = create_extension_peer(ExtensionTaskServer(input_required_task("who")))
     async with connect_to(
