@@ -30,7 +30,7 @@ MAX_TOOL_NAME = 1_000
 _MAX_SHOWN_DEPTH = 32
 _FILE_MODE = 0o644
 _LOCK_AGAIN = "Restore it from version control, or delete it and write it again: mcphost servers lock"
-_CONFLICT = re.compile(rb"(?m)^(?:<{7}|={7}|>{7})(?: |\r?$)")
+_CONFLICT = re.compile(r"(?m)(?:<{7}|={7}|>{7})(?: |\r?$)")
 
 _Text = Annotated[str, Meta(max_length=100_000)]
 _ServerName = Annotated[str, Meta(max_length=128)]
@@ -146,14 +146,14 @@ def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
 
 def parse_lock(raw: bytes, name: str) -> LockDocument:
     """Parse the content of a lock file; errors refer to the file as *name*. Raises LockFileError."""
-    if _CONFLICT.search(raw):
-        raise LockFileError(
-            f"{name} has a merge conflict.", "Resolve it, or delete it and write it again: mcphost servers lock"
-        )
     try:
         check_plain_value(raw)
         document = json.loads(decode_text(raw, name), object_pairs_hook=_make_object, parse_constant=_refuse_constant)
     except (MalformedMessage, RecursionError, ValueError) as error:
+        if isinstance(error, json.JSONDecodeError) and _is_conflict(error):
+            raise LockFileError(
+                f"{name} has a merge conflict.", "Resolve it, or delete it and write it again: mcphost servers lock"
+            ) from error
         raise LockFileError(f"{name} is not valid: {_explain(error)}", _LOCK_AGAIN) from error
     if not isinstance(document, dict):
         raise LockFileError(f"{name} is not valid: it contains {describe_type(document)}, not an object.", _LOCK_AGAIN)
@@ -222,6 +222,16 @@ def _dump(value: Any, *, indent: int | None) -> bytes:
     # Not limited to ASCII, so that text in any language is readable; characters that can hide text are escaped.
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n"
     return escape_unsafe_json(text).encode("utf-8", "replace")
+
+
+def _is_conflict(error: json.JSONDecodeError) -> bool:
+    """Return whether the JSON is invalid because a line begins with the mark of a merge conflict.
+
+    No such line is valid JSON, so it is where the error is. Looking at all lines would stop the event loop for long,
+    also from a thread.
+    """
+    start = error.doc.rfind("\n", 0, error.pos + 1) + 1
+    return _CONFLICT.match(error.doc, start) is not None
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

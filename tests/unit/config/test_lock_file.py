@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,32 @@ def test_a_damaged_lock_is_read_or_refused_and_nothing_else() -> None:
             messages.append(error.message)
     assert max(map(len, messages)) < 400
     assert 2_000 < len(messages) < 3_000
+
+
+@pytest.mark.parametrize("mark", [b"<<<<<<< HEAD", b"=======", b">>>>>>> branch", b"=======\r", b"<<<<<<<"])
+def test_the_mark_of_a_merge_conflict_is_recognized_on_every_line(mark: bytes) -> None:
+    lines = encode_lock(document(title="T", description="=======", inputSchema={"a": [1.5, [], None]})).splitlines()
+    assert len(lines) > 20
+    for at in range(len(lines) + 1):
+        with pytest.raises(ConfigError, match="has a merge conflict"):
+            parse_lock(b"\n".join([*lines[:at], mark, *lines[at:]]), "mcphost.lock")
+
+
+@pytest.mark.parametrize("line", [b"\n<", b"\n<<<<<<<x", b"\n======", b"\r\n"])
+def test_the_search_for_merge_conflicts_costs_little_beside_the_rest(line: bytes) -> None:
+    """A search that looks at each line keeps the interpreter busy, and so stops the screen, also from a thread."""
+
+    def measure(raw: bytes) -> float:
+        seconds: list[float] = []
+        for _ in range(5):
+            began = time.thread_time()
+            with pytest.raises(ConfigError):
+                parse_lock(raw, "mcphost.lock")
+            seconds.append(time.thread_time() - began)
+        return min(seconds)
+
+    size = 4_000_000
+    assert measure(line * (size // len(line))) < 3 * measure(b" " * size)
 
 
 def test_a_lock_over_the_limit_is_not_read(tmp_path: Path) -> None:
