@@ -226,7 +226,7 @@ class SignInRequired(ServerError):
 class SignInUnchanged(SignInRequired):
     """The user declined to sign in again, for example to grant more rights.
 
-    The current credentials stay in use.
+    The current credentials remain in use.
     """
 
 

@@ -102,10 +102,10 @@ def _hidden_text_pattern() -> re.Pattern[str]:
 def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     """Replace all characters that could deceive a reader or a terminal with visible marks.
 
-    LF and TAB stay, and CR LF becomes LF; with `keep_newlines=False`, the result is one line. C0 controls become their
-    pictures (ESC is `␛`); other characters are replaced with their codes, such as `‹U+202E›`. Joiners stay in scripts
-    that use them and in emoji sequences, and one presentation selector stays after a symbol. Never raises; takes time
-    linear in the length of *text*.
+    LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False`, the result is one line. C0 controls
+    become their pictures (ESC is `␛`); other characters are replaced with their codes, such as `‹U+202E›`. Joiners
+    are kept in scripts that use them and in emoji sequences, and one presentation selector is kept after a symbol.
+    Never raises; takes time linear in the length of *text*.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")

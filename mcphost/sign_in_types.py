@@ -11,7 +11,7 @@ WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 
 
 class EntryCheck:
-    """Process in which mcphost asks the user for an entry, checks it, and asks again if it is wrong.
+    """Repeated prompt for an entry: mcphost asks for it, checks it, and asks again if it is wrong.
 
     The entry is, for example, a passphrase or a redirect URL.
     """
@@ -61,9 +61,10 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
     """Details of a sign-in that are displayed together with its URL.
 
     `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the device code, or "" if
-    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if the
-    user prefers the other method (device code or browser), and is None if there is none. `other_accounts` are accounts
-    that are already signed in and can be selected instead. `warnings` are displayed first.
+    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if
+    the user prefers the other method (device code or browser), and is None if only one method is available.
+    `other_accounts` are accounts that are already signed in and can be selected instead. `warnings` are displayed
+    first.
     """
 
     timeout: float

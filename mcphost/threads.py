@@ -30,9 +30,9 @@ async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Run a function in a worker thread; return its result or raise its error.
 
     Use this function instead of `anyio.to_thread.run_sync` if the arguments come from outside and may be large.
-    After an error in `run_sync`, the future that waits for the thread and the traceback of the error refer to each
+    After an error in `run_sync`, the future waiting for the thread and the traceback of the error refer to each
     other. The arguments then remain in memory until the next full garbage collection, so a server could fill the
-    memory by repeatedly sending large invalid input. Cancelling waits for the function to end.
+    memory by repeatedly sending large invalid input. A cancelled caller still waits until the function has ended.
     """
     result = await to_thread.run_sync(_catch, function, *arguments)
     if isinstance(result, _Failure):

@@ -215,7 +215,7 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
 
 
 def join_list(items: Iterable[str]) -> str:
-    """Join the items of a list for a person, with the separator of the user's language."""
+    """Join items into one text for display, with the list separator of the user's language."""
     return _(", ").join(items)
 
 

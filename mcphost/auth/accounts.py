@@ -133,8 +133,8 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
 class Account(Struct, frozen=True, kw_only=True):
     """An account on one MCP server, without its secrets.
 
-    `url` is the URL of the server after `hide_query`. `account` is the name that the user gave the account, or "" if
-    unnamed; `expires` is when the access token expires, in seconds since 1970, or 0 if unknown.
+    `url` is the server's URL as returned by `hide_query`. `account` is the name that the user gave the account, or
+    "" for the default account; `expires` is when the access token expires, in seconds since 1970, or 0 if unknown.
     """
 
     server: str
@@ -182,11 +182,11 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The account name to display; "default" for the unnamed account."""
+        """The account name to display: "default" if the user gave the account no name."""
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
-        """Return whether *name* refers to this account; "default" refers to the unnamed account."""
+        """Return whether *name* refers to this account; "default" refers to the account without a name."""
         return self.account == account_key(name)
 
 
@@ -207,7 +207,7 @@ class StoredAccount(Struct, frozen=True, kw_only=True):
 
 
 def account_key(name: str) -> str:
-    """Return the stored form of an account name: "" for "default" (the unnamed account), otherwise *name* unchanged."""
+    """Return an account name as it is stored: "" instead of "default", any other *name* unchanged."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -216,9 +216,9 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account that the user selected for the server at `url`; `account` is "" for the unnamed one.
+    """The account that the user selected for the server at `url`; `account` is "" for the default account.
 
-    `url` is the URL after `hide_query`.
+    `url` is the server's URL as returned by `hide_query`.
     """
 
     url: str

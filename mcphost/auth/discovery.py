@@ -252,7 +252,8 @@ def _check_endpoints(document: AuthorizationServerMetadata) -> AuthorizationServ
 def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> None:
     """Raise UntrustedMetadata unless the authorization server declares that it supports PKCE with S256.
 
-    With *is_legacy*, a missing declaration is accepted, because protocol revision 2025-03-26 did not define one.
+    *is_legacy* means that the MCP server has no metadata. In this case, a missing declaration is accepted, because
+    protocol revision 2025-03-26 did not define one.
     """
     methods = document.code_challenge_methods_supported
     if is_legacy and methods is None:

@@ -420,8 +420,8 @@ class InteractiveSignIn:
         """Choose one of the issuers that *resource*, the MCP server's metadata, lists.
 
         In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth client, the first issuer that *resource* lists. If a client id is configured without an issuer, the
-        first issuer that it was used with counts as the configured issuer.
+        OAuth client, the first issuer that *resource* lists. If a client id is configured without an issuer, the first
+        issuer with which the client id was used counts as the configured issuer.
 
         Raises UntrustedMetadata if *resource* does not list the configured issuer.
         """

@@ -77,7 +77,7 @@ class SecretBackend(Protocol):
 
 
 class _KeyringCall:
-    """A keyring operation in its own thread, which can outlive the task that waits for it."""
+    """A keyring operation that runs in its own thread, even after the task waiting for it is cancelled."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()

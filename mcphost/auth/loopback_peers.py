@@ -45,9 +45,9 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
     """Return whether a connection that this process has accepted at *server* must be refused.
 
-    A connection is refused if it is foreign; see `is_foreign_connection`. If this process runs as root in a
-    container, however, no connection is refused, because if the container shares the network of its host, the
-    same user has a different user id outside the container.
+    A connection is refused if it is foreign; see `is_foreign_connection`. However, no connection is refused if this
+    process runs as root in a container. The container may share its host's network, and a user's id outside the
+    container differs from the id inside.
     """
     if os.getuid() == 0 and is_in_container(os.environ):
         return False

@@ -57,7 +57,7 @@ class _SharedSignIn:
 class OAuthProvider:
     """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
-    Without *interaction*, the user is never asked. With *client_grant*, no user is needed: users' stored tokens
+    If *interaction* is None, the user is never asked. With *client_grant*, no user is needed: users' stored tokens
     are ignored, and new tokens are kept in memory only, because they can be fetched again at any time.
     """
 
@@ -104,7 +104,7 @@ class OAuthProvider:
 
     @property
     def account_name(self) -> str | None:
-        """Name of the account ("" if unnamed), or None until it is known; once known, it never changes."""
+        """Name of the account ("" for the default account), or None until it is known; a known name never changes."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -195,8 +195,8 @@ class OAuthProvider:
         """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
         The caller can then send the request again. *attempt* counts the sign-ins caused by one user action,
-        starting at 1. If the task that runs the sign-in is cancelled, another task that is waiting for it starts a
-        new sign-in. Raises SignInRequired.
+        starting at 1. If the task that is signing in is cancelled, another task that is waiting for the result
+        starts a new sign-in. Raises SignInRequired.
         """
         await self._resolve_account()
         challenge = select_challenge(refusal.www_authenticate)
@@ -234,7 +234,7 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """If the tokens are in the encrypted secrets file, unlock the file and load them.
+        """Unlock the encrypted secrets file and load the tokens, if the tokens are in that file.
 
         Returns whether tokens are loaded now.
         """

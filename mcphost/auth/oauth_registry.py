@@ -99,7 +99,7 @@ class OAuthRegistry:
         """Select a stored account for new connections to the server, in this run and later ones.
 
         Open connections continue to use their account. Raises UsageError if there is no such account, or if the
-        configuration names the account.
+        server's configuration already sets the account to use.
         """
         target = self._choosable_target(server)
         names = {
@@ -191,7 +191,7 @@ class OAuthRegistry:
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
         """Return the SignInTarget of a server for which the user can select an account.
 
-        Raises UsageError if the server uses no account, or if the configuration names the account.
+        Raises UsageError if the server uses no account, or if its configuration already sets the account to use.
         """
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")

@@ -1,6 +1,7 @@
 """Storage of secrets: the keyring, a file that the user chose instead, or memory.
 
-The user chooses with `secrets.store` in config.toml, or when asked because the keyring cannot be used.
+The user chooses the place with `secrets.store` in config.toml, or is asked for it if the keyring cannot be
+used.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,8 +31,8 @@ class SecretStorageInteraction(Protocol):
         """Ask where to store tokens when the keyring cannot be used; return the place and the passphrase.
 
         The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has
-        signed in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of
-        the unencrypted and the encrypted file. With *is_new*, the encrypted file does not exist yet, so the user
+        signed in to; *reason* is why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
+        unencrypted and the encrypted file. *is_new* means that the encrypted file does not exist yet, so the user
         chooses its passphrase. *note* says what was wrong with the user's previous input, or is "" the first time.
         """
         ...
@@ -48,10 +49,11 @@ class SecretStorageInteraction(Protocol):
 class SecretStorage:
     """The places where secrets can be stored, and the place in use.
 
-    *directory* is where files with secrets are stored; None disables storage in files. Without *interaction*, the user
-    is never asked. *configured_place* is the place that the user configured. If it is "", the keyring is used, and the
-    user is asked for another place when the keyring fails; without *can_ask_place*, the user is only asked for
-    passphrases. *save_choice* writes the chosen place to the configuration and returns a message about it.
+    *directory* is where files with secrets are stored; None disables storage in files. If *interaction* is None,
+    the user is never asked. *configured_place* is the place that the user configured. If it is "", the keyring is
+    used, and the user is asked for another place when the keyring fails. If *can_ask_place* is False, the user is
+    asked only for passphrases. *save_choice* writes the chosen place to the configuration and returns a message
+    about it.
     """
 
     def __init__(

@@ -353,7 +353,7 @@ class SignInContext:
     async def other_accounts(self) -> tuple[str, ...]:
         """Return the names of the other accounts that the user can select for this server.
 
-        Returns an empty tuple if the configuration names the account.
+        Returns an empty tuple if the server's configuration sets the account to use.
         """
         target = self.target
         return (
@@ -365,8 +365,8 @@ class SignInContext:
     async def _find_account_in_use(self) -> str:
         """Return the display name of the account that is selected for this server and signed in.
 
-        Returns "" if it is the account of this sign-in, if it is not signed in, or if the configuration names the
-        account.
+        Returns "" if this sign-in is for that account, if that account is not signed in, or if the server's
+        configuration sets the account to use.
         """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)

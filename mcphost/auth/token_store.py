@@ -60,7 +60,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The server URL after `hide_query` and the account name, which together identify an account."""
+        """The server URL, as returned by `hide_query`, and the account name; together they identify an account."""
         return _identify(self.url, self.account)
 
     def to_account(self, place: str) -> Account:
@@ -196,8 +196,8 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete the tokens of an account and return them, or None if none are stored.
 
-        If *only* is given, the stored tokens are deleted only if they are the same as those of *only*. Raises
-        McpHostError if *only* is not given and the tokens cannot be read; they are then kept.
+        If *only* is given, the stored tokens are deleted only if they equal its tokens. Raises McpHostError if *only*
+        is not given and the tokens cannot be read; the tokens are then kept.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -231,7 +231,7 @@ class TokenStore:
         return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Return whether the index file lists another token than *known* for the same account and issuer.
+        """Return whether the index file lists a token other than *known* for the same account and issuer.
 
         Secret storage is not read; the tokens are compared by their expiry.
         """
@@ -251,9 +251,9 @@ class TokenStore:
         )
 
     async def chosen_account(self, url: str) -> str:
-        """Return the account that the user selected for the server at *url*.
+        """Return the name of the account that the user selected for the server at *url*.
 
-        Returns "" if that is the unnamed account, or if none is selected.
+        Returns "" if that is the default account, or if the user has not selected an account.
         """
         url = hide_query(url)
         if url in self._chosen_accounts or self._index is None:
@@ -279,10 +279,10 @@ class TokenStore:
     async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts it.
 
-        If the keyring fails during this test, it is tried only once when the tokens are stored. *required_for* is
-        "", or the name of a server whose tokens must be stored permanently. In that case, SignInRequired is raised
-        if they cannot be stored and the user cannot be asked for another place, unless the user configured the
-        place "session". Otherwise, this method never raises.
+        If the keyring fails during this test, it is tried only once when the tokens are stored. *required_for* is the
+        name of a server whose tokens must be stored permanently, or "". If the tokens of this server cannot be stored
+        and the user cannot be asked for another place, SignInRequired is raised, unless the user configured the place
+        "session". Otherwise, this method never raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)

@@ -214,7 +214,7 @@ class UrlPolicy:
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """Create the rules for the server at *server_url*.
 
-        With *allow_private*, the user has allowed private and loopback addresses for this server.
+        *allow_private* means that the user has allowed private and loopback addresses for this server.
         """
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
@@ -291,7 +291,7 @@ class UrlPolicy:
         return allowed
 
     def _note_addresses(self, host: str, addresses: Sequence[str]) -> None:
-        """If *host* is the MCP server's host, remember the scopes of the *addresses* that a lookup found for it."""
+        """Remember the scopes of *addresses*, the addresses of *host*, if *host* is the MCP server's host."""
         if host == self._server_origin[1]:
             self._server_scopes |= {_scope_of(address) for address in addresses} or {"unknown"}
 

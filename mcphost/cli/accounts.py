@@ -254,9 +254,9 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the OAuth clients stored for the server; return whether there were any.
+    """Delete the OAuth clients stored for the server; return whether any were stored.
 
-    The next sign-in then registers a new client. Raises ConsentDenied if the server is not approved.
+    The next sign-in then registers a new client. Raises ConsentDenied unless the server is *approved*.
     """
     from mcphost.config.variable_references import resolve_target
     from mcphost.transport.http_client import proxy_for
@@ -413,7 +413,7 @@ def _describe_state(account: "Account", *, is_locked: bool) -> str:
 
 
 class StoredSignIns:
-    """Stored accounts of a server that no other server can use, and that can be deleted with that server."""
+    """Stored accounts that only one server can use, so that they can be deleted together with this server."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"

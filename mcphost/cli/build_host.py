@@ -199,9 +199,10 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 async def _ask_secret_file(options: Options, frontend: Frontend, server: str, reason: str) -> "SecretBackend | None":
-    """Ask whether to store the secrets in the entry of *server* in a file; return the file's backend, or None.
+    """Ask whether to store the secrets of *server* in a plain-text file; save the choice in config.toml.
 
-    The choice is saved in config.toml. Raises ConfigError if that fails.
+    *reason* is why no keyring can be used. Returns the backend for the file, or None if the user declines. Raises
+    ConfigError if the choice cannot be saved.
     """
     from mcphost.auth.file_backend import PLAIN_FILE
     from mcphost.config.settings_edits import save_secret_store

@@ -80,8 +80,8 @@ class ChatServer(Server):
     ) -> None:
         """Create a server for *port*; each chat runs the command *argv*.
 
-        *is_refused* is called in a thread with two endpoints of a new connection, the server's and the client's,
-        and returns whether to reject the connection.
+        *is_refused* is called in a thread with the server's and the client's endpoint of a new connection, and
+        returns whether to reject the connection.
         """
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
         self._argv = argv

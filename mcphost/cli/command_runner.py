@@ -88,7 +88,7 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the stored conversation whose id starts with *id_prefix*.
 
     An empty prefix selects the conversation with the newest message. The user is notified if the selected model
-    is not the one that gave the last answer. Raises UsageError, StoreError.
+    differs from the one used in the conversation. Raises UsageError, StoreError.
     """
     info = await find_conversation(host, id_prefix)
     await host.conversation.open(info.id)
@@ -197,7 +197,10 @@ async def connect_servers(
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure the duration of one round trip and store it in `result.latency`; do nothing if connecting failed."""
+    """Measure the round-trip time of a request to the server, and store it in `result.latency`.
+
+    Does nothing if connecting failed. If the measurement fails or takes too long, `result.latency` is not changed.
+    """
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

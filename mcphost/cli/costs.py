@@ -1,6 +1,6 @@
 """Command `costs`: shows the cost of model requests by day and model, and by part of the requests.
 
-A part is, for example, the results of one tool.
+The parts of a request are, for example, the system prompt, the messages, and the results of one tool.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the cost of recent model requests by day and model, and by part of the requests."""
+    """Print the cost of recent model requests by day and model, and by request part, such as one tool's results."""
     from mcphost.cli.command_runner import remove_model, run_command
 
     if not 0 < args.days <= _MAX_DAYS:

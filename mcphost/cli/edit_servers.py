@@ -442,7 +442,7 @@ def _print_warnings(edit: "ServerEdit") -> None:
 
 
 def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a copy of an entry without the variables and headers to remove. Raises UsageError if one is missing."""
+    """Apply `--unset-env` and `--unset-header` to a copy of an entry. Raises UsageError for an unknown name."""
     entry = dict(entry)
     for names, key in ((args.unset_env, "env"), (args.unset_header, "headers")):
         for name in names:

@@ -114,7 +114,10 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 
 
 def _print_project_files(source: str | None) -> None:
-    """Unless the user has named a *source*, name the files of other hosts in the current folder, which are not read."""
+    """Print the files of other hosts in the current folder, which are not read, and how to import them.
+
+    Prints nothing if the user has named a *source*.
+    """
     from mcphost.config.other_hosts import find_places, find_project_files
 
     places = find_places(Path.home(), Path.cwd(), os.environ)

@@ -342,9 +342,10 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
-    """Ask for each required input without a value, and add the answer to *values*; without a terminal, do nothing.
+    """Ask for the values of required inputs that are not in *values*, and add them to *values*.
 
-    Raises UsageError if the user types nothing or an invalid value.
+    An input with a default is skipped, unless it is secret. Does nothing without a terminal. Raises UsageError if
+    the user types nothing or an invalid value.
     """
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value

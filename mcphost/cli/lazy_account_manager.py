@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LazyAccountManager:
-    """AccountManager that expands a server's `${…}` references and passes the call to a RegistryAccountManager.
+    """AccountManager that expands `${…}` references before it calls a RegistryAccountManager.
 
     *create_registry* is called when the first HTTP server is opened or an account is managed; None disables OAuth.
     """
@@ -59,7 +59,7 @@ class LazyAccountManager:
         return await (await self._accounts_of(None)).sign_out_account(account, target)
 
     async def _accounts_of(self, server: ServerConfig | None) -> "RegistryAccountManager":
-        """Return a manager of the accounts that *server* may use, of all accounts if it is None.
+        """Return a manager for the accounts that *server* may use, or for all accounts if *server* is None.
 
         Its modules are imported in a thread.
         """
@@ -72,9 +72,9 @@ class LazyAccountManager:
     def registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry; create it first if needed, unless *server* is a stdio server.
 
-        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, if the registry does not
-        exist yet and *server* is a stdio server, or if the server's URL contains a reference to a secret: such a URL is
-        the server's credential, and would stand in the list of accounts.
+        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, or if the registry does
+        not exist yet and *server* is a stdio server. Also returns None if the server's URL contains a reference to a
+        secret: such a URL is a credential, and the list of accounts would contain it.
         """
         if server is not None and has_secret_in_url(server):
             return None

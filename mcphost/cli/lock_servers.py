@@ -135,9 +135,9 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config*, with this project's servers pinned to the environment files that were compared.
+        """Return *config*, with this project's servers pinned to the environment files that this object read.
 
-        A server cannot start if the content of its environment file has changed since.
+        A server cannot start if the content of its environment file has changed since then.
         """
         from mcphost.serialization import replace
 
@@ -220,12 +220,11 @@ async def _ask_digests(options: "Options", project: LockableProject, names: list
 def _add_digests(
     locked: "dict[str, LockedServer]", found: "dict[str, PackageDigest]", document: "LockDocument"
 ) -> "tuple[dict[str, LockedServer], dict[str, str]]":
-    """Return the lock file records with the package digests in *found*, and why digests are unknown.
+    """Add the package digests in *found* to the lock file records in *locked*.
 
-    Both results are keyed by server name.
-
-    *document* is the current lock file. If a package's digest is unknown, the digest in *document* is kept,
-    provided that it is for the same version.
+    Returns the changed records, and the reasons why digests are unknown, both keyed by server name. *document* is
+    the current lock file. If a package's digest is unknown, the digest in *document* is kept, provided that it is
+    for the same version.
     """
     from mcphost.serialization import replace
 
@@ -495,9 +494,10 @@ class ServerReading:
         return self._project.bind(remove_model(config))
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return the error if *configured* is not the server in the project's file or cannot be used, else None.
+        """Return the error that prevents reading the server *configured*, or None if it can be read.
 
-        *configured* is the server with the given *name* in the current configuration, or None if there is none.
+        *configured* is the server with the given *name* in the current configuration, or None if there is none. It can
+        be read only if it is the same as in the project's file and can be used.
         """
         from mcphost.config.schema import find_config_error
 

@@ -280,7 +280,7 @@ def first_line(text: str | None) -> str:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for a conversation id prefix that matches no stored conversation, as in `--resume`."""
+    """Return the error for an *id_prefix*, such as that of `--resume`, that matches no stored conversation."""
     return UsageError(
         f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet.",
         "List them with: mcphost sessions",
@@ -295,9 +295,10 @@ def write_output_file(file_name: str, content: bytes, *, mode: int = 0o666) -> N
 
 @contextmanager
 def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
-    """Yield a new file with *mode*, restricted by the umask, that gets its name once it is written completely.
+    """Yield a new file with *mode*, restricted by the umask; it gets its name when it is complete.
 
-    An existing pipe or device is opened. Raises UsageError if the file exists or cannot be written.
+    If *file_name* is an existing pipe or device, it is opened for writing instead. Raises UsageError if any other
+    file with this name exists, or if the file cannot be written.
     """
     from pathlib import Path
 

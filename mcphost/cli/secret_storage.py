@@ -44,7 +44,10 @@ class CommandSecretEntries:
         return await self._backend.describe()
 
     async def prepare(self, server: str) -> str:
-        """Ask where to store a secret of *server* if there is no keyring and there is a terminal; return the place."""
+        """Return where a secret of *server* will be stored: "keyring" or "file".
+
+        If no place is configured and there is no keyring, the user is asked first, but only once and at a terminal.
+        """
         from mcphost.cli.terminal_frontend import is_interactive
 
         if not (self._store or self._was_asked) and is_interactive():
@@ -92,7 +95,7 @@ class CommandSecretEntries:
 
 
 async def choose_secret_store(options: "Options") -> int:
-    """Store secrets in a file that only the user can read from now on (`servers secure --store file`).
+    """Set the secret storage to a file that only the user can read (`servers secure --store file`).
 
     Raises ConfigError if config.toml names another place.
     """

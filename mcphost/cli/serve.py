@@ -33,7 +33,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_chat_flags(args: argparse.Namespace) -> None:
-    """Raise UsageError or ConfigError if the chats could not start with these flags, such as an unknown profile."""
+    """Check that a chat can start with these flags: for example, that the profile exists.
+
+    Raises UsageError or ConfigError.
+    """
     from mcphost.cli.command_runner import find_conversation, remove_model, run_command
 
     options = build_options(args, one_shot=False)

@@ -71,9 +71,10 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
 def _sharing_servers(
     servers: "tuple[ServerConfig, ...]", server: "ServerConfig", one: "ServerInput"
 ) -> "list[tuple[ServerConfig, ServerInput]]":
-    """Return the servers in the same file that use the same input as *server*, each with its own definition of it.
+    """Return the servers that share the input *one* of *server*, each with its own definition of the input.
 
-    Servers of a project's file never share inputs: the user enters a value for each of them.
+    Only servers in the same file share inputs. Servers of a project's file never do: the user enters a value for
+    each of them.
     """
     from mcphost.serialization import replace
 

@@ -1,4 +1,4 @@
-"""Preparation of a server's entry before it is used: import modules and expand `${…}` references, in a thread."""
+"""Preparation of a server's entry for use: importing modules and expanding `${…}` references in a thread."""
 
 import os
 import sys

@@ -67,7 +67,7 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
 
 
 def _protect_excluded_words(arguments: list[str]) -> list[str]:
-    """Put a space before each word of a search that begins with `-`, so that it is not parsed as an option."""
+    """Put a space before each search word that begins with `-`, so that the word is not parsed as an option."""
     if next((word for word in arguments if not word.startswith("-")), "") != "search":
         return arguments
     end = arguments.index("--") if "--" in arguments else len(arguments)

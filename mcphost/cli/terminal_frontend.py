@@ -215,8 +215,8 @@ A = TypeVar("A")
 class TerminalFrontend:
     """Front end that asks sign-in questions at a terminal.
 
-    Redirect URLs and client ids can be read even if standard input is not a terminal. Questions about the storage of
-    secrets are asked only at an interactive terminal.
+    Redirect URLs and client ids are read from standard input even if it is not a terminal. Questions about the
+    storage of secrets are asked only at an interactive terminal.
     """
 
     who = "person"

@@ -221,11 +221,10 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Ignore `--yes` for a server that is not approved; return an error if the user cannot be asked.
+        """Ignore `--yes` for a server that is not approved, because the update would also approve the server.
 
-        `--yes` is ignored because the update would also approve the server. The result is None if the user can be
-        asked, and a ConsentDenied if not, or if no server was named, so that `--yes` applies to all servers.
-        Without `--yes`, or with `--dry-run`, does nothing and returns None.
+        Returns a ConsentDenied if the user cannot be asked instead, or if the command names no server, because `--yes`
+        then applies to all servers. Otherwise, returns None. Without `--yes`, or with `--dry-run`, only returns None.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 

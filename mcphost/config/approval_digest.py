@@ -171,8 +171,7 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
 def _describe_arguments(server: ServerConfig) -> tuple[str, ...]:
     """Return the arguments with secrets masked; each masked argument gets a short fingerprint.
 
-    The fingerprints make changes visible, because approving the server also covers the secrets in its
-    arguments.
+    The fingerprint shows whether a masked argument has changed, which would require a new approval.
     """
     masked = masked_argv(server)[1:]
     count = sum(shown != text for shown, text in zip(masked, server.args, strict=True))
@@ -354,7 +353,11 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
 ) -> list[str]:
-    """Return a setting's value in the form that the approval digest covers: plain, masked or as a fingerprint."""
+    """Return how a setting's value enters the approval digest: a kind, followed by a text.
+
+    The kind is "value" (the plain text), "hidden" (the masked text) or "fingerprint". *hidden_count* is the result
+    of `_hidden_count`; the other parameters are those of `_mask_value`.
+    """
     seen = _mask_value(server, name, text, is_secret, section=section)
     if seen == text:
         return ["value", text]

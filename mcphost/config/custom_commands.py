@@ -162,9 +162,10 @@ def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], N
 
 
 def _is_folder(path: Path, on_problem: Callable[[str], None]) -> bool:
-    """Return whether a path is a folder; False if that cannot be determined, as in a folder without search permission.
+    """Return whether a path is a folder, or False if that cannot be determined.
 
-    That is reported to *on_problem*, except for `*.md` files, which are reported when they are read.
+    The failure, such as a missing search permission, is reported to *on_problem*, except for `*.md` files, which
+    are reported when they are read.
     """
     try:
         return path.is_dir()
@@ -216,7 +217,7 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
 def _check_escapes(command: CustomCommand, front_matter: str) -> None:
     """Raise MalformedMessage if a value in the front matter contains YAML escapes for characters or line breaks.
 
-    The user approves the text of the file, in which the meaning of such a value cannot be read.
+    The user approves the text of the file, and cannot read in it what such a value means.
     """
     values = [command.description, command.model]
     for one in command.arguments:

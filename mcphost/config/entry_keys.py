@@ -107,10 +107,10 @@ def _has_secret(before: str, argument: str) -> bool:
 
 
 def is_whole_command_line(command: str, has_arguments: bool) -> bool:
-    """Return whether the "command" of an entry contains not only the program but also its arguments.
+    """Return whether the "command" of an entry contains the program's arguments as well as the program.
 
-    Such a program will not be found. *has_arguments* is whether the entry also has "args"; the result is then
-    False. It is False as well if *command* contains references or is the path of an existing file.
+    Such a command would not be found. The result is False if the entry also has "args" (*has_arguments*), or if
+    *command* contains references or is the path of an existing file.
     """
     has_space = " " in command.strip() and "${" not in command and not has_arguments
     return has_space and not Path(expand_home(command)).exists()

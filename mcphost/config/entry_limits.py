@@ -48,7 +48,7 @@ class ProjectBudget:
     def count_references(self, entry: Any, location: str) -> int:
         """Count the references in an entry before the entry is parsed, and return their number.
 
-        Raises ConfigError if the entry has too many references, or if all entries of a project's file together do.
+        Raises ConfigError if this entry, or all entries of a project's file together, have too many references.
         """
         count = _count_references(entry)
         if count > _MAX_REFERENCES:

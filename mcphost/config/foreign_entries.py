@@ -1,7 +1,7 @@
 """Server entries written by somebody other than the user.
 
 The functions remove the settings that only the user may decide, and keep the user's restrictions when such
-an entry replaces one of the user's.
+an entry replaces one of the user's own entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -93,8 +93,8 @@ def _compare(
 ) -> tuple[list[str], list[str]]:
     """Return the keys of the settings that were copied from *old* to *entry*, and of those that were lost.
 
-    *before* is the "mcphost" object in *old*. *new* is the replacement for *old* before, and *entry* after the
-    restrictions were copied. A setting is lost if it has another value in *entry* or is missing there.
+    *before* is the "mcphost" object in *old*. *new* replaces *old*, and *entry* is *new* with the restrictions
+    copied from *old*. A setting is lost if it has another value in *entry* or is missing there.
     """
     pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
     pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]

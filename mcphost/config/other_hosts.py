@@ -261,7 +261,7 @@ class HostFormat(NamedTuple):
     def on_windows(self) -> "HostFormat":
         """Return the format of this host's configuration files on the Windows side of WSL.
 
-        Its `files` are empty, so servers from these files are never treated as entries that the user wrote.
+        Its `files` are empty, so a server in one of those configuration files is never marked as the user's own.
         """
         return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 
@@ -448,7 +448,7 @@ def find_foreign_servers(
 
 
 def find_project_files(places: Places) -> tuple[tuple[HostFormat, Path], ...]:
-    """Return the existing files of other hosts in the current folder, which only an import of that host reads."""
+    """Return the files of other hosts in the current folder, which are read only if that host is imported."""
     own = {file for host in HOSTS for file in host.find_files(places, with_folder=False)}
     return tuple(
         (host, file)

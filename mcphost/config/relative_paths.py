@@ -44,7 +44,7 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
 
 
 def _relative_words(server: ServerConfig) -> Iterator[str]:
-    """Yield the words of the command line that may be relative paths, without options such as `--root=`."""
+    """Yield the words of the command line that may be relative paths; for `--root=PATH`, yield only the path."""
     if "/" in server.command or find_program(server.command) is None:
         yield server.command
     for argument in server.args[:_MAX_CHECKED_WORDS]:

@@ -196,7 +196,7 @@ _FULL_COST_VALUES = 16
 
 @lru_cache(1_024)
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
-    """Return *value* with each probable secret replaced by `[hidden]`; references stay visible.
+    """Return *value* with each probable secret replaced by `[hidden]`; references are not masked.
 
     *name* is the variable, header or option that has the value, or "" if it has no name. Nothing is masked if the
     variable determines which code or settings are loaded. If it determines where packages come from or where

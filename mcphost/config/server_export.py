@@ -48,7 +48,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _redact_literals(text: str, redact: Callable[[str], str]) -> str:
-    """Return *text* with *redact* applied to the parts between its references, which may look like secrets."""
+    """Return *text* with *redact* applied to the parts between references; references may look like secrets."""
     parts, end = list[str](), 0
     for one in find_references(text):
         parts += [redact(text[end : one.start]), one.text]

@@ -209,7 +209,7 @@ def _parse_ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def _normalize_path(path: str) -> str:
-    """Return a URL path without dot segments (RFC 3986, 5.2.4), parameters, repeated slashes and percent-encoding."""
+    """Return a URL path without dot segments (RFC 3986, 5.2.4), parameters, repeated slashes or percent-encoding."""
     segments: list[str] = []
     for segment in unquote(path).split("/"):
         name = segment.partition(";")[0]
@@ -221,7 +221,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return a program's name without its folder, suffix and version, or "installer" for any package runner."""
+    """Return a program's name without its folder, suffix or version, or "installer" for any package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -256,6 +256,6 @@ def _attached_option_values(server: ServerConfig) -> list[str]:
 
 
 def _normalize_package(word: str) -> str:
-    """Return a package name in lower case with hyphens, without its version and extras."""
+    """Return a package name in lower case with hyphens, without its version or extras."""
     name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
     return name.lower().replace("_", "-")

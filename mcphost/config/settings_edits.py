@@ -33,9 +33,9 @@ _MODEL_KEYS_OF_NAME = (
 def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
     """Set `[model]` in a config.toml to the non-default values of *model*.
 
-    The file is created if it is missing. With *profile*, the model is set in that `[profiles.NAME]` table instead;
-    the table must exist. If this fails, the file is left unchanged and ConfigError is raised; its hint contains the
-    lines to write.
+    The file is created if it is missing. If *profile* is given, the model is instead set in the table
+    `[profiles.NAME]` of this profile, which must exist. If this fails, the file is left unchanged and ConfigError
+    is raised; its hint contains the lines to write.
     """
     values = _model_values(model)
     edit = partial(set_profile_model, profile=profile) if profile else set_model

@@ -17,9 +17,10 @@ _NAMES = {
 
 
 def split_pair_line(line: str, separator: PairSeparator) -> tuple[str, str, str]:
-    """Split a line at the first *separator*; return the name, the separator, "" if there is none, and the value.
+    """Split a line at the first *separator*; return the name, the separator and the value.
 
-    White space around the name is removed, and `export` in front of a variable. The value is unchanged.
+    The separator is "" if the line contains none. White space around the name is removed, and so is `export` before
+    the name of a variable. The value is not changed.
     """
     name, found, value = line.partition(separator)
     name = name.strip()
@@ -29,9 +30,9 @@ def split_pair_line(line: str, separator: PairSeparator) -> tuple[str, str, str]
 def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
     """Parse lines of names and values; return the values, keyed by name. Blank lines are ignored.
 
-    White space around a value is removed and, for variables, a pair of quotes as in an environment file. Only a
-    variable can be empty. Raises UsageError with the number of a wrong line, and without its text, which may be a
-    secret.
+    White space around a value is removed, and so are the quotes around the value of a variable. Only variables may
+    have an empty value. Raises UsageError with the number of the first invalid line; the message does not quote the
+    line, which may contain a secret.
     """
     form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
     pairs: dict[str, str] = {}

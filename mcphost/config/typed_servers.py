@@ -31,7 +31,8 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
     def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an mcp.json entry with these settings.
 
-        Raises UsageError for headers without a URL in the entry, or environment variables or a folder with one.
+        Raises UsageError if a setting does not suit the entry: only an entry with a URL can have headers, and only an
+        entry without a URL can have environment variables and a folder.
         """
         if self.headers and "url" not in entry:
             raise UsageError("Headers can only be set for a server with a URL.")

@@ -105,14 +105,15 @@ def _read_reference(match: re.Match[str]) -> Reference:
 
 
 def has_nested_reference(text: str) -> bool:
-    """Return whether a reference in *text* has a default that contains a reference; no host expands this reliably."""
+    """Return whether a reference in *text* has a default with a reference; no MCP host expands this reliably."""
     return "${" in text and _NESTED.search(text) is not None
 
 
 def is_host_variable(reference: Reference) -> bool:
-    """Return whether a reference of unknown kind probably belongs to another host, as `${command:NAME}` does.
+    """Return whether a reference of unknown kind probably belongs to another MCP host.
 
-    Other unknown forms, such as `${1%.*}`, may be shell syntax in the arguments of a server that a shell starts.
+    For example, `${command:NAME}` does. Other unknown forms, such as `${1%.*}`, may be shell syntax in the
+    arguments of a server that a shell starts.
     """
     return reference.kind == "unknown" and _HOST_VARIABLE.match(reference.name) is not None
 
@@ -411,7 +412,7 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Loo
 
 
 def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
-    """Raise ConfigError if secrets in *url*, the expanded URL of *server*, determine the host that it names."""
+    """Raise ConfigError if the host in *url*, the expanded URL of *server*, depends on secrets in the URL."""
     expander = ReferenceExpander(environ, lambda name: "0", server=server)
     with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())
     if with_other_secrets.netloc.rpartition("@")[2] != split_url(url).netloc.rpartition("@")[2]:

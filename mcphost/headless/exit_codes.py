@@ -9,8 +9,8 @@ TOOL_ERROR = 8
 def turn_exit_code(result: TurnResult) -> int:
     """Return the exit code for a turn.
 
-    It is that of the error if the turn failed, 5 if a tool call was declined, 7 if the limit on rounds of tool calls
-    was reached, else 0.
+    It is the error's exit code if the turn failed, 5 if a tool call was declined, 7 if the limit on rounds of tool
+    calls was reached, else 0.
     """
     if result.failure is not None:
         return result.failure.exit_code

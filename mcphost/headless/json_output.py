@@ -150,8 +150,8 @@ def account_state(account: Account) -> str:
 def stored_account_json(stored: StoredAccount, *, is_locked: bool = False) -> dict[str, Any]:
     """Return a stored account as JSON, including the configured servers that use it.
 
-    *is_locked* tells that the file with the account's tokens is locked: unless the account has expired, its state is
-    then "locked".
+    *is_locked* means that the file with the account's tokens is locked. The account's state is then "locked",
+    unless the account has expired.
     """
     document = account_json(stored.account)
     if is_locked and document["state"] != "expired":

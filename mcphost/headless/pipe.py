@@ -390,9 +390,8 @@ class PipeServer:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
         The caller must have entered the host's context, but not started the host. At the end of the input, open
-        questions are answered with a refusal, and running commands get ten seconds to finish, unless the reader has
-        closed the output. `quit` cancels running commands immediately. Every command gets a result before the program
-        exits.
+        questions are declined, and running commands get ten seconds to finish, unless the reader has closed the output.
+        `quit` cancels running commands immediately. Every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

@@ -185,7 +185,7 @@ class PipeFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """The source of the answers in the audit log: "program", or "nobody" after the input has ended."""
+        """Who answers, as recorded in the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
@@ -439,7 +439,7 @@ def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> 
 
 
 def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
-    """Return the string *name* in *value*, which must have no other member. Raises UsageError otherwise."""
+    """Return the string under *name*, the only member of *value*. Raises UsageError for any other *value*."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
         raise _invalid_answer_error(question)

@@ -70,7 +70,7 @@ class RunFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """The source of the answers in the audit log: always "rules", because there is no user."""
+        """Who answers, as recorded in the audit log: always "rules", because there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:

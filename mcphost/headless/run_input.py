@@ -144,10 +144,10 @@ class AnswerSchema:
         self._validator = SchemaValidator()
 
     async def find_problem(self) -> str:
-        """Return why no answer can be validated against the schema, such as an unknown type, or "".
+        """Return why no answer can be validated against the schema, or "" if answers can be validated.
 
-        To find out, the worker process validates a trivial value, and then ends; the next validation starts a
-        new one.
+        A reason is, for example, an unknown type. To find out, the worker process validates a trivial value, and then
+        ends; the next validation starts a new process.
         """
         try:
             result = await self._validator.validate(self.schema, None)

@@ -245,7 +245,7 @@ class LiteLlmModel:
         self._refusal, self._is_refusal_new = ToolsRefused(refused.reason), True
 
     async def _remember_refusal(self) -> None:
-        """Record for later runs that the provider rejects tools, after the same request succeeded without them."""
+        """Record for later runs that the provider rejects tools; call this after a request without tools succeeded."""
         if self._is_refusal_new and self._refusals is not None:
             self._is_refusal_new = False
             config, reason = self._config, self._refusal.reason
@@ -519,7 +519,7 @@ class LiteLlmModel:
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
         """Return the configured prices or, if there are none, litellm's list prices, in US dollars per token.
 
-        litellm's prices are not used for a model at a configured URL, because they do not apply to it.
+        litellm's prices are not used for a model at a configured URL, because the server there may have other prices.
         """
         if configured := self._configured_prices():
             return configured

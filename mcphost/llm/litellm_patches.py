@@ -34,10 +34,10 @@ def patch_litellm() -> None:
 
 
 def patch_cost_calculation() -> None:
-    """Patch litellm not to compute the cost of an answer before it begins.
+    """Patch litellm not to compute the cost of an answer before the answer begins.
 
-    litellm 1.110 counts the tokens of a stream that has none yet, and loads a tokenizer for it. That takes a fifth of
-    the time from the start of the worker to the first answer. The worker computes costs from the final token counts.
+    litellm 1.110 loads a tokenizer to count the tokens of a stream that has no tokens yet. That takes a fifth of
+    the time from the start of the worker to the first answer. The worker computes costs from the final counts.
     """
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import litellm_logging

@@ -89,8 +89,8 @@ class LocalModel(Struct, frozen=True, kw_only=True):
 class LocalModelServer(Struct, frozen=True):
     """A running model server and its models; `url` has no path.
 
-    `api_key_env` is the variable of the API key that the server required to list its models, or "" if it required
-    none.
+    `api_key_env` names the environment variable with the API key that the server required to list its models; it is
+    "" if the server required no key.
     """
 
     kind: LocalServerKind

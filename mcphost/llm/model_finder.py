@@ -135,7 +135,7 @@ def insert_usable_models(
 
 
 class ModelFinder:
-    """Search for models that the user can choose, without starting a server or loading a model."""
+    """Finder for models that the user can choose; it starts no server and loads no model."""
 
     def __init__(
         self,
@@ -427,9 +427,9 @@ def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapp
 def _find_prices(model: AvailableModel, config: ModelConfig) -> tuple[float | None, float | None]:
     """Return the input and output price of *model* in US dollars per token; None means unknown.
 
-    The prices in the settings *config* are used if both are set. Otherwise, the prices of *model* are used.
-    However, they are treated as unknown if *config* has a base URL and either the variable of an API key or
-    headers, because that server may charge for requests.
+    The prices in the settings *config* are used if both are set. Otherwise, the prices of *model* are used, unless
+    *config* has a base URL and also headers or a variable for an API key. The prices are then unknown, because the
+    server at that URL may charge for requests.
     """
     if config.input_price is not None and config.output_price is not None:
         return config.input_price, config.output_price

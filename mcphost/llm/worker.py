@@ -65,7 +65,7 @@ PROVIDER_TIMEOUT = 3600.0
 
 
 def detach_pipes() -> tuple[int, int]:
-    """Return copies of file descriptors 0 and 1; redirect the originals to the null device and standard error."""
+    """Return copies of file descriptors 0 and 1; redirect 0 to the null device and 1 to standard error."""
     commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -361,8 +361,8 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the request is sent to the Responses API instead of the Chat Completions API.
 
-        If `request.api` is not "auto", it decides. Otherwise, OpenAI's reasoning models use the Responses API at
-        the addresses of OpenAI and Azure, because only this API accepts earlier reasoning; servers at other
+        If `request.api` is not "auto", it names the API to use. Otherwise, OpenAI's reasoning models use the Responses
+        API at the addresses of OpenAI and Azure, because only this API accepts earlier reasoning; servers at other
         addresses may not support it. In all other cases, litellm's rules apply to OpenAI's models, and other
         providers use Chat Completions.
         """

@@ -34,7 +34,7 @@ def mark_input(name: str) -> str:
 
 
 def check_mount(option: str, value: str) -> None:
-    """Check a mount in a command in which all values are filled in.
+    """Check a container mount after the values of all inputs have been filled in.
 
     *option* is the option of the mount, such as `--mount`, and *value* its value. Raises RegistryError
     unless the mount is a folder that is not a system folder, a named volume, or a temporary file system.

@@ -138,7 +138,7 @@ def _skeleton(name: str) -> str:
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return how many letters must be added, removed, changed or swapped to turn *one* into *two*.
+    """Return how many letters must be added, removed, changed or swapped to turn one name into the other.
 
     The result is *limit* + 1 if the number exceeds *limit*.
     """

@@ -135,7 +135,7 @@ def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
 
 
 def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
-    """Return the name of the runner's first option that is not known to be harmless, "" for none."""
+    """Return the name of the runner's first option that is not known to be harmless, or "" if there is none."""
     at = 1
     while at < len(argv) and argv[at].startswith("-"):
         option, equals, _ = argv[at].partition("=")
@@ -160,7 +160,7 @@ def _has_other_packages(kind: str, argv: tuple[str, ...]) -> bool:
 
 
 def _find_npm_settings(folder: str) -> str:
-    """Return the `.npmrc` of the project that npx would use when it is started in *folder*, "" if there is none."""
+    """Return the path of the project's `.npmrc` that npx would use if started in *folder*, or "" if there is none."""
     start = Path(os.path.abspath(folder))
     marks = ("package.json", "node_modules")
     roots = (one for one in (start, *start.parents) if any(os.path.lexists(one / mark) for mark in marks))
@@ -281,7 +281,7 @@ def _normalize_name(name: str) -> str:
 
 
 def _is_same_version(one: str, other: str) -> bool:
-    """Return whether two versions of a Python package are the same, except for rare spellings (PEP 440)."""
+    """Return whether two versions of a Python package are equal (PEP 440); rare spellings are not recognized."""
     return _version_key(one) == _version_key(other)
 
 

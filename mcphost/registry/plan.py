@@ -274,10 +274,10 @@ class _Values(ValueSource):
     """Checked input values for an install option, used to build environment variables and headers."""
 
     def plan(self, section: str, ones: Sequence[RegistryInput]) -> tuple[PlannedValue, ...]:
-        """Return the values of the environment variables or headers that *ones* define.
+        """Return the values of the environment variables or headers that are defined in *ones*.
 
-        *section* is their section of the entry, "env" or "headers". Variables and headers without a value are
-        left out. If a name is defined more than once, the last definition counts.
+        *section* is the section of the entry that contains them, "env" or "headers". Variables and headers without a
+        value are left out. If a name is defined more than once, the last definition counts.
         """
         planned: dict[str, PlannedValue] = {}
         for number, one in enumerate(ones, 1):

@@ -61,10 +61,10 @@ def is_bare_flag(one: RegistryInput) -> bool:
 
 
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
-    """Yield the inputs that are needed for the arguments, environment variables or headers in *ones*.
+    """Yield the inputs that are needed for the given arguments, environment variables or headers.
 
     A value that is not fixed is one input. A fixed value has an input for each variable in it. *place* is the kind
-    of definitions that *ones* contains, such as "header".
+    of the definitions in *ones*, such as "header".
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -83,8 +83,8 @@ def list_variables(
     """Yield an input for each variable in *template* that is defined and has no fixed value.
 
     *variables* contains the definitions. An input is required if its variable is marked as required, even if the
-    header or argument that contains it is not: publishers rarely mark both. With *is_user_choice*, defaults are not
-    used.
+    header or argument that contains it is not: publishers rarely mark both. *is_user_choice* means that only the
+    user may decide the value, so defaults are not used.
     """
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
@@ -181,7 +181,7 @@ def check_text(text: str) -> None:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Check and normalize a value that the user entered for the input *one*.
+    """Check and normalize *text*, the value that the user entered for an input.
 
     Paths are made absolute, and booleans are converted to lower case. Raises UsageError if the value is invalid.
     """
@@ -243,7 +243,7 @@ def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[st
 
 
 def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePart:
-    """Return *text*, the value of the input *one*, as a part of a planned value.
+    """Return *text*, the value of an input, as a part of a planned value.
 
     If *text* is the input's default, the part counts as text of the publisher, otherwise as text of the
     user. *is_secret* means that the complete value is declared secret.
@@ -258,7 +258,7 @@ def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePar
 class ValueSource:
     """Source of checked input values for the variables in templates.
 
-    With *show_missing*, the result is only displayed, and a required input without a value is replaced by a
+    *show_missing* is for a result that is only displayed: a required input without a value is replaced by a
     placeholder.
     """
 

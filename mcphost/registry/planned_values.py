@@ -65,7 +65,7 @@ class PlannedValue(Struct, frozen=True):
     def published(self) -> str:
         """The text to record with the entry if the value looks like a secret but must stay visible, else "".
 
-        The value must stay visible if no part of it is text of the user that has to be masked.
+        The value must stay visible unless it contains text of the user that has to be masked.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

@@ -1,4 +1,4 @@
-"""Numbers of downloads, stars and installations of a server, as a registry states them in its metadata."""
+"""Popularity of a server: the numbers of downloads, installations and stars that a registry reports."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -20,7 +20,10 @@ _PUBLISHERS_OWN = "publisher-provided"
 
 
 def read_popularity(metadata: object) -> Popularity:
-    """Return the numbers in the `_meta` object of a registry's response: for each measure, the first that is valid."""
+    """Return the numbers in the `_meta` object of a registry's response.
+
+    For each measure, the first valid number is used.
+    """
     sections = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
     found: dict[str, int] = {}
     for name, section in islice(sections.items(), _MAX_SECTIONS):
@@ -33,7 +36,7 @@ def read_popularity(metadata: object) -> Popularity:
 
 
 def describe_popularity(popularity: Popularity) -> str:
-    """Return the numbers as a text for the user, which says that they are the registry's, or "" if there are none."""
+    """Return text such as "5 stars (says the registry)", or "" if there are no numbers."""
     numbers = dict(popularity)
     counts = [
         translate_count(numbers["downloads"], "download") if "downloads" in numbers else "",

@@ -66,7 +66,7 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 def has_one_scan(body: bytes) -> bool:
     """Return whether a JPEG file has all its components in one sequential scan (ITU T.81, B.2).
 
-    Only such a file is decoded row by row; for any other, all its coefficients are held in memory.
+    Only such a file is decoded row by row; for any other JPEG file, all coefficients are held in memory.
     """
     at, components = 2, 0
     while at + 10 <= len(body) and body[at] == 0xFF:

@@ -244,8 +244,8 @@ class AuditStore:
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
         """Queue a row and write it to disk; the `seq` of the returned entry is 0 if writing failed.
 
-        A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row waits for
-        the next attempt. Raises only CancelledError, after a running write has finished.
+        A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row remains
+        queued for the next attempt. Raises only CancelledError, after a running write has finished.
         """
         entry = self.enqueue(factory, about)
         await self.flush()

@@ -179,7 +179,7 @@ class ConversationStore:
 
     @cached_property
     def manual_calls(self) -> "ManualCallStore":
-        """The store of the calls that the user made without the model; loaded with its first use."""
+        """The store for the tool calls that the user made without the model; its module is imported on first use."""
         from mcphost.store.manual_calls import ManualCallStore
 
         return ManualCallStore(self._database)
@@ -194,7 +194,7 @@ class ConversationStore:
     ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        The message follows message number *after* (0 for none), even if another process has added messages since then.
+        The message follows message number *after* (0 for none), even if another process has added messages after it.
         If *after* is None, it follows the last message of the current branch. Returns the number of the new message. A
         message from the model also deletes the draft of the conversation.
         """
@@ -355,7 +355,7 @@ class ConversationStore:
     async def rewind(self, conversation_id: str, number: int) -> None:
         """Make message *number* the end of the current branch; 0 makes the branch empty.
 
-        Later messages stay stored, and the draft is deleted. Raises StoreError.
+        Later messages are kept, and the draft is deleted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -447,7 +447,7 @@ class ConversationStore:
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set the title of a conversation, chosen by the user.
+        """Set the title of a conversation to one that the user chose.
 
         Raises UsageError for an empty title or an unknown conversation, and StoreError.
         """
@@ -533,7 +533,7 @@ class MessageLink(NamedTuple):
 
 
 def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
-    """Return a title for a copy of a conversation that no other conversation has.
+    """Return a title for a copy of a conversation; no other conversation has this title yet.
 
     The title ends with *mark* in parentheses. If the conversation is itself a copy, the new title is based on
     the title of its original.

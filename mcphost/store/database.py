@@ -87,9 +87,9 @@ class Database:
 
         *warn* is called on the event loop with a warning and a hint.
 
-        If *durable* is true, everything that a finished `run` wrote survives a power failure. A path that cannot be
-        written then raises StoreError at each attempt instead of falling back to memory, and a file that was
-        deleted or replaced is opened again.
+        If *durable* is true, everything that a finished `run` wrote survives a power failure. If the path cannot be
+        written, each attempt then raises StoreError instead of falling back to memory, and a file that was deleted or
+        replaced is opened again.
 
         *companion* is a file that is created only after the database has been used. If it exists but the database
         has no tables, the user is warned that the data was lost.
@@ -123,8 +123,8 @@ class Database:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
         If the caller's cancel scope is cancelled, this method still waits until *work* has finished. If the caller's
-        asyncio task is cancelled, it does not wait, and if *work* has not begun yet, the next call of `run` executes
-        it. After the commit, *on_commit* is called with the result on the same thread; it must not raise an error.
+        asyncio task is cancelled, this method does not wait; if *work* has not begun yet, the next call executes it.
+        After the commit, *on_commit* is called with the result on the same thread; it must not raise an error.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)

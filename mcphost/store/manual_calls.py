@@ -40,10 +40,10 @@ _DELETE_OLDEST = """
 class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
-    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and `after`
-    the number of the stored message that the call follows, 0 if it precedes all messages. `text` and `images` are what
-    the user sees. `model_text` is what the model may receive, None if it is the same, and `user_images` are the indexes
-    of the images that it may not receive.
+    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and
+    `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text` and
+    `images` are what the user sees. `model_text` is the text that the model may receive, or None if it is the same
+    as `text`; `user_images` are the indexes of the images that the model may not receive.
     """
 
     server: str

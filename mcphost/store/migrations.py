@@ -64,7 +64,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 def m003_grants(db: sqlite3.Connection) -> None:
     """Convert the user's grants for single tools to rules with conditions, scope and expiry.
 
-    The grants stay valid.
+    The grants remain valid.
     """
     db.execute("ALTER TABLE grants RENAME TO grants_001")
     _execute_script(
@@ -122,7 +122,7 @@ def m006_folders(db: sqlite3.Connection) -> None:
 def m007_turned(db: sqlite3.Connection) -> None:
     """Add columns for a changed tool definition that the user has not accepted yet.
 
-    The changed definition stays stored even if the server later returns to the accepted one.
+    The changed definition is kept even if the server later returns to the accepted one.
     """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")

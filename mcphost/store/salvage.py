@@ -90,8 +90,7 @@ class SalvagedConversation(Struct, frozen=True):
 class SalvageReport(Struct, frozen=True):
     """The result of a salvage; `listed` has the first MAX_LISTED conversations.
 
-    Lost messages are counted by the message numbers that are missing but can be inferred from the file, so more may be
-    lost.
+    `lost_messages` counts only messages whose numbers are known to be missing; more may be lost.
     """
 
     conversations: int = 0
@@ -119,9 +118,9 @@ class _Details(NamedTuple):
 async def salvage_conversations(database: Database, file: Path, *, mark: str) -> SalvageReport:
     """Add the readable conversations of a damaged database *file* to *database*; nothing is overwritten.
 
-    The titles of the copies end with *mark* in parentheses. A copy keeps the original id unless *database* already has
-    a conversation with it. Safe to cancel: another call continues. Raises UsageError if *file* cannot be opened, and
-    StoreError if *database* cannot be used.
+    The titles of the copies end with *mark* in parentheses. A copy keeps the original id unless *database* already
+    has a conversation with it. Safe to cancel: the next call continues the salvage. Raises UsageError if *file*
+    cannot be opened, and StoreError if *database* cannot be used.
     """
     if database.is_in_memory:
         raise StoreError("The conversations cannot be salvaged, because the conversation store is not writable.")
@@ -208,10 +207,10 @@ def _is_key(conversation: str, number: int) -> bool:
 def _copy_next(
     db: sqlite3.Connection, reader: PageReader, after: str, mark: str
 ) -> tuple[str, SalvagedConversation] | None:
-    """Copy the first conversation whose id comes after *after*; return its id and the copy, or None if there is none.
+    """Copy the first conversation whose id comes after *after*; return its id and the copy, or None.
 
-    If nothing of the conversation can be read, nothing is copied, and the returned copy has no id. It then counts at
-    least one lost message, because no conversation is stored without one.
+    The result is None if there is no such conversation. If nothing of it can be read, nothing is copied, and the
+    returned copy has no id; its `lost` is at least 1, because a conversation is stored only with a message.
     """
     reader.reset_reads()
     (conversation,) = db.execute(_NEXT_CONVERSATION, (after,)).fetchone()

@@ -89,7 +89,7 @@ def make_label(kind: str, name: str) -> str:
 
 
 def result_file_name(path: str) -> str:
-    """Return the file name of a stored result, without folder and suffix.
+    """Return the file name of a stored result, without its folder or suffix.
 
     Returns "" if *path* is not the path of a result file.
     """

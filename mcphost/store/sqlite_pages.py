@@ -63,7 +63,7 @@ class StoredRow(NamedTuple):
 
 
 class PageFormat(NamedTuple):
-    """The size of all pages in bytes, and how many bytes at the end of each are not used."""
+    """The size of each page in bytes, and the number of bytes at the end of each page that are not used."""
 
     size: int = _DEFAULT_SIZE
     reserved: int = 0
@@ -129,7 +129,7 @@ class PageReader:
                 yield row
 
     def read_row(self, place: Place) -> StoredRow | None:
-        """Return the row at a place that was returned before, or None if the file has changed since."""
+        """Return the row at *place*, taken from a row of `read_rows`, or None if the file has changed since."""
         content = self._read_page(place.page)
         return self._read_row(content, *place) if place.cell < _count_cells(content) else None
 
@@ -138,9 +138,9 @@ class PageReader:
         self._reads_left = _MAX_READS * (self._file_pages + len(self._logged)) + 100
 
     def _choose_format(self, log_page_size: int) -> PageFormat:
-        """Return the page format with which the most rows can be read; the header may be damaged, so it is not enough.
+        """Return the page format with which the most rows can be read, as the file's header may be damaged.
 
-        *log_page_size* is the page size that the write-ahead log states, 0 if there is none.
+        *log_page_size* is the page size that the write-ahead log states, or 0 if there is no such log.
         """
         head = os.pread(self._file, _HEADER_BYTES, 0).ljust(_HEADER_BYTES, b"\0")
         size = int.from_bytes(head[16:18]) or _DEFAULT_SIZE
