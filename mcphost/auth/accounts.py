@@ -266,7 +266,7 @@ class AccountIndex:
                 await self._write(await self._read_for_update())
 
     async def _read_for_update(self) -> AccountIndexContent:
-        """Return the content of the index file for a change. Raises OSError.
+        """Return the content of the index file, to be modified and written back. Raises OSError.
 
         A damaged file is renamed, and an empty index is returned. The caller must hold the file lock.
         """

@@ -85,7 +85,7 @@ class PausableDeadline:
             )
 
     def resume(self, now: float) -> None:
-        """Undo one call to `pause`; after the last one, the deadline runs again."""
+        """Undo one call to `pause`; once all are undone, the deadline runs again."""
         self._pause_depth -= 1
         if not self._pause_depth:
             paused = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0

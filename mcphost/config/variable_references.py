@@ -139,7 +139,7 @@ class ReferenceExpander:
     ) -> None:
         """Create an expander; *text_limit* is the maximum length of one result in characters.
 
-        If *keyring* is None, references to secrets are rejected. Inputs are looked up in *server*.
+        If *keyring* is None, references to secrets are rejected. `${input:ID}` refers to the inputs of *server*.
         """
         self._server = server
         self._environ = environ

@@ -110,7 +110,7 @@ def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
 
 
 def format_numbers(numbers: Iterable[int]) -> str:
-    """Return sorted numbers as text, such as `12, 14-16`."""
+    """Return *numbers*, which must be sorted, as text with ranges, such as `12, 14-16`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -449,7 +449,7 @@ class ConversationStore:
     async def rename(self, conversation_id: str, title: str) -> None:
         """Set the title of a conversation to one that the user chose.
 
-        Raises UsageError for an empty title or an unknown conversation, and StoreError.
+        Raises UsageError for an empty title or an unknown conversation, and StoreError if the title cannot be written.
         """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:

@@ -87,12 +87,12 @@ class Database:
 
         *warn* is called on the event loop with a warning and a hint.
 
-        If *durable* is true, everything that a finished `run` wrote survives a power failure. If the path cannot be
-        written, each attempt then raises StoreError instead of falling back to memory, and a file that was deleted or
-        replaced is opened again.
+        If *durable* is true, everything that a finished `run` wrote survives a power failure, every `run` raises
+        StoreError if the path cannot be written (by default, memory is used instead), and a deleted or replaced file is
+        reopened.
 
-        *companion* is a file that is created only after the database has been used. If it exists but the database
-        has no tables, the user is warned that the data was lost.
+        *companion* is a file that another part of the program creates once the database has been used. If it exists but
+        the database has no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations

@@ -272,8 +272,8 @@ class ResilientDriver(LinuxDriver):
     async def ask_for_attributes(self) -> frozenset[int]:
         """Return the terminal's device attributes, such as 4 for Sixel graphics.
 
-        Only the first call asks the terminal. If it has not answered within a second, an empty set is returned; if it
-        answers later, later calls return its answer. No call waits after that second is over.
+        Only the first call asks the terminal, and waits for at most a second; without an answer, an empty set is
+        returned. Later calls never wait, and return an answer that has arrived since.
         """
         if self._attributes is None:
             self._attributes = asyncio.get_running_loop().create_future()

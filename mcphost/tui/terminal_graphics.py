@@ -89,7 +89,7 @@ class TerminalGraphics:
             terminal.transform_output = self._sixel.draw
 
     async def send_again(self) -> None:
-        """Send images again that another program may have removed from the terminal."""
+        """Resend images that another program may have removed from the terminal."""
         if self._kitty is not None:
             await self._kitty.send_again()
 

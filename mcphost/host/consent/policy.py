@@ -145,7 +145,7 @@ class ConsentPolicy:
         origins: ArgumentOrigins,
         verdict: AllowSession | AllowAlways,
     ) -> Approval | Deny:
-        """Create the grant that the user chose and allow the call, unless a new never-rule covers it."""
+        """Create the grant that the user chose and allow the call, unless a new never-rule covers the call by now."""
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
             return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))

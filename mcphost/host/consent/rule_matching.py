@@ -313,8 +313,8 @@ def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tupl
 def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
     """Return whether the arguments contain text from one of the servers named in *condition*.
 
-    For the operator "never-from", return whether they contain none. The result is "unsure" if texts from these
-    servers could not all be compared, or if one of the servers may be the origin under another name.
+    For the operator "never-from", return whether they contain none. The result is "unsure" if not all text from these
+    servers could be compared, or if one of the servers may be the origin under another name.
     """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named

@@ -118,7 +118,7 @@ def _join(patterns: list[str]) -> re.Pattern[str] | None:
 def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...]) -> bool:
     """Return whether a rule matches the whole path.
 
-    `**` matches any number of segments, including none, but at the end of a rule at least one.
+    `**` matches zero or more segments, or one or more at the end of a rule.
     """
     if not rule:
         return not path

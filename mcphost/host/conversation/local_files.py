@@ -258,7 +258,7 @@ class _TextHead:
         self._length = 0
 
     def add(self, text: str) -> None:
-        """Append *text*, unless the text is already too long."""
+        """Append *text*, unless the text collected so far has reached the limit."""
         if text and self._length <= MAX_TEXT_BYTES:
             self._pieces.append(text)
             self._length += len(text)

@@ -189,10 +189,10 @@ class Roots:
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
 
     def use_configured(self, configured: tuple[RootConfig, ...]) -> None:
-        """Replace the configured folders; the user's edits of the list stay.
+        """Replace the configured folders; the user's edits to the list are kept.
 
-        A folder that is no longer listed is not sent from now on. In the background, the folders are inspected and the
-        servers are told of the change.
+        A folder that is no longer listed is not sent to servers any more. In the background, the folders are inspected
+        and the servers are notified of the change.
         """
         if configured == self._configured:
             return

@@ -171,7 +171,7 @@ class ServerFeatures:
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
         """Request a prompt from the server, with *arguments* filled in.
 
-        Raises UsageError, without a request, if a required argument is missing.
+        Raises UsageError, without sending a request, if a required argument is missing.
         """
         connection = self._servers.start(server)
         session = await connection.session()

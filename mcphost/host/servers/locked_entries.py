@@ -192,8 +192,8 @@ def _add_origins(shown: str, origins: Iterable[str]) -> str:
 def _find_origins(text: str) -> tuple[str, ...] | None:
     """Return scheme, host and port of each address in *text*.
 
-    Returns None if there are too many addresses, if one is invalid or programs may read it differently, or if one
-    looks like a secret.
+    Returns None if there are too many addresses, or if one is invalid, could be parsed differently by other programs,
+    or looks like a secret.
     """
     origins: dict[str, None] = {}
     for match in _AUTHORITY.finditer(text):

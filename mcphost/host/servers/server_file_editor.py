@@ -268,7 +268,7 @@ class ServerFileEditor:
         return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
 
     async def find_unused_secrets(self, before: ServerConfig) -> "ServerData":
-        """Return the secrets that mcphost moved to the keyring for a server and to which no file refers any more.
+        """Return the secrets that mcphost moved to the keyring for a server and that no file refers to any more.
 
         *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
         """

@@ -112,7 +112,7 @@ class ToolToggles:
         return (server, replace_surrogates(tool)) in self._pinned
 
     async def set_pinned(self, server: str, tool: str, *, pinned: bool) -> None:
-        """Pin a tool, or unpin it, in this and later runs."""
+        """Pin a tool, so that its definition is always sent to the model, or unpin it, in this and later runs."""
         await self.load()
         name = replace_surrogates(tool)
         self._pinned.add((server, name)) if pinned else self._pinned.discard((server, name))

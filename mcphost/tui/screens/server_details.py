@@ -1,4 +1,4 @@
-"""Texts that describe a server in the details pane of the servers screen."""
+"""Text describing a server in the details pane of the servers screen."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

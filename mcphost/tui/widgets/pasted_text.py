@@ -1,4 +1,4 @@
-"""Handling of untyped text in the composer: long pastes, file paths, and Enter right after a paste."""
+"""Handling of pasted or dropped text in the composer: long pastes, file paths, and Enter right after a paste."""
 
 import re
 import shlex
