@@ -162,8 +162,16 @@ class ProjectApprovals:
                     self._answers[text.path, text.digest] = "refused"
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a file; the user is asked about it again in a later session. Raises StoreError."""
+        """Revoke the approval of a file, in all of its versions. Raises StoreError.
+
+        The user is asked again about this version in a later session, and about another version when it is found.
+        """
         await self._grants.remove_trusted(text.path)
+        # Otherwise, a program that can write the file could bring back a version approved earlier in this session.
+        self._answers = {
+            key: source for key, source in self._answers.items() if key[0] != text.path or source not in USED
+        }
+        self._approved_files = frozenset(one for one in self._approved_files if one[0] != text.path)
         self._answers[text.path, text.digest] = "refused"
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
         self._audit.queue_event(subject, "revoked", who="person")

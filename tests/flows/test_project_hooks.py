@@ -119,12 +119,20 @@ async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_goes_on(
         assert not any("are not used" in text for text in hooked.notices())
 
 
-async def test_hooks_that_the_user_declines_after_a_change_do_not_run(tmp_path: Path, places: ProjectPlaces) -> None:
+async def test_a_change_that_the_user_declines_leaves_the_approved_hooks_in_effect_until_they_are_revoked(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
     file = write_project_hook(places, DENY)
     async with open_hooked_host(tmp_path, answers=(TrustAlways(),), project=places) as hooked:
         await hooked.call()
-    file.write_text(f"{file.read_text()}# changed\n")
+    file.write_text("# A server has replaced the hooks.\n")
     async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert hooked.called == []
+        assert any("The version that you approved stays in effect" in text for text in hooked.notices())
+        (status,) = await hooked.host.hooks.list_files()
+        assert status.is_used
+        await hooked.host.hooks.forget(status.text)
         assert await hooked.call() == "done"
 
 

@@ -197,25 +197,29 @@ class ToolHooks:
     ) -> tuple[HookConfig, ...]:
         """Return the project's hooks if the user approves their file, otherwise the hooks approved before.
 
+        Those also stay in effect if the user declines a changed file; only revoking their approval ends that.
+
         *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
         (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
         to *problems*. If *again* is true, the user is also asked about a file declined earlier in this session.
         """
-        digest, is_undecided = "" if text is None else text.digest, is_unusable
+        digest, is_changed = "" if text is None else text.digest, is_unusable
+        is_declined = False
         try:
             if text is not None:
-                is_undecided = True
+                is_changed = True
                 hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
                 await self._approvals.ask("hooks", [text], again=again, hooks=hooks)
                 source = await self._approvals.find_source(text)
                 problems += self._approvals.describe_changed([(text, source)])
-                is_undecided = source == "not asked"
+                is_declined = source == "refused"
                 if source in USED:
                     self._approved = text
                     return hooks
         except McpHostError as error:
             problems.append(f"The project's hooks file is not used: {error.message}")
-        if is_undecided and (earlier := await self._find_earlier(root, problems)) is not None:
+        earlier = await self._find_earlier(root, problems, is_declined=is_declined) if is_changed else None
+        if earlier is not None:
             return earlier
         if self._project and digest != self._approved_digest:
             problems.append(
@@ -225,11 +229,13 @@ class ToolHooks:
             return self._project
         return ()
 
-    async def _find_earlier(self, root: Path, problems: list[str]) -> tuple[HookConfig, ...] | None:
+    async def _find_earlier(
+        self, root: Path, problems: list[str], *, is_declined: bool
+    ) -> tuple[HookConfig, ...] | None:
         """Return the hooks that the user approved permanently, before their file changed.
 
-        A sentence about the change is added to *problems*. Returns None if there are no such hooks, if others were
-        approved in this run, or if they cannot be read.
+        Sentences about the change are added to *problems*; *is_declined* means that the user declined it. Returns None
+        if there are no such hooks, if others were approved in this run, or if they cannot be read.
         """
         path = hooks_file(root)
         try:
@@ -240,10 +246,17 @@ class ToolHooks:
         except McpHostError:
             return None  # reported when the file in the project was read
         self._approved = approved
-        problems.append(
-            f"{sanitize(path, keep_newlines=False)} has changed since you approved it. The version that you approved"
-            " stays in effect. To review the change, start the chat in this project."
-        )
+        name = sanitize(path, keep_newlines=False)
+        if is_declined:
+            problems.append(
+                f"You declined the change of {name}. The version that you approved stays in effect. To stop using it, "
+                "open /instructions."
+            )
+        else:
+            problems.append(
+                f"{name} has changed since you approved it. The version that you approved stays in effect. To review "
+                "the change, start the chat in this project."
+            )
         return hooks
 
     async def _find_missing(self, places: ProjectPlaces, root: Path) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from mcphost.config.project_texts import ProjectText
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.project_file_approvals import ProjectApprovals
-from mcphost.host.questions.questions import TrustAlways
+from mcphost.host.questions.questions import TrustAlways, TrustOnce
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -39,3 +39,33 @@ async def test_a_question_is_withdrawn_once_another_process_approved_exactly_the
     assert notices == ["The project's files were approved elsewhere, so the question was withdrawn."]
     await ours.close()
     await theirs.close()
+
+
+async def test_revoking_the_approval_of_a_file_ends_that_of_its_earlier_versions(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    frontend = ScriptedFrontend(TrustOnce(), TrustOnce(), TrustAlways(), TrustOnce())
+    approvals = ProjectApprovals(GrantStore(database), frontend, create_in_memory_log(), "ask")
+    versions = [ProjectText(path="/p/hooks.toml", text=text, digest=f"digest of {text}") for text in "abc"]
+    other = ProjectText(path="/p/AGENTS.md", text="a", digest="digest of a")
+    for text in (other, *versions):
+        await approvals.ask("hooks", [text])
+    await approvals.forget(versions[-1])
+    assert [await approvals.find_source(text) for text in versions] == ["not asked", "not asked", "refused"]
+    assert await approvals.find_source(other) == "session"
+    await database.close()
+
+
+async def test_revoking_the_approval_of_a_file_ends_that_of_a_version_approved_by_a_flag(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    flagged, current = (ProjectText(path="/p/hooks.toml", text=text, digest=text) for text in ("flagged", "current"))
+    approvals = ProjectApprovals(
+        GrantStore(database),
+        ScriptedFrontend(),
+        create_in_memory_log(),
+        "flag",
+        frozenset({("/p/hooks.toml", "flagged")}),
+    )
+    assert await approvals.find_source(flagged) == "flag"
+    await approvals.forget(current)
+    assert await approvals.find_source(flagged) == "not asked"
+    await database.close()
