@@ -19,7 +19,7 @@ from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.call_executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
 from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
-from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter
+from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter, is_review_required
 from mcphost.host.tools.result_reuse import ResultReuse
 from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
@@ -118,20 +118,31 @@ class ToolPipeline:
         result: CallExecution | McpHostError,
         notes: HookNotes,
     ) -> ToolCallOutcome:
-        """Return what the model receives as the result of a call; only a note if a hook withholds the result."""
+        """Return what the model receives as the result of a call; only a note if a hook withholds the result.
+
+        If the server's results must be reviewed, what the hooks wrote about the result is reviewed, too: it may quote
+        the result.
+        """
         rule_input = identify_tool(offered).to_rule_input(approval.arguments)
         is_failed = isinstance(result, McpHostError)
         text = error_text(result) if isinstance(result, McpHostError) else result.rendered.model_text
         is_error = isinstance(result, McpHostError) or result.is_error
         withheld = await self._hooks.review(call.use.id, rule_input, text, is_error=is_error, notes=notes)
+        needs_review = is_review_required(offered, result)
         if withheld:
             ran = "The call failed" if is_failed else "The tool ran"
-            told = f"{ran}, but one of the user's hooks withheld the result. Reason: {withheld}"
-            part = make_tool_return(call.use, call.server, call.tool, told, outcome="ok")
-            return notes.add_to(ToolCallOutcome(part, is_declined=True))
+            told = f"{ran}, but one of the user's hooks withheld the result."
+            told = told if needs_review else f"{told} Reason: {withheld}"
+            outcome = ToolCallOutcome(
+                make_tool_return(call.use, call.server, call.tool, told, outcome="ok"), is_declined=True
+            )
+            return outcome if needs_review else notes.add_to(outcome)
         if notes.result is not None:
             result = replace_result(result, notes.result)
-        outcome = notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))
+        outcome = await self._presenter.present(
+            call, offered, approval, result, editor=notes.editor, notes=notes.written if needs_review else ""
+        )
+        outcome = notes.add_to(outcome, is_reviewed=needs_review)
         await self._record(call, offered, approval, outcome)
         return outcome
 

@@ -96,11 +96,14 @@ class HookNotes:
         """Return the reason shown in the approval question, naming the hook that changed the arguments, if any."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
-    def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
-        """Return the outcome with the hooks' notes inserted before the text of the result."""
-        if not self.text:
-            return outcome
-        return replace(outcome, part=replace(outcome.part, text=self.text + outcome.part.text))
+    def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
+        """Return the outcome with the hooks' notes inserted before the text of the result.
+
+        If *is_reviewed* is true, the notes were reviewed as a part of the result and are not inserted, only the
+        sentence which says that a hook changed the result.
+        """
+        text = self._change_text if is_reviewed else self.text
+        return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
 
     @property
     def text(self) -> str:
@@ -108,8 +111,16 @@ class HookNotes:
 
         If a hook changed the result, the text begins with a sentence that says so.
         """
-        changed = "One of the user's hooks changed this result.\n\n" if self.result is not None else ""
-        return changed + "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
+        return self._change_text + self.written
+
+    @property
+    def written(self) -> str:
+        """What the hooks wrote for the model, or ""."""
+        return "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
+
+    @property
+    def _change_text(self) -> str:
+        return "One of the user's hooks changed this result.\n\n" if self.result is not None else ""
 
 
 class ToolHooks:

@@ -30,6 +30,12 @@ class ProposedCall(Struct, frozen=True):
     why: str
 
 
+def is_review_required(offered: OfferedTool, result: CallExecution | McpHostError) -> bool:
+    """Return whether the user must review a result or an error of the server before the model receives it."""
+    is_own_error = isinstance(result, McpHostError) and not isinstance(result, ServerError)
+    return offered.connection.config.review_results and not is_own_error
+
+
 class ResultPresenter:
     """Pipeline stage that converts the result of a tool call to the text and images that the model receives."""
 
@@ -45,16 +51,16 @@ class ResultPresenter:
         result: CallExecution | McpHostError,
         *,
         editor: str = "The user",
+        notes: str = "",
     ) -> ToolCallOutcome:
         """Convert a result or an error for the model, after the user's review if the server's results require it.
 
         If the arguments differ from those that the model proposed, a note says so; *editor* is who changed them, for
-        example "The user".
+        example "The user". *notes* are what hooks wrote about a result that must be reviewed; they are reviewed as its
+        first part.
         """
-        if offered.connection.config.review_results and not (
-            isinstance(result, McpHostError) and not isinstance(result, ServerError)
-        ):
-            outcome = await self._review(call, approval, result)
+        if is_review_required(offered, result):
+            outcome = await self._review(call, approval, result, notes.strip())
         elif isinstance(result, McpHostError):
             text = f"The call failed: {error_text(result)}"
             outcome = ToolCallOutcome(make_tool_return(call.use, call.server, call.tool, text, outcome="failed"))
@@ -66,13 +72,15 @@ class ResultPresenter:
         return add_edit_note(outcome, call.use, approval.arguments, editor)
 
     async def _review(
-        self, call: ProposedCall, approval: Approval, result: CallExecution | ServerError
+        self, call: ProposedCall, approval: Approval, result: CallExecution | McpHostError, notes: str
     ) -> ToolCallOutcome:
-        if isinstance(result, ServerError):
+        if isinstance(result, McpHostError):
             text = f"The call failed: {error_text(result)}"
             parts, is_error = (ResultPart(kind="error", text=text, size=len(text)),), True
         else:
             parts, is_error = result.parts, result.is_error
+        if notes:
+            parts = (ResultPart(kind="text", text=notes, size=len(notes.encode("utf-8", "replace"))), *parts)
         use, server, tool = call.use, call.server, call.tool
         reviewed = await self._reviewer.review(
             server, use.id, tool, approval.arguments, parts, call.why, is_error=is_error
