@@ -318,6 +318,8 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 def _once_only_reason(question: ApproveTool, edited: dict[str, Any] | None = None) -> str:
     """Return why the call can be allowed only once, as a phrase, or "" if the screen would offer more, too."""
+    if question.recorded_at:
+        return "a recorded result is reused only once"  # nothing is called, so nothing else may be allowed
     arguments = question.arguments if edited is None else edited
     return once_only_reason(question.server, question.tool, check_arguments(arguments, question.arguments))
 

@@ -183,7 +183,9 @@ async def test_the_reuse_of_a_recorded_result_is_asked_in_these_words(run: Run) 
         assert "Reuse the recorded result of files · write_file?" in shown
         assert "The tool will not be called" in shown
         assert "Run files" not in shown
-        await driver.pilot.press("a")
+        assert "Allow this session" not in shown
+        assert "Always" not in shown
+        await driver.pilot.press("s", "A", "a")
         await driver.until(lambda: pending.answer == AllowOnce(), "the answer")
 
 

@@ -125,6 +125,8 @@ class ConsentPolicy:
                     verdict = await self._frontend.ask(question)
                 finally:
                     self._open_questions.remove(waiting)
+            if question.recorded_at and isinstance(verdict, AllowSession | AllowAlways | AllowRule):
+                verdict = AllowOnce()  # nothing is called, so the answer must not allow later calls
             match verdict:
                 case AllowOnce() | AllowRule():
                     return await self._approve_edited(subject, waiting, question, verdict, is_valid)

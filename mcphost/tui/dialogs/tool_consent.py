@@ -348,6 +348,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def _excluded_reason(self, button_id: str) -> str:
         """Return why a button is not offered for this call, such as hidden characters, or "" if it is offered."""
+        if button_id != "once" and self.details.recorded_at:
+            return _("a recorded result is reused only once")
         call = self.call_view.readability
         if button_id != "once" and (reason := once_only_reason(self.details.server, self.details.tool, call)):
             return _(reason)

@@ -66,6 +66,7 @@ from mcphost.serialization import replace
 pytestmark = pytest.mark.anyio
 APPROVE = ApproveTool(server="s", why="w", call="c", tool="t", arguments={"a": 1})
 FIXED = replace(APPROVE, editable=False)
+RECORDED = replace(FIXED, recorded_at=1.0)
 TRUST = TrustServer(server="s", why="w", command=("x",))
 MORE = ContinueTurn(server="", why="w", rounds=25)
 SAMPLING = ReviewSampling(server="s", why="w", messages=({"role": "user"},), model="m", label="m", max_tokens=5)
@@ -216,6 +217,9 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         (EACH, {"accept": {"servers": {"a": ["once"]}}}),
         (EACH, {"accept": {"servers": "a"}}),
         (EACH, {"accept": {"servers": {}, "all": "once"}}),
+        (RECORDED, "session"),
+        (RECORDED, "always"),
+        (RECORDED, {"rule": "s/t"}),
         (SIGN_IN, {"accept": {"redirect_url": ""}}),
         (CODE, "other"),
         (CODE, PASTED),

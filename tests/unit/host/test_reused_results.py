@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from mcphost.config.hooks import HookOutput
-from mcphost.config.rules import Rule
+from mcphost.config.rules import Rule, parse_rule
 from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -242,6 +242,21 @@ async def test_after_a_restart_the_user_is_asked_whether_to_reuse_a_result_of_a_
     (question,), found, calls = await reopen_and_retry(tmp_path, conversation, AllowOnce())
     assert question.recorded_at > 0
     assert (found, calls) == ([("reading 1", "ok", True)], 0)
+
+
+@pytest.mark.parametrize("answer", [AllowSession(), AllowAlways(), AllowRule(parse_rule("peer/tide"))])
+async def test_an_answer_about_a_recorded_result_allows_no_later_call(tmp_path: Path, answer: Any) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowSession()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    peer, frontend = counting_peer(), ScriptedFrontend(answer, Deny())
+    async with open_host_with(tmp_path, peer, asking_model({}, {"at": "noon"}, turns=1), frontend) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        assert [part.outcome for part in results(host)] == ["ok", "declined"]
+    asked = [question for question in frontend.asked if isinstance(question, ApproveTool)]
+    assert [question.recorded_at > 0 for question in asked] == [True, False]
+    assert peer.asked("tools/call") == []
 
 
 async def test_deleting_a_conversation_deletes_what_finds_its_results(tmp_path: Path) -> None:
