@@ -406,6 +406,35 @@ def form_of_a_huge_choice() -> tuple[int, Work]:
     return len(bytes(raw)), work
 
 
+@host_case
+def form_of_ligatures() -> tuple[int, Work]:
+    from mcphost.host.questions.forms import parse_form
+    from mcphost.serialization import Raw, encode
+
+    field = {"type": "string", "description": "\ufdfa" * 10_000}
+    raw = Raw(encode({"type": "object", "properties": {f"f{n}": field for n in range(3)}}))
+
+    async def work() -> object:
+        return parse_form(raw)
+
+    return len(bytes(raw)), work
+
+
+@host_case
+def form_for_arguments_that_refer_to_one_definition() -> tuple[int, Work]:
+    from mcphost.host.questions.forms import argument_fields
+    from mcphost.serialization import Raw, encode
+
+    definition = {"type": "string", "description": "\ufdfa" * 10_000}
+    names = {f"f{n}": {"$ref": "#/$defs/a"} for n in range(100)}
+    raw = Raw(encode({"properties": names, "$defs": {"a": definition}}))
+
+    async def work() -> object:
+        return argument_fields(raw, {})
+
+    return len(bytes(raw)), work
+
+
 def sampling(params: bytes) -> tuple[int, Work]:
     """Return the size of *params* and a function that converts this sampling request to a model request."""
     from mcphost.host.server_requests.sampling import _parse_request

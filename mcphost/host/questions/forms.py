@@ -24,18 +24,19 @@ _SECRET = re.compile(
     r"|\bclave[-_ ](de[-_ ]acceso|secreta|privada)|codigo[-_ ]secreto|\bsenha\b|palavra[-_ ]passe"
     r"|\bparola\b|segreto|wachtwoord|losenord|adgangskode|kodeord|passord|salasana"
     # Polish, Czech and Slovak, Slovenian, Hungarian, Estonian, Turkish, Vietnamese, Indonesian.
-    r"|\bhas[lł]o\b|\bheslo\b|\bgeslo\b|jelszo|parool|\bsifre\b|mat[-_ ]khau|kata[-_ ]sandi",
-    re.IGNORECASE,
+    r"|\bhas[lł]o\b|\bheslo\b|\bgeslo\b|jelszo|parool|\bsifre\b|mat[-_ ]khau|kata[-_ ]sandi"
 )
+"""Words for secrets in casefolded text: `re.IGNORECASE` would take five times as long."""
 # Words in other alphabets: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
 # Persian, Hindi, Thai, Chinese, Japanese, Korean.
 _SECRET_OTHER_SCRIPTS = re.compile(
-    "пароль|парола|лозинка|секрет|κωδικ[όο]ς πρ[όο]σβασης|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
-    "|पासवर्ड|รหัสผ่าน|密码|密碼|口令|密钥|密鑰|パスワード|暗証番号|秘密|비밀번호|암호|패스워드",
-    re.IGNORECASE,
+    "пароль|парола|лозинка|секрет|κωδικ[όο]σ πρ[όο]σβασησ|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
+    "|पासवर्ड|รหัสผ่าน|密码|密碼|口令|密钥|密鑰|パスワード|暗証番号|秘密|비밀번호|암호|패스워드"
 )
-_NEGATION = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(not|never|no|without)\b|n't\b")
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
+_LONG_LIGATURES = str.maketrans("\ufdfa\ufdfb", "  ")
+"""Arabic ligatures without secrets in them, which NFKC would replace with 18 and 8 characters."""
 _DIGITS_AS_LETTERS = str.maketrans("013457@$!", "oieastasi")
 MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
@@ -52,6 +53,11 @@ _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "p
 UNKNOWN_ARGUMENT = "not in the tool's schema"
 _MAX_REFERENCES = 8
 _KEPT_KEYWORDS = ("title", "description", "default")
+_READ_KEYWORDS = (
+    "type", "enum", "enumNames", "oneOf", "format", "minLength", "maxLength", "pattern", "minimum", "maximum", "items",
+    "minItems", "maxItems", *_KEPT_KEYWORDS, *_UNSUPPORTED_KEYWORDS,
+)  # fmt: skip
+"""Keywords that are copied from a referenced schema, which a hundred fields may refer to."""
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
@@ -118,6 +124,13 @@ def _text_length(name: str, entry: Any) -> int:
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
     """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
+    field = _parse_property(name, entry, required)
+    secret = field.kind in ("text", "number", "integer") and looks_secret(name, field.title, field.description)
+    return _with_default(replace(field, secret=secret), cast("dict[str, Any]", entry).get("default"))
+
+
+def _parse_property(name: str, entry: Any, required: bool) -> Field:
+    """Convert a property to a field without a default value; whether it asks for a secret is not examined."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -132,9 +145,7 @@ def parse_field(name: str, entry: Any, required: bool) -> Field:
         description=description,
         required=required,
     )
-    field = _apply_type(field, schema)
-    secret = field.kind in ("text", "number", "integer") and looks_secret(name, title, description)
-    return _with_default(replace(field, secret=secret), schema.get("default"))
+    return _apply_type(field, schema)
 
 
 def _apply_type(field: Field, schema: dict[str, Any]) -> Field:
@@ -297,7 +308,8 @@ def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
         target = _inner_schema(keywords, root)
         if target is None:
             break
-        entry = {**target, **{key: value for key, value in keywords.items() if key in _KEPT_KEYWORDS}}
+        entry = {key: target[key] for key in _READ_KEYWORDS if key in target}
+        entry |= {key: keywords[key] for key in _KEPT_KEYWORDS if key in keywords}
     return cast("Any", entry)
 
 
@@ -322,15 +334,15 @@ def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, A
 def _property_field(name: str, schema: Any, required: bool) -> Field:
     keywords = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     try:
-        field = parse_field(name, schema, required)
+        # The server does not ask for these values: the user edits the model's call, so no field is marked secret.
+        field = _parse_property(name, schema, required)
     except MalformedMessage:
-        title, description = (str(keywords.get(key, ""))[:10_000] for key in ("title", "description"))
+        title, description = (_text_of_keyword(keywords, key) for key in ("title", "description"))
         field = Field(name=name, kind="json", title=title, description=description, required=required)
     description = field.description
     if keywords.get("default") is not None:
         description = f"{description} (default: {dumps(keywords['default'])[:200]})".strip()
-    # The server does not ask for these values: the user edits the model's call, so no field is marked secret.
-    return replace(field, default=None, secret=False, description=description)
+    return replace(field, description=description)
 
 
 def _to_json_field(field: Field) -> Field:
@@ -356,7 +368,7 @@ def looks_secret(name: str, title: str = "", description: str = "") -> bool:
     The name and the texts are searched for words such as "password" in many languages. In the description, a word after
     a negation is ignored ("do not give us your PIN").
     """
-    if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
+    if any(_find_secret_word(variant) for word in {name, title} for variant in _variants(word)):
         return True
     for variant in _variants(description):
         match = _find_secret_word(variant)
@@ -366,15 +378,21 @@ def looks_secret(name: str, title: str = "", description: str = "") -> bool:
 
 
 def _find_secret_word(text: str) -> "re.Match[str] | None":
-    return _SECRET.search(text) or _SECRET_OTHER_SCRIPTS.search(text)
+    return _SECRET.search(text) or (None if text.isascii() else _SECRET_OTHER_SCRIPTS.search(text))
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield spellings of *text* to search: normalized, without accents, and with digits replaced by similar letters."""
-    plain = normalize("NFKC", strip_unsafe(text))
-    yield plain
-    separated = _WORD_BOUNDARY.sub(" ", plain)
-    decomposed = normalize("NFD", ascii_skeleton(separated))
-    unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
-    yield unaccented
-    yield unaccented.translate(_DIGITS_AS_LETTERS)
+    """Yield casefolded spellings of *text* to search, each of them once.
+
+    They are the normalized text, the text without accents, and that text with digits replaced by similar letters.
+    """
+    plain = normalize("NFKC", strip_unsafe(text).translate(_LONG_LIGATURES))
+    yield (folded := plain.casefold())
+    unaccented = _WORD_BOUNDARY.sub(" ", plain)
+    if not unaccented.isascii():
+        decomposed = normalize("NFD", ascii_skeleton(unaccented))
+        unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
+    if (spelled := unaccented.casefold()) != folded:
+        yield spelled
+    if (lettered := spelled.translate(_DIGITS_AS_LETTERS)) != spelled:
+        yield lettered

@@ -140,7 +140,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         """Focus the first field of the form, or the JSON text, and update the buttons."""
         button = self.query_one("#as_json", Button)
         button.label = Content(_("Form") if self.is_json else _("JSON"))
-        button.display = not self.is_json or bool(argument_fields(self.schema, self._initial_arguments))
+        button.display = not self.is_json or bool(self.form.rows)
         own = self.query_one("#editor", Button)
         own.display, own.label = bool(self._editor_name), Content(self._editor_name)
         if self.is_json:
