@@ -7,6 +7,8 @@ from mcphost.protocol.content import ContentBlock, parse_content_block
 from mcphost.serialization import Raw, WireStruct
 
 MAX_MESSAGES = 10_000
+MAX_ARGUMENTS = 100
+"""Maximum number of arguments of a prompt; each has an input in the form for the prompt."""
 
 
 class PromptArgument(WireStruct, frozen=True):
@@ -26,6 +28,11 @@ class Prompt(WireStruct, frozen=True):
     description: str | None = None
     arguments: tuple[PromptArgument, ...] = ()
     icons: tuple[Icon, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if there are too many arguments; `decode` turns the error into MalformedMessage."""
+        if len(self.arguments) > MAX_ARGUMENTS:
+            raise ValueError(f"a prompt of more than {MAX_ARGUMENTS} arguments")
 
 
 class ListPromptsResult(PaginatedResult, frozen=True):

@@ -20,6 +20,7 @@ from mcphost.translation import _
 DEFAULT_ACCOUNT_NAME = "default"
 """The name that commands use for the account without a name."""
 _NOTICE_LENGTH, _NOTICE_LINES = 800, 12
+_DESCRIPTION_LENGTH, _DESCRIPTION_LINES = 2_000, 100
 _MEASURED_CHARACTERS = 1_000
 
 
@@ -76,6 +77,12 @@ def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
         else:
             length = len(piece) // 2
     return clean(text[:end]), len(text) - end
+
+
+def clean_description(text: str) -> str:
+    """Sanitize a server's description, and shorten it with `…` if it would cover the form that it introduces."""
+    kept, rest = clean_beginning(text, _DESCRIPTION_LENGTH, _DESCRIPTION_LINES)
+    return f"{kept}…" if rest else kept
 
 
 def _end_of_lines(text: str, characters: int, count: int) -> int:

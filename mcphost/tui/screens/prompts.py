@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -30,7 +31,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_description, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
@@ -39,6 +40,7 @@ from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.image_view import MAX_IMAGES, ImageView
 from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.stepped_column import SteppedColumn
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -61,6 +63,10 @@ def render_prompt_result(result: GetPromptResult) -> str:
     return clean("\n\n".join(out))
 
 
+_MAX_ARGUMENTS_SHOWN = 20
+"""Maximum arguments of a prompt in the details of the list; the form shows all of them."""
+
+
 class FilledPrompt(NamedTuple):
     """A prompt whose arguments are filled in, as sanitized text for the composer and as messages.
 
@@ -80,8 +86,8 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "insert", show=False)]
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
-    PromptArgumentsForm #fields { height: auto; max-height: 1fr; }
-    PromptArgumentsForm QuotedText { margin-bottom: 1; }
+    PromptArgumentsForm #fields { height: auto; }
+    PromptArgumentsForm #description { height: auto; max-height: 30vh; margin-bottom: 1; }
     PromptArgumentsForm #buttons { margin: 0; }
     PromptArgumentsForm #keys { text-align: left; }
     """
@@ -97,22 +103,23 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
     def body(self) -> ComposeResult:
         """Yield the prompt's description and a labeled input for each argument."""
-        if self.prompt.description:
-            yield quote_statement(_("The server's description:"), clean(self.prompt.description), "$muted")
-        with VerticalScroll(id="fields", can_focus=False):
-            for number, argument in enumerate(self.prompt.arguments):
-                need = _("required") if argument.required else _("optional")
-                yield Static(
-                    Content.assemble(
-                        (clean_line(argument.title or argument.name, 80), "bold"),
-                        (f"  {need}  ", "$faint"),
-                        (clean_line(argument.description or "", 300), "$muted"),
-                    ),
-                    markup=False,
-                )
-                yield SuggestionInput(
-                    f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value)
-                )
+        if about := clean_description(self.prompt.description or ""):
+            quoted = quote_statement(_("The server's description:"), about, "$muted")
+            yield VerticalScroll(quoted, id="description", can_focus=False)
+        yield SteppedColumn(self._argument_widgets(), widget_id="fields")
+
+    def _argument_widgets(self) -> Iterator[Widget]:
+        for number, argument in enumerate(self.prompt.arguments):
+            need = _("required") if argument.required else _("optional")
+            yield Static(
+                Content.assemble(
+                    (clean_line(argument.title or argument.name, 80), "bold"),
+                    (f"  {need}  ", "$faint"),
+                    (clean_line(argument.description or "", 300), "$muted"),
+                ),
+                markup=False,
+            )
+            yield SuggestionInput(f"argument-{number}", partial(self._suggest, argument.name))
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of the Insert button."""
@@ -132,6 +139,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         """Focus the first input, or the Insert button if the prompt has no arguments."""
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
 
+    def on_resize(self) -> None:
+        """Limit the height of the inputs, so that the error line, buttons and key hints stay visible."""
+        self.query_one(SteppedColumn).fit()
+
     def moves_on_enter(self, field: Input) -> bool:
         """Return True: Enter focuses the next input or, from the last input, the Insert button."""
         del field
@@ -147,17 +158,16 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
     def values(self) -> dict[str, str]:
         """Return the values that the user entered, keyed by argument name; empty values are omitted."""
-        given = {
-            argument.name: self.query_one(f"#argument-{number}", Input).value
-            for number, argument in enumerate(self.prompt.arguments)
-        }
-        return {name: value for name, value in given.items() if value}
+        texts = (one.value for one in self.query("#fields SuggestionLine").results(Input))
+        named = zip(self.prompt.arguments, texts, strict=False)  # the last inputs may not be mounted yet
+        return {argument.name: text for argument, text in named if text}
 
     async def _suggest(self, name: str, value: str) -> Completion:
         others = {key: given for key, given in self.values().items() if key != name}
         return await self.host.features.complete(self.server, PromptReference(self.prompt.name), name, value, others)
 
     async def _get_prompt(self) -> None:
+        await self.query_one(SteppedColumn).wait_whole()
         values = self.values()
         for number, argument in enumerate(self.prompt.arguments):
             if argument.required and argument.name not in values:
@@ -211,9 +221,16 @@ class PromptsScreen(ListScreen):
         """Show the icon, description and arguments of a prompt."""
         server, prompt = row.value
         given = [
-            (argument.name, f"{(_('required') if argument.required else _('optional'))}  {argument.description or ''}")
-            for argument in prompt.arguments
+            (
+                argument.name,
+                clean_line(
+                    f"{(_('required') if argument.required else _('optional'))}  {argument.description or ''}", 200
+                ),
+            )
+            for argument in prompt.arguments[:_MAX_ARGUMENTS_SHOWN]
         ]
+        if (more := len(prompt.arguments) - _MAX_ARGUMENTS_SHOWN) > 0:
+            given.append(("…", _("and {count} more").format(count=more)))
         self.show_icon(prompt.icons)
         self.show_about(
             clean_pairs(

@@ -1,6 +1,6 @@
 """Resources screen (F4): browse and preview every server's resources, and attach one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, ClassVar
@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mcphost.config.variable_references import resolve_target
@@ -23,13 +24,14 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import clean, clean_description, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.stepped_column import SteppedColumn
 from mcphost.tui.widgets.text_inputs import OrderedInput
 
 if TYPE_CHECKING:
@@ -319,8 +321,8 @@ class ResourceTemplateForm(FormScreen[str]):
     DEFAULT_CSS = """
     ResourceTemplateForm #box { border-title-style: none; padding: 1 2; }
     ResourceTemplateForm #keys { text-align: left; }
-    ResourceTemplateForm #fields { height: auto; max-height: 1fr; }
-    ResourceTemplateForm QuotedText { margin-bottom: 1; }
+    ResourceTemplateForm #fields { height: auto; }
+    ResourceTemplateForm #description { height: auto; max-height: 30vh; margin-bottom: 1; }
     ResourceTemplateForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
     ResourceTemplateForm #made { margin-bottom: 1; }
     """
@@ -343,20 +345,20 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def body(self) -> ComposeResult:
         """Yield the template's description, an input for each variable, and the expanded URI."""
-        about = clean(self.template.description or "")
-        if about:
-            yield quote_statement(_("The server's description:"), about[:2000], "$muted")
+        if about := clean_description(self.template.description or ""):
+            quoted = quote_statement(_("The server's description:"), about, "$muted")
+            yield VerticalScroll(quoted, id="description", can_focus=False)
         if self.variables:
-            with VerticalScroll(id="fields", can_focus=False):
-                for number, name in enumerate(self.variables):
-                    yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
-                    yield SuggestionInput(
-                        f"value-{number}", partial(self._suggest, name) if self._has_completion else None
-                    )
+            yield SteppedColumn(self._variable_widgets(), widget_id="fields")
             yield Static("", id="made", markup=False)
         else:
             # A URI has one line of visible characters, so the user sees exactly what will be requested.
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
+
+    def _variable_widgets(self) -> Iterator[Widget]:
+        for number, name in enumerate(self.variables):
+            yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
+            yield SuggestionInput(f"value-{number}", partial(self._suggest, name) if self._has_completion else None)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys.
@@ -371,6 +373,11 @@ class ResourceTemplateForm(FormScreen[str]):
         self.query(Input).first().focus()
         self._show_address()
 
+    def on_resize(self) -> None:
+        """Limit the height of the inputs, so that the URI, the error line and the key hints stay visible."""
+        for column in self.query(SteppedColumn):
+            column.fit()
+
     async def _suggest(self, name: str, value: str) -> Completion:
         others = {key: given for key, given in self.values().items() if key != name}
         ref = ResourceTemplateReference(self.template.uri_template)
@@ -378,8 +385,9 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def values(self) -> dict[str, str]:
         """Return the entered values, keyed by variable name; an empty input leaves its variable undefined."""
-        given = {name: self.query_one(f"#value-{number}", Input).value for number, name in enumerate(self.variables)}
-        return {name: value for name, value in given.items() if value}
+        texts = (one.value for one in self.query("#fields SuggestionLine").results(Input))
+        named = zip(self.variables, texts, strict=False)  # the last inputs may not be mounted yet
+        return {name: text for name, text in named if text}
 
     def on_input_changed(self) -> None:
         """Show the URI expanded with the current values."""
@@ -402,7 +410,8 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def moves_on_enter(self, field: Input) -> bool:
         """Return whether *field* is followed by another input."""
-        return field is not self.query(Input).last()
+        is_whole = all(column.is_whole for column in self.query(SteppedColumn))
+        return not is_whole or field is not self.query(Input).last()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close the form with the expanded URI when Enter is pressed in the last input.

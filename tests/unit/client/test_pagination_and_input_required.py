@@ -12,7 +12,7 @@ from mcphost.errors import ConsentDenied, MalformedMessage, ServerError, TooMany
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notifications import ResourceUpdatedNotification, ToolListChangedNotification
-from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.prompts import MAX_ARGUMENTS, GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import (
@@ -100,6 +100,19 @@ async def test_a_broken_entry_is_left_out_and_named() -> None:
     assert len(found.problems) == 4
     assert "'bad'" in found.problems[0]
     assert bytes(found.entries[1].raw) == b'{"name":"b","inputSchema":{"type":"object"}}'
+
+
+async def test_a_prompt_with_more_arguments_than_a_form_can_show_is_left_out_and_reported() -> None:
+    def prompt(name: str, count: int) -> dict[str, Any]:
+        return {"name": name, "arguments": [{"name": f"a{number}"} for number in range(count)]}
+
+    listed = [prompt("most", MAX_ARGUMENTS), prompt("more", MAX_ARGUMENTS + 1)]
+    async with open_scripted_session(lambda method, params: {"prompts": listed}) as (session, _, _):
+        found = await list_prompts(session)
+    assert [one.name for one in found.values] == ["most"]
+    (problem,) = found.problems
+    assert "'more'" in problem
+    assert "more than 100 arguments" in problem
 
 
 LISTS = [
