@@ -169,6 +169,15 @@ def test_very_many_arguments_are_counted_in_the_dialog_and_complete_in_the_viewe
     assert all(value in shown for value in many.values())
 
 
+def test_values_below_a_long_name_are_shown_as_one_value() -> None:
+    inner = {f"p{number}": "a\nb" for number in range(150)}
+    assert [name for name, _ in render_call({"x": {"k" * 50: inner}}).pairs][149] == f"x.{'k' * 50}.p149"
+    long = {"x": {"k" * 100_000: inner}}
+    assert [name for name, _ in render_call(long).pairs] == ["x"]
+    (section,) = argument_sections(long)
+    assert "k" * 100_000 in section.text
+
+
 def test_a_dialog_shows_at_most_five_hundred_lines_of_all_arguments_together() -> None:
     view = render_call({"one": "a line\n" * 400, "two": "b line\n" * 400, "three": "short"})
     first, second, third = (str(value) for _, value in view.pairs)
