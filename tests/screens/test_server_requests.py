@@ -262,6 +262,24 @@ async def test_the_token_limit_cannot_be_raised_and_an_empty_request_cannot_be_s
 
 
 @pytest.mark.req("samp.review-response")
+async def test_the_last_texts_of_a_long_request_are_edited_and_the_others_are_sent_unchanged(run: Run) -> None:
+    messages = tuple({"role": "user", "content": {"type": "text", "text": f"text {number}"}} for number in range(300))
+    async with run() as driver:
+        pending = PendingQuestion(driver, replace(sampling_question(), messages=messages))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("e")
+        await driver.until(lambda: dialog.form is not None and dialog.form.current_row is not None, "the form")
+        names = [row.field.name for row in dialog.form.rows if "." in row.field.name]
+        assert (len(names), names[0], names[-1]) == (sampling_dialog.MAX_TEXTS, "250.0", "299.0")
+        await dialog.form.rows[-1].set_value("edited")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: dialog.form is None, "the request with the edit")
+        assert dialog.edited_details.messages[:-1] == messages[:-1]
+        assert dialog.edited_details.messages[-1]["content"]["text"] == "edited"
+        await driver.pilot.press("d")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+
+
 async def test_a_reply_is_edited_before_it_leaves(run: Run) -> None:
     use = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
     async with run(size=(110, 30)) as driver:

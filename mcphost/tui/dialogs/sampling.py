@@ -37,7 +37,7 @@ _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
 _MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
-"""Maximum text blocks of a message that can be edited, always the last ones; longer forms are slow."""
+"""Maximum text blocks of a request or reply that can be edited, always the last ones; longer forms are slow."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),
@@ -305,12 +305,14 @@ def _role_name(message: dict[str, Any]) -> str:
     return {"user": _("user"), "assistant": _("assistant")}.get(role, clean_line(role, 20))
 
 
-def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
-    """Return a form field for each of the last MAX_TEXTS text blocks, and the current texts keyed by field name.
+def build_text_fields(
+    content: Any, prefix: str, title: str, limit: int = MAX_TEXTS
+) -> tuple[list[Field], dict[str, Any]]:
+    """Return a form field for each of the last *limit* text blocks, and the current texts keyed by field name.
 
     The name of a field is *prefix* followed by the block's index in *content*.
     """
-    found = _text_blocks(content)
+    found = _text_blocks(content)[-limit:]
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _unused in found]
     return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
 
@@ -489,12 +491,17 @@ class ReviewSamplingDialog(SamplingDialog):
             )
             values["add my conversation"] = self.includes_context
         fields.append(Field(name="system", kind="text", title=_("its instructions")))
-        for number, message in enumerate(now.messages):
-            role = _role_name(message)
-            more, texts = build_text_fields(message.get("content"), f"{number}.", f"{number + 1} {role}")
-            fields += more
+        groups: list[list[Field]] = []
+        room = MAX_TEXTS
+        for number, message in reversed(list(enumerate(now.messages))):
+            if not room:
+                break
+            title = f"{number + 1} {_role_name(message)}"
+            group, texts = build_text_fields(message.get("content"), f"{number}.", title, room)
+            groups.append(group)
             values |= texts
-        return tuple(fields), values
+            room -= len(group)
+        return (*fields, *(field for group in reversed(groups) for field in group)), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
         """Apply the edited values, keyed by field name; return an error message, or "" if they are valid."""
