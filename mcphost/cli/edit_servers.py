@@ -368,7 +368,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
     from mcphost.cli.accounts import StoredSignIns
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.target_secrets import masked_argv, masked_url
-    from mcphost.host.servers.server_file_editor import SecretDeletionError
+    from mcphost.host.servers.server_data import SecretDeletionError, UnreadableReferencesError
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
@@ -396,6 +396,10 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         if forgets:
             try:
                 deleted = await editor.forget(server, data)
+            except UnreadableReferencesError as error:
+                left = UnreadableReferencesError(
+                    error.message, f"{error.hint} Then add {name} again with its references, and remove it again."
+                )
             except SecretDeletionError as error:
                 left = error
             deleted += tuple(await sign_ins.sign_out())

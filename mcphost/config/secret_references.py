@@ -28,13 +28,16 @@ def list_secret_names(value: object) -> Iterator[str]:
             yield from list_secret_names(item)
 
 
-def find_referenced_secrets(files: Iterable[Path], planned: Mapping[Path, bytes] | None = None) -> frozenset[str]:
+def find_referenced_secrets(
+    files: Iterable[Path], planned: Mapping[Path, bytes] | None = None
+) -> tuple[frozenset[str], ConfigError | None]:
     """Return the names of the keyring secrets that the given JSON and TOML files refer to.
 
     References in disabled servers and in entries for other folders are included. A missing file is ignored.
-    *planned* maps the path of a file to content that replaces the one on disk. Raises ConfigError if a file is
-    invalid.
+    *planned* maps the path of a file to content that replaces the one on disk. The second result is the error of the
+    first file that cannot be read or is invalid, or None; the names in such a file are unknown.
     """
+    unreadable: ConfigError | None = None
     contents = {os.path.realpath(path): content for path, content in (planned or {}).items()}
     names: set[str] = set()
     for path in files:
@@ -42,12 +45,13 @@ def find_referenced_secrets(files: Iterable[Path], planned: Mapping[Path, bytes]
             content = contents.get(os.path.realpath(path))
             content = read_bytes(path, MAX_FILE_BYTES) if content is None else content
             text = decode_text(content, str(path)).removeprefix("\ufeff")
+            if "keyring" in text or "\\u" in text.lower():
+                names.update(list_secret_names(_parse(text, path)))
         except FileNotFoundError:
             continue
-        if "keyring" not in text and "\\u" not in text.lower():
-            continue
-        names.update(list_secret_names(_parse(text, path)))
-    return frozenset(names)
+        except ConfigError as error:
+            unreadable = unreadable or error
+    return frozenset(names), unreadable
 
 
 def _parse(text: str, path: Path) -> Any:

@@ -261,10 +261,29 @@ def test_secrets_that_stay_because_a_file_cannot_be_read_are_named(program: Prog
     assert done.returncode == 3
     told = done.stderr.decode()
     assert "These secrets were not deleted: demo-the_token." in told
-    assert ".mcp.json" in told
+    assert str(program.work / ".mcp.json") in told
+    assert "add demo again" in told
     assert "deleted: keyring" not in done.stdout.decode() + told
     assert "Removed demo from" in done.stdout.decode()
     (program.work / ".mcp.json").unlink()
+    assert is_stored(program, "demo-the_token")
+
+
+def test_an_edit_names_the_old_secrets_that_an_unreadable_file_keeps(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text(
+        "servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--env", "A_KEY=k-123456", "--", *DEMO, **NO_KEYRING
+    )
+    project = program.work / ".mcp.json"
+    project.write_text('{"keyring": ')
+    done = program.run("servers", "edit", "demo", "--unset-env", "THE_TOKEN", **NO_KEYRING)
+    assert done.returncode == 0
+    told = done.stderr.decode()
+    assert f"These secrets were not deleted: demo-the_token. {project}" in told
+    assert "Correct" in told
+    assert "remove it again" in told
+    assert "a_key" not in told
+    project.unlink()
     assert is_stored(program, "demo-the_token")
 
 

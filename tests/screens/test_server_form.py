@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 
 from mcphost.config.typed_servers import parse_entry
 from mcphost.errors import ConfigError
-from mcphost.host.servers.server_file_editor import ServerData
+from mcphost.host.servers.server_data import ServerData
 from mcphost.serialization import replace
 from mcphost.tui.key_table import build_key_table
 from mcphost.tui.screens.servers import ServersScreen
@@ -59,7 +59,7 @@ class FakeEditor:
     async def set_disabled(self, name: str, *, disabled: bool) -> None:
         self.changes.append(("disable" if disabled else "enable", name))
 
-    def find_data(self, name: str) -> ServerData:
+    async def find_deletable(self, name: str) -> ServerData:
         return self.data
 
     async def remove(self, name: str, *, forgets: bool = False) -> None:

@@ -14,13 +14,13 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import HIDDEN, NOTHING_KNOWN, KnownSecrets
 from mcphost.config.server_files import Scope, ServerEdit
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.servers.server_file_editor import (
-    SavedServer,
+from mcphost.host.servers.server_data import (
     SecretDeletionError,
     ServerData,
-    ServerFileEditor,
+    UnreadableReferencesError,
     find_bundle_folder,
 )
+from mcphost.host.servers.server_file_editor import SavedServer, ServerFileEditor
 from mcphost.host.servers.servers import Servers
 from mcphost.serialization import replace
 
@@ -48,6 +48,8 @@ def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
 
     *error* is the error raised when they could not be deleted; *data* contains their names.
     """
+    if isinstance(error, UnreadableReferencesError):
+        return f"{error.message} {error.hint} Then add the reference to the secret again, and remove it again."
     cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
     message = cause.message if isinstance(cause, McpHostError) else error.message
     note = f"A secret that nothing refers to is still stored: {', '.join(data.secrets)}."
@@ -154,21 +156,35 @@ class ServerEditor:
         others = [connection.config for connection in self._servers if connection.config is not server]
         return self._editor.find_data(server, others, self._bundles)
 
+    async def find_deletable(self, name: str) -> ServerData:
+        """Return the data that `remove` with *forgets* deletes.
+
+        It is a part of `find_data`: without secrets that any configuration file refers to, and without all secrets if
+        such a file cannot be read. Raises ConfigError or UsageError if the server cannot be removed.
+        """
+        return await self._editor.find_deletable(self._servers.find(name).config, self.find_data(name))
+
     async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
         """Remove a server from its file and close its connection; the tokens of its accounts are kept.
 
         If *forgets* is set, the server's secrets, input values and unpacked bundle are also deleted. To let `undo`
-        restore them, the deleted values stay in memory, and the bundle is deleted only by `close`.
+        restore them, the deleted values stay in memory, and the bundle is deleted only by `close`. Raises
+        UnreadableReferencesError if the server was removed, but its secrets were kept.
         """
         server = self._servers.find(name).config
         if not forgets:
             return await self._apply(await self._editor.remove(server))
-        data = self.find_data(name)
-        secrets = await self._editor.read_secrets(data)
-        saved = await self._record(_Change(await self._editor.remove(server), server, data, secrets))
+        data, deletable = self.find_data(name), await self.find_deletable(name)
+        secrets = await self._editor.read_secrets(deletable)
+        saved = await self._record(_Change(await self._editor.remove(server), server, deletable, secrets))
         if data.bundle is not None:
             self._unused_bundles.append(data.bundle)
-        await self._editor.forget(server, replace(data, bundle=None))
+        try:
+            await self._editor.forget(server, replace(data, bundle=None))
+        except UnreadableReferencesError as error:
+            raise UnreadableReferencesError(
+                error.message, f"{error.hint} Then undo the removal, and remove the server again."
+            ) from error
         return saved
 
     async def close(self) -> None:

@@ -1,6 +1,5 @@
 """Editor for the files that configure servers, with approval, auditing and undo; secrets go to the keyring."""
 
-import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -46,16 +45,18 @@ from mcphost.host.servers.server_approval import (
     is_project_approved,
     load_approved_project,
 )
+from mcphost.host.servers.server_data import (
+    SecretDeletionError,
+    ServerData,
+    UnreadableReferencesError,
+    find_bundle_folder,
+)
 from mcphost.serialization import Struct
 from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
 
 if TYPE_CHECKING:
     from mcphost.config.loader import ConfigSources
-
-
-class SecretDeletionError(ConfigError):
-    """Raised if a change was saved or undone, but secrets could not be deleted; the message names them all."""
 
 
 class SecretEntries(Protocol):
@@ -89,26 +90,6 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 
     is_approved: bool = False
     notes: tuple[str, ...] = ()
-
-
-class ServerData(Struct, frozen=True, kw_only=True):
-    """Data stored for a server outside its entry: names of secrets, inputs with a value, and an unpacked bundle.
-
-    The values of password inputs are among the secrets.
-    """
-
-    secrets: tuple[str, ...] = ()
-    inputs: tuple[ServerInput, ...] = ()
-    bundle: Path | None = None
-
-    def describe(self, inputs_file: Path) -> tuple[str, ...]:
-        """Return a phrase for each item, such as "keyring: github-token".
-
-        *inputs_file* is the file in which the values of the inputs are stored.
-        """
-        folder = () if self.bundle is None else (str(self.bundle),)
-        values = (f"{inputs_file}: input {one.id}" for one in self.inputs)
-        return (*(f"keyring: {name}" for name in self.secrets), *values, *folder)
 
 
 class _EditRequest(NamedTuple):
@@ -255,7 +236,7 @@ class ServerFileEditor:
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         return await self._save(edit, "removed")
 
-    def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> "ServerData":
+    def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> ServerData:
         """Return the data that is stored for *server* and used by none of *others*, without accessing the keyring.
 
         *bundles* is the folder that contains all unpacked bundles.
@@ -267,55 +248,51 @@ class ServerFileEditor:
         inputs = tuple(one for one in server.inputs if one.stored_value is not None)
         return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
 
-    async def find_unused_secrets(self, before: ServerConfig) -> "ServerData":
+    async def find_unused_secrets(self, before: ServerConfig) -> ServerData:
         """Return the secrets that mcphost moved to the keyring for a server and that no file refers to any more.
 
-        *before* is the server before a saved change. The result is empty if a configuration file cannot be read.
+        *before* is the server before a saved change. Configuration files that cannot be read are left out; because of
+        them, `forget` then raises UnreadableReferencesError.
         """
-        with suppress(ConfigError):
-            return ServerData(secrets=await self._without_used(before, find_moved_secrets(before)))
-        return ServerData()
+        unused, _ = await self._find_unused(before, find_moved_secrets(before))
+        return ServerData(secrets=unused)
 
-    async def find_deletable(self, server: ServerConfig, data: "ServerData") -> "ServerData":
+    async def find_deletable(self, server: ServerConfig, data: ServerData) -> ServerData:
         """Return the part of *data* that `forget` deletes after `remove`; no secrets if a file cannot be read.
 
         Raises ConfigError or UsageError if the server cannot be removed.
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
-        planned = {edit.file.path: edit.content}
-        with suppress(ConfigError):
-            return replace_fields(data, secrets=await self._without_used(server, data.secrets, planned))
-        return replace_fields(data, secrets=())
+        unused, unreadable = await self._find_unused(server, data.secrets, {edit.file.path: edit.content})
+        return replace_fields(data, secrets=() if unreadable else unused)
 
-    async def _without_used(
+    async def _find_unused(
         self, server: ServerConfig, secrets: tuple[str, ...], planned: Mapping[Path, bytes] | None = None
-    ) -> tuple[str, ...]:
-        """Return those of *secrets* that no configuration file refers to. Raises ConfigError if one cannot be read."""
+    ) -> tuple[tuple[str, ...], ConfigError | None]:
+        """Return those of *secrets* that no readable configuration file refers to, and the error of another file."""
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()
-        used = await anyio.to_thread.run_sync(find_referenced_secrets, files, planned) if secrets else frozenset[str]()
-        return tuple(name for name in secrets if name not in used)
+        if not secrets:
+            return (), None
+        used, unreadable = await anyio.to_thread.run_sync(find_referenced_secrets, files, planned)
+        return tuple(name for name in secrets if name not in used), unreadable
 
-    async def read_secrets(self, data: "ServerData") -> dict[str, str]:
+    async def read_secrets(self, data: ServerData) -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""
         found = {name: await self._secrets.get(name) for name in data.secrets}
         return {name: secret for name, secret in found.items() if secret is not None}
 
-    async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
+    async def forget(self, server: ServerConfig, data: ServerData) -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
         Secrets that a configuration file still refers to are kept, and all secrets if such a file cannot be read.
         Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used; SecretDeletionError
         if all other data was deleted but some secrets could not be.
         """
-        unreadable: ConfigError | None = None
-        try:
-            unused = await self._without_used(server, data.secrets)
-        except ConfigError as error:
-            unused, unreadable = (), error
-        kept = await self.read_secrets(data) if unreadable is not None else {}
-        secrets = await self.read_secrets(replace_fields(data, secrets=unused))
+        unused, unreadable = await self._find_unused(server, data.secrets)
+        found = await self.read_secrets(replace_fields(data, secrets=unused))
+        secrets = found if unreadable is None else {}
         deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
         for what in deleted:
             subject = AuditSubject(kind="file", server=server.name, name=what)
@@ -325,9 +302,9 @@ class ServerFileEditor:
         if data.bundle is not None:
             await anyio.to_thread.run_sync(shutil.rmtree, data.bundle, True)
         await self._delete_secrets(tuple(secrets))
-        if kept and unreadable is not None:
-            raise SecretDeletionError(
-                f"These secrets were not deleted: {', '.join(kept)}. {unreadable.message}", unreadable.hint
+        if found and unreadable is not None:
+            raise UnreadableReferencesError(
+                f"These secrets were not deleted: {', '.join(found)}. {unreadable.message}", unreadable.hint
             ) from unreadable
         return deleted
 
@@ -346,7 +323,7 @@ class ServerFileEditor:
                 f"These secrets could not be deleted: {', '.join(left)}. {failure.message}", failure.hint
             ) from failure
 
-    async def restore(self, server: ServerConfig, data: "ServerData", secrets: Mapping[str, str]) -> None:
+    async def restore(self, server: ServerConfig, data: ServerData, secrets: Mapping[str, str]) -> None:
         """Restore the secrets and input values that `forget` deleted, but not the bundle.
 
         Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used.
@@ -588,13 +565,3 @@ def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: s
         place = place[key]
     place[last] = secret.with_reference(str(place[last]), reference)
     return copy
-
-
-def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:
-    """Return the folder below *bundles* that contains a file in the server's command line, or None."""
-    root = bundles.absolute()
-    for word in server.argv:
-        path = Path(os.path.normpath(word.partition("=")[2] or word))
-        if path.is_absolute() and path.is_relative_to(root) and path != root:
-            return root / path.relative_to(root).parts[0]
-    return None

@@ -486,14 +486,18 @@ class ServersScreen(TypeAheadListScreen):
         file = self.host.servers.view(name).config.file
         text = _("Press {servers-remove} again to remove {title} from {file}.")
         text = fill_keys(self, text, title=name, file=file)
-        stored = await self._describe_data(editor, name)
+        try:
+            stored = await self._describe_data(editor, name)
+        except McpHostError as error:
+            self.notify(describe_error(error, self), severity="warning", markup=False)
+            return
         if stored:
             also = _("Kept: {things}. Press {servers-remove-with-data} to delete these as well.")
             text = f"{text} {fill_keys(self, also, things=_(', ').join(stored))}"
         self.notify(text, markup=False, timeout=8 if stored else 4)
 
     async def _describe_data(self, editor: "ServerEditor", name: str) -> list[str]:
-        data = editor.find_data(name)
+        data = await editor.find_deletable(name)
         sign_ins = await self.host.accounts.own_accounts(name)
         return [
             *([_("its stored secrets")] if data.secrets else []),

@@ -21,7 +21,8 @@ from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import DoNotTrust, TrustOnce, TrustServer
 from mcphost.host.servers.server_approval import load_approved_project
-from mcphost.host.servers.server_file_editor import SecretDeletionError, ServerFileEditor
+from mcphost.host.servers.server_data import SecretDeletionError
+from mcphost.host.servers.server_file_editor import ServerFileEditor
 from mcphost.host.setup import Setup
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
@@ -370,15 +371,18 @@ async def test_removal_with_its_data_keeps_a_secret_that_an_entry_elsewhere_refe
     async with open_setup(tmp_path, backend=backend) as (_, setup):
         await setup.server_editor.add({"demo": {**entry, "env": {"TOKEN": TOKEN, "API_KEY": TOKEN}}})
         assert set(backend.secrets) == {"demo-token", "demo-api_key"}
+        assert (await setup.server_editor.find_deletable("demo")).secrets == ("demo-api_key",)
         await setup.server_editor.remove("demo", forgets=True)
         assert set(backend.secrets) == {"demo-token"}
         await setup.server_editor.undo()
         assert set(backend.secrets) == {"demo-token", "demo-api_key"}
         local.write_text('{"${keyring:')  # what it refers to cannot be known
+        assert (await setup.server_editor.find_deletable("demo")).secrets == ()
         with pytest.raises(SecretDeletionError, match="These secrets were not deleted: ") as caught:
             await setup.server_editor.remove("demo", forgets=True)
         assert set(backend.secrets) == {"demo-token", "demo-api_key"}
         assert all(name in caught.value.message for name in (*backend.secrets, str(local)))
+        assert "undo the removal" in caught.value.hint
         assert "${keyring:demo-token}" not in (tmp_path / "config" / "mcp.json").read_text()
 
 
@@ -425,6 +429,19 @@ async def test_a_secret_that_cannot_be_deleted_after_a_change_is_named(tmp_path:
         assert saved.notes == (
             "A secret that nothing refers to is still stored: demo-api_token. The keyring is locked.",
         )
+        assert backend.secrets == stored
+
+
+async def test_a_secret_that_stays_after_a_change_because_a_file_cannot_be_read_is_named(tmp_path: Path) -> None:
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 3)) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
+        local = tmp_path / "config" / "local.json"
+        local.write_text('{"${keyring:')
+        (note,) = (await setup.server_editor.change("demo", DEMO_ENTRY)).notes
+        assert note.startswith(f"These secrets were not deleted: demo-api_token. {local}")
+        assert "remove it again" in note
         assert backend.secrets == stored
 
 

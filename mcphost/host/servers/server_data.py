@@ -1,0 +1,46 @@
+"""Data stored for a server outside its configuration entry, and errors about secrets that could not be deleted."""
+
+import os
+from pathlib import Path
+
+from mcphost.config.schema import ServerConfig, ServerInput
+from mcphost.errors import ConfigError
+from mcphost.serialization import Struct
+
+
+class SecretDeletionError(ConfigError):
+    """Raised if a change was saved or undone, but secrets could not be deleted; the message names them all."""
+
+
+class UnreadableReferencesError(SecretDeletionError):
+    """Raised if secrets were kept because a configuration file, which may refer to them, cannot be read."""
+
+
+class ServerData(Struct, frozen=True, kw_only=True):
+    """Data stored for a server outside its entry: names of secrets, inputs with a value, and an unpacked bundle.
+
+    The values of password inputs are among the secrets.
+    """
+
+    secrets: tuple[str, ...] = ()
+    inputs: tuple[ServerInput, ...] = ()
+    bundle: Path | None = None
+
+    def describe(self, inputs_file: Path) -> tuple[str, ...]:
+        """Return a phrase for each item, such as "keyring: github-token".
+
+        *inputs_file* is the file in which the values of the inputs are stored.
+        """
+        folder = () if self.bundle is None else (str(self.bundle),)
+        values = (f"{inputs_file}: input {one.id}" for one in self.inputs)
+        return (*(f"keyring: {name}" for name in self.secrets), *values, *folder)
+
+
+def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:
+    """Return the folder below *bundles* that contains a file in the server's command line, or None."""
+    root = bundles.absolute()
+    for word in server.argv:
+        path = Path(os.path.normpath(word.partition("=")[2] or word))
+        if path.is_absolute() and path.is_relative_to(root) and path != root:
+            return root / path.relative_to(root).parts[0]
+    return None
