@@ -471,20 +471,17 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
 
     Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
     """
-    from mcphost.cli.server_arguments import split_pair
+    from mcphost.cli.server_arguments import read_pairs
     from mcphost.config.typed_servers import TypedSettings
 
-    typed: dict[str, dict[str, str]] = {"env": {}, "headers": {}}
     is_url = "url" in entry
-    for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
-        if values and (key == "headers") != is_url:
-            raise UsageError(
-                "--header is for servers with a URL." if key == "headers" else "--env is for servers with a command."
-            )
-        for value in values:
-            name, text = await split_pair(value, separator, terminal)
-            typed[key][name] = text
-    entry = TypedSettings(env=typed["env"], headers=typed["headers"], cwd=args.cwd).apply(entry)
+    if args.header and not is_url:
+        raise UsageError("--header is for servers with a URL.")
+    if args.env and is_url:
+        raise UsageError("--env is for servers with a command.")
+    env = await read_pairs(args.env, "--env", "=", terminal)
+    headers = await read_pairs(args.header, "--header", ":", terminal)
+    entry = TypedSettings(env=env, headers=headers, cwd=args.cwd).apply(entry)
     if args.transport != "auto":
         if not is_url:
             raise UsageError("--transport is for servers with a URL.")

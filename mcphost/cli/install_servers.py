@@ -335,8 +335,8 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
     from mcphost.cli.server_arguments import split_pair
 
     values: dict[str, list[str]] = {}
-    for text in texts:
-        name, value = await split_pair(text, "=", terminal)
+    for number, text in enumerate(texts, 1):
+        name, value = await split_pair(text, "--set", number, "=", terminal)
         values.setdefault(name, []).append(value)
     return values
 

@@ -1,6 +1,7 @@
 """Arguments that several actions of the `servers` command share."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
@@ -8,6 +9,7 @@ from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.typed_pairs import PairSeparator
 
 
 def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
@@ -18,21 +20,59 @@ def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
     )  # fmt: skip
 
 
-async def split_pair(text: str, separator: str, terminal: "TerminalInput") -> tuple[str, str]:
-    """Split text such as `NAME=VALUE` at *separator*; ask for a missing value at the terminal, without echo.
+async def read_pairs(
+    texts: Sequence[str], flag: str, separator: "PairSeparator", terminal: "TerminalInput"
+) -> dict[str, str]:
+    """Parse the values of a repeated flag, such as `NAME=VALUE`, by the rules of `parse_pair_lines`.
 
-    Raises UsageError if the name is missing, or if the value is missing and there is no terminal.
+    A missing value is asked for at the terminal, without echo. Quotes are part of a value, because the shell has
+    removed its own. Raises UsageError with the number of a wrong value, and without its text, which may be a secret.
+    """
+    from mcphost.config.typed_pairs import is_pair_name, pair_key
+
+    pairs: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
+    for number, text in enumerate(texts, 1):
+        name, value = await split_pair(text, flag, number, separator, terminal, is_name=is_pair_name)
+        if separator == ":" and not value:
+            raise UsageError(f"{flag} number {number} has no value.", form)
+        first = numbers.setdefault(pair_key(name, separator), number)
+        if first != number:
+            raise UsageError(f"{flag} number {number} has the same name as number {first}.", "Leave one of them out.")
+        pairs[name] = value
+    return pairs
+
+
+async def split_pair(
+    text: str,
+    flag: str,
+    number: int,
+    separator: "PairSeparator",
+    terminal: "TerminalInput",
+    *,
+    is_name: "Callable[[str, PairSeparator], bool] | None" = None,
+) -> tuple[str, str]:
+    """Split text such as `NAME=VALUE`, the value of a flag; ask for a missing value at the terminal, without echo.
+
+    *number* counts the values of the flag. Raises UsageError if the name is missing or *is_name* refuses it, or if the
+    value is missing and there is no terminal.
     """
     from mcphost.cli.terminal_frontend import is_interactive
 
+    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
     name, found, value = text.partition(separator)
     name = name.strip()
     if not name:
-        raise UsageError(f"{text!r} has no name.", f"Write NAME{separator}VALUE.")
+        raise UsageError(f"{flag} number {number} has no name.", form)
+    if not found and not is_interactive():
+        raise UsageError(
+            f"{flag} number {number} has no value.", f"{form} At a terminal, NAME alone asks for the value."
+        )
+    if is_name is not None and not is_name(name, separator):
+        raise UsageError(f"The name in {flag} number {number} has a space or an unusual character.", form)
     if found:
         return name, value.strip() if separator == ":" else value
-    if not is_interactive():
-        raise UsageError(f"{name} has no value.", f"Write {name}{separator}VALUE, or run it at a terminal to type it.")
     typed = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=name))
     if not typed:
         raise UsageError(f"{name} has no value.", "Nothing was added.")

@@ -27,6 +27,16 @@ def split_pair_line(line: str, separator: PairSeparator) -> tuple[str, str, str]
     return _EXPORT.sub("", name) if separator == "=" else name, found, value
 
 
+def is_pair_name(name: str, separator: PairSeparator) -> bool:
+    """Return whether a variable (*separator* "=") or a header (":") can have this name."""
+    return _NAMES[separator].fullmatch(name) is not None
+
+
+def pair_key(name: str, separator: PairSeparator) -> str:
+    """Return a text that is equal for equal names; the case matters in names of variables only."""
+    return name if separator == "=" else name.lower()
+
+
 def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
     """Parse lines of names and values; return the values, keyed by name. Blank lines are ignored.
 
@@ -46,9 +56,9 @@ def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
             raise UsageError(f"Line {number} has no name.", form)
         if not found or (separator == ":" and not value):
             raise UsageError(f"Line {number} has no value.", form)
-        if not _NAMES[separator].fullmatch(name):
+        if not is_pair_name(name, separator):
             raise UsageError(f"The name in line {number} has a space or an unusual character.", form)
-        first = lines.setdefault(name if separator == "=" else name.lower(), number)
+        first = lines.setdefault(pair_key(name, separator), number)
         if first != number:
             raise UsageError(f"Line {number} has the same name as line {first}.", "Delete one of them.")
         unquoted = unquote(value) if separator == "=" else None

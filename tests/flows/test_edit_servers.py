@@ -154,7 +154,21 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
             2,
             "A folder can only be set for a server with a command",
         ),
-        (("add", "demo", "--env", "A", "--", "x"), 2, "A has no value"),
+        (("add", "demo", "--env", "A=b", "--env", "A", "--", "x"), 2, "--env number 2 has no value"),
+        (("add", "demo", "--env", "A=b", "-e", "A=c", "--", "x"), 2, "--env number 2 has the same name as number 1"),
+        (
+            ("add", "demo", "-e", "A B=c", "--", "x"),
+            2,
+            "The name in --env number 1 has a space or an unusual character",
+        ),
+        (("add", "demo", "-e", "A\u200b=c", "--", "x"), 2, "The name in --env number 1 has a space"),
+        (
+            ("add", "u", "http://x.example", "-H", "X: 1", "-H", "x: 2"),
+            2,
+            "--header number 2 has the same name as number",
+        ),
+        (("add", "u", "http://x.example", "-H", "X Y: 1"), 2, "The name in --header number 1 has a space"),
+        (("add", "u", "http://x.example", "-H", "X:"), 2, "--header number 1 has no value. Write NAME: VALUE."),
         (("add", "-x", "--", "x"), 2, "Unrecognized arguments"),
         (("add", "--json", "[1]", "--yes"), 3, "not an object"),
         (("add", "--json", "{}", "--yes"), 3, "It contains no server"),
@@ -177,6 +191,22 @@ def test_a_wrong_command_says_what_is_missing_and_writes_nothing(
     assert told.count("Correct it.") <= 1
     assert "mcp.json" not in told
     assert not config_file(program).exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("demo", "--env", CANARY, "--", "x"),
+        ("demo", "--env", f"={CANARY}", "--", "x"),
+        ("demo", "--env", f"a key {CANARY}", "--", "x"),
+        ("u", "https://x.example/mcp", "--header", f"Bearer {CANARY}"),
+        ("u", "https://x.example/mcp", "--header", f": {CANARY}"),
+    ],
+)
+def test_a_value_that_was_typed_without_its_name_is_not_repeated(program: Program, flags: tuple[str, ...]) -> None:
+    told = program.error("servers", "add", *flags, code=2)
+    assert "number 1 has no" in told
+    assert CANARY not in told
 
 
 def test_a_name_is_never_taken_from_another_server_by_accident(program: Program) -> None:
