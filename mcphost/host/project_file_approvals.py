@@ -62,6 +62,8 @@ class ProjectApprovals:
         self._approval, self._approved_files = approval, approved_files
         self._notify = notify
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
+        self._recorded: set[tuple[str, str]] = set()
+        """The files approved by a flag that have a row in the audit log."""
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
         """Return how a file with exactly this content was approved, without asking the user. Raises StoreError.
@@ -134,13 +136,18 @@ class ProjectApprovals:
     ) -> None:
         """Ask the user, in one question, about the files that have been neither approved nor declined.
 
-        A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
-        the frontend cannot ask them. If *again* is true, the user is also asked about files declined earlier in this
-        session. *hooks* are the hooks in a hooks file, which are shown with its text. The question is withdrawn if
-        another process stores an approval of exactly these files in the meantime. Raises StoreError or ConsentDenied.
+        Files that a command-line flag approved are recorded in the audit log. A file that was approved with other
+        content is shown with a diff. Nobody is asked if questions are turned off or the frontend cannot ask them. If
+        *again* is true, the user is also asked about files declined earlier in this session. *hooks* are the hooks in a
+        hooks file, which are shown with its text. The question is withdrawn if another process stores an approval of
+        exactly these files in the meantime. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
-        undecided = [text for text in texts if await self.find_source(text) in open_sources]
+        sources = [(text, await self.find_source(text)) for text in texts]
+        for text, source in sources:
+            if source == "flag":
+                await self._record_flag(purpose, text)
+        undecided = [text for text, source in sources if source in open_sources]
         if not undecided or self._approval != "ask" or TrustProject.KIND not in self._frontend.kinds:
             return
         settings = tuple(hook.settings for hook in hooks)
@@ -160,6 +167,14 @@ class ProjectApprovals:
                     self._answers[text.path, text.digest] = "session"
                 case _:
                     self._answers[text.path, text.digest] = "refused"
+
+    async def _record_flag(self, purpose: Purpose, text: ProjectText) -> None:
+        """Record once in this run that a flag approved a file with this content. Raises ConsentDenied."""
+        if (text.path, text.digest) in self._recorded:
+            return
+        subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
+        await self._audit.record_event(subject, "kept", decision="session", who="flag", detail={"for": purpose})
+        self._recorded.add((text.path, text.digest))
 
     async def forget(self, text: ProjectText) -> None:
         """Revoke the approval of a file, in all of its versions. Raises StoreError.

@@ -12,6 +12,7 @@ from mcphost.host.questions.questions import TrustAlways, TrustOnce
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 
 pytestmark = pytest.mark.anyio
 
@@ -68,4 +69,21 @@ async def test_revoking_the_approval_of_a_file_ends_that_of_a_version_approved_b
     assert await approvals.find_source(flagged) == "flag"
     await approvals.forget(current)
     assert await approvals.find_source(flagged) == "not asked"
+    await database.close()
+
+
+async def test_a_file_that_the_command_line_approves_is_recorded_with_its_digest_before_it_is_used(
+    tmp_path: Path,
+) -> None:
+    grants, audit = GrantStore(database := Database(tmp_path / "s.db")), create_audit_log(tmp_path)
+    approved = frozenset({(FILES[0].path, FILES[0].digest)})
+    approvals = ProjectApprovals(grants, ScriptedFrontend(), audit, "flag", approved)
+    for _ in range(2):
+        await approvals.ask("hooks", FILES)
+    assert [await approvals.find_source(text) for text in FILES] == ["flag", "not asked"]
+    (row,) = await read_rows(audit, "file")
+    assert (row.kind, row.event, row.decision, row.who) == ("file", "kept", "session", "flag")
+    assert (row.subject, row.definition) == (FILES[0].path, FILES[0].digest)
+    assert "hooks" in row.detail
+    await audit.close()
     await database.close()
