@@ -147,9 +147,9 @@ def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str],
 
 
 def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> list[Path]:
-    """Return the entries of a folder; [] if it cannot be read, or is a link to a place outside of *bound*.
+    """Return the entries of a folder; [] if it is missing, cannot be read, or is a link to a place outside of *bound*.
 
-    Such a link is reported to *on_problem*.
+    Such a link, and a folder that cannot be read, are reported to *on_problem*.
     """
     try:
         if bound is not None and not Path(os.path.realpath(folder)).is_relative_to(bound):
@@ -157,7 +157,11 @@ def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], N
                 on_problem(f"{_shown(folder)} is not used: it is a link that leads out of the project.")
             return []
         return list(folder.iterdir())
-    except OSError:  # most users have no such folder
+    except FileNotFoundError:  # most users have no such folder
+        return []
+    except OSError as error:
+        reason = error.strerror or "no reason given"
+        on_problem(f"The commands in {_shown(folder)} are not used: {reason}. Check the folder and its permissions.")
         return []
 
 

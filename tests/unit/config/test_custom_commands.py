@@ -145,6 +145,28 @@ def test_an_entry_that_cannot_be_examined_is_reported_and_the_others_are_used(tm
         assert f"{tmp_path / folder / name}" in problem
 
 
+@pytest.mark.parametrize("folder", ["config/commands", "repo/.mcphost/commands", "config/commands/git"])
+@pytest.mark.parametrize("kind", ["file", "loop", "long name"])
+def test_a_folder_that_cannot_be_listed_is_reported_once(tmp_path: Path, folder: str, kind: str) -> None:
+    (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
+    if kind == "file":
+        (tmp_path / folder).write_text("x")
+    else:
+        (tmp_path / folder).symlink_to(tmp_path / folder if kind == "loop" else "x" * 300)
+    commands, problems = load(tmp_path, {})
+    assert commands == {}
+    if folder.endswith("git") and kind != "long name":
+        assert problems == []  # an entry that is no folder
+        return
+    (problem,) = problems
+    assert str(tmp_path / folder) in problem
+    assert "\n" not in problem
+
+
+def test_no_folder_of_commands_is_no_problem(tmp_path: Path) -> None:
+    assert load(tmp_path, {}) == ({}, [])
+
+
 def test_there_are_bounds_for_the_number_of_files_and_the_length_of_a_text(tmp_path: Path) -> None:
     commands, problems = load(tmp_path, {f"config/commands/c{n}.md": "$ARGUMENTS" * 9 for n in range(MAX_COMMANDS + 1)})
     assert len(commands) == MAX_COMMANDS
