@@ -285,6 +285,9 @@ async def _salvage(history: "StoredConversations", file: Path, options: "Options
     if as_json:
         print_json({"file": str(file), **to_builtins(report)})
         return int(is_empty)
+    if not report.readable_rows:
+        _print_unreadable(file)
+        return int(is_empty)
     copies = [one for one in report.listed if one.is_new]
     cells = [(one.id, str(one.messages), str(one.lost), one.title) for one in copies]
     print_table(cells, (_("ID"), _("Messages"), _("Lost"), _("Title")))
@@ -301,6 +304,14 @@ def _check_salvaged_file(file: Path) -> None:
     used = paths.database_file()
     if file.exists() and used.exists() and file.samefile(used):
         raise UsageError(f"{file} is the database in use.", SALVAGE_HINT)
+
+
+def _print_unreadable(file: Path) -> None:
+    from mcphost import paths
+
+    print_note(_("{file} holds no readable page of a conversation store.").format(file=file))
+    name = f"{paths.database_file()}.damaged-DATE"
+    print_note(_("Name a damaged store, such as {name}, or restore a backup.").format(name=name))
 
 
 def _print_salvaged(report: "SalvageReport", listed: int) -> None:

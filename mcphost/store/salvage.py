@@ -101,6 +101,8 @@ class SalvageReport(Struct, frozen=True):
     lost_conversations: int = 0
     lost_messages: int = 0
     listed: tuple[SalvagedConversation, ...] = ()
+    readable_rows: int = 0
+    """Number of rows of a conversation store that the file has; 0 if it is another file or damaged completely."""
 
 
 class _Details(NamedTuple):
@@ -130,10 +132,11 @@ async def salvage_conversations(database: Database, file: Path, *, mark: str) ->
         raise UsageError(f"{file} cannot be read ({error.strerror or error}).") from error
     with reader:
         await database.run(_create_tables)
-        pages = reader.list_pages()
-        while await database.run(lambda db: _list_rows(db, reader, list(islice(pages, _PAGES_AT_ONCE)))):
+        pages, rows = reader.list_pages(), 0
+        while some := list(islice(pages, _PAGES_AT_ONCE)):
+            rows += await database.run(lambda db, some=some: _list_rows(db, reader, some))
             await checkpoint()
-        report, last = SalvageReport(), ""
+        report, last = SalvageReport(readable_rows=rows), ""
         while found := await database.run(lambda db, after=last: _copy_next(db, reader, after, mark)):
             last, copy = found
             report = _add(report, copy)
@@ -151,6 +154,7 @@ def _add(report: SalvageReport, one: SalvagedConversation) -> SalvageReport:
         report.lost_conversations + is_gone,
         report.lost_messages + one.lost,
         report.listed if is_gone or len(report.listed) >= MAX_LISTED else (*report.listed, one),
+        report.readable_rows,
     )
 
 
@@ -169,15 +173,13 @@ def _drop_tables(db: sqlite3.Connection) -> None:
         db.execute(f"DROP TABLE IF EXISTS temp.salvaged_{name}")
 
 
-def _list_rows(db: sqlite3.Connection, reader: PageReader, pages: list[int]) -> bool:
-    """Write the places of the rows in these pages to the temporary tables; return False if there are no pages."""
-    for page in pages:
-        for row in reader.read_rows(page):
-            _list_row(db, row)
-    return bool(pages)
+def _list_rows(db: sqlite3.Connection, reader: PageReader, pages: list[int]) -> int:
+    """Write the places of the rows in these pages to the temporary tables; return the number of rows."""
+    return sum(_list_row(db, row) for page in pages for row in reader.read_rows(page))
 
 
-def _list_row(db: sqlite3.Connection, row: StoredRow) -> None:
+def _list_row(db: sqlite3.Connection, row: StoredRow) -> bool:
+    """Write the place of a row to the temporary tables; return whether it can be a row of a conversation store."""
     match row:
         case StoredRow(place, False, _, _, (str(conversation), int(number), *rest)) if _is_key(conversation, number):
             db.execute("INSERT OR IGNORE INTO salvaged_numbers VALUES (?, ?)", (conversation, number))
@@ -192,7 +194,8 @@ def _list_row(db: sqlite3.Connection, row: StoredRow) -> None:
         case StoredRow(place, True, _, _, (str(conversation), *_)) if row.is_complete and _is_key(conversation, 0):
             _list_detail(db, "conversation", conversation, 0, place)
         case _:
-            pass
+            return False
+    return True
 
 
 def _list_detail(db: sqlite3.Connection, kind: str, conversation: str, number: int, place: Place) -> None:

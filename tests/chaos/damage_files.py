@@ -105,6 +105,10 @@ DAMAGES: tuple[Damage, ...] = (
 )  # fmt: skip
 
 
+_RECOVERABLE = (scribble_head, swap_pages)
+"""Damage that leaves every message readable, because the pages that have them are kept."""
+
+
 class Outcome(Struct, frozen=True):
     """The results of all commands with a damaged file: exit codes, messages, and how many conversations were listed."""
 
@@ -182,7 +186,9 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
                 assert aside.name in outcome.told, f"a damaged file was moved without a word in {what}"
                 if aside.name.startswith("mcphost.db"):
                     totals["put aside"] += 1
-                    totals["conversations salvaged"] += salvage(program, aside, what)
+                    found = salvage(program, aside, what)
+                    assert found == _CONVERSATIONS or damage not in _RECOVERABLE, f"{found} salvaged in {what}"
+                    totals["conversations salvaged"] += found
         is_told = any(word in outcome.told.lower() for word in _TOLD)
         assert outcome.listed == _CONVERSATIONS or is_told, f"a silent loss in {what}"
         totals["told" if is_told else "unharmed"] += 1

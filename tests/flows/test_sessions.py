@@ -223,4 +223,10 @@ def test_salvage_refuses_the_database_in_use_and_says_when_a_file_has_nothing(pr
     (program.work / "noise").write_bytes(b"noise" * 9_999)
     done = program.run("sessions", "salvage", "noise")
     assert done.returncode == 1
-    assert "0 conversations" in done.stderr.decode()
+    told = done.stderr.decode()
+    assert "noise holds no readable page of a conversation store." in told
+    assert "mcphost.db.damaged-" in told
+    assert "No lost messages" not in told
+    assert "Added as copies" not in told
+    report = json.loads(program.run("sessions", "salvage", "noise", "--json").stdout)
+    assert (report["conversations"], report["readable_rows"]) == (0, 0)
