@@ -217,7 +217,11 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
     if name.startswith(RESERVED_PREFIX):
         return None
     plain = FileBackend(directory / PLAIN_FILE)
-    if not plain.path.exists():
+    try:
+        is_missing = not plain.path.exists()
+    except OSError:
+        is_missing = False  # reading it raises an error that names it
+    if is_missing:
         return await keyring.get(name)
     secret = await plain.get(name)
     return await keyring.get(name) if secret is None else secret

@@ -67,7 +67,7 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
 
     options = build_options(args, one_shot=False, demo=demo)
-    if options.resume is not None and not paths.database_file().exists():
+    if options.resume is not None and not os.path.exists(paths.database_file()):
         raise conversation_not_found(options.resume)  # with a database, the host looks up the id once it is open
     # Importing creates only long-lived objects; collecting garbage meanwhile would take 10% of the start-up time.
     gc.disable()

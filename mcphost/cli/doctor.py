@@ -157,12 +157,12 @@ def _check_directories(options: "Options") -> list[Check]:
     checks: list[Check] = []
     for name, place in places.items():
         at = place
-        while not at.exists() and at != at.parent:
+        while not os.path.exists(at) and at != at.parent:
             at = at.parent
-        writable = os.access(at, os.W_OK) and at.is_dir()
+        writable = os.access(at, os.W_OK) and os.path.isdir(at)
         needed = name in {"data", "state"}
         if writable or not needed:
-            checks.append(Check(name, "ok", str(place) if place.exists() else f"{place} (does not exist yet)"))
+            checks.append(Check(name, "ok", str(place) if os.path.exists(place) else f"{place} (does not exist yet)"))
         else:
             checks.append(Check(
                 name, "warning", f"{place} cannot be written; nothing will be stored there.",

@@ -108,7 +108,7 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
     host = find_host(source)
     if host is not None:
         return find_foreign_servers(places, [host], with_folder=True)
-    if os.sep not in source and not Path(source).exists():
+    if os.sep not in source and not os.path.exists(source):
         raise UsageError(f"There is no host or file {source!r}.", f"Hosts: {', '.join(host.id for host in HOSTS)}.")
     return read_named_file(Path(source).expanduser(), places)
 

@@ -1,6 +1,7 @@
 """Command `sessions`: lists, searches, shows, exports, renames, deletes and salvages saved conversations."""
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -302,7 +303,7 @@ def _check_salvaged_file(file: Path) -> None:
     from mcphost.store.database import SALVAGE_HINT
 
     used = paths.database_file()
-    if file.exists() and used.exists() and file.samefile(used):
+    if os.path.exists(file) and os.path.exists(used) and os.path.samefile(file, used):
         raise UsageError(f"{file} is the database in use.", SALVAGE_HINT)
 
 

@@ -1,5 +1,6 @@
 """Warnings about misspelt keys, and about secrets in arguments, in the entries of mcp.json."""
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
@@ -113,7 +114,7 @@ def is_whole_command_line(command: str, has_arguments: bool) -> bool:
     *command* contains references or is the path of an existing file.
     """
     has_space = " " in command.strip() and "${" not in command and not has_arguments
-    return has_space and not Path(expand_home(command)).exists()
+    return has_space and not os.path.exists(expand_home(command))
 
 
 def check_whole_command_line(server: ServerConfig) -> None:
@@ -125,7 +126,7 @@ def check_whole_command_line(server: ServerConfig) -> None:
     if not is_whole_command_line(server.command, bool(server.args)):
         return
     program, *rest = sanitize(server.command, keep_newlines=False).split()
-    if "/" in program and not Path(expand_home(program)).exists():
+    if "/" in program and not os.path.exists(expand_home(program)):
         return
     raise ConfigError(
         f'The "command" of {server.name!r} is one program, without its arguments; it has both. Nothing was written.',

@@ -146,4 +146,4 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _file_kind(path: Path) -> str:
-    return "directory" if path.is_dir() else "special file"
+    return "directory" if os.path.isdir(path) else "special file"

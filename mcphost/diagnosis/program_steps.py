@@ -52,7 +52,7 @@ def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
     """
     environment = build_environment(server.env)
     if server.cwd:
-        if not Path(server.cwd).is_dir():
+        if not os.path.isdir(server.cwd):
             yield make_step(
                 "folder", "failed", f"The folder {server.cwd!r} does not exist.", "Create it, or correct cwd."
             )
@@ -83,9 +83,9 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
         hint = INSTALL_HINTS.get(command, "Install it, or write its absolute path as the command.")
         return make_step("command", "failed", f"{command!r} was not found in PATH.", hint)
     path = Path(server.cwd or ".", Path(command).expanduser())
-    if path.is_dir():
+    if os.path.isdir(path):
         return make_step("command", "failed", f"{path} is a folder.", "Write the path of the program in it.")
-    if path.exists():
+    if os.path.exists(path):
         runner = {".py": "python3", ".js": "node", ".mjs": "node", ".ts": "npx tsx"}.get(path.suffix, "")
         hint = f'Write {runner!r} as the command and the file as its first argument, or run: chmod +x "{path}"'
         return make_step(
@@ -130,7 +130,7 @@ def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str
         if not named or shutil.which(named[0], path=environment.get("PATH")):
             return ""
         return named[0]
-    return "" if Path(interpreter).exists() else interpreter
+    return "" if os.path.exists(interpreter) else interpreter
 
 
 def _warn_about_arguments(server: ServerConfig) -> Iterator[DiagnosisStep]:
@@ -141,7 +141,7 @@ def _warn_about_arguments(server: ServerConfig) -> Iterator[DiagnosisStep]:
         if (
             looks_like_file
             and not argument.startswith(("-", "@", "http"))
-            and not path.exists()
+            and not os.path.exists(path)
             and "=" not in argument
         ):
             hint = "Correct the argument; relative paths start at the server's working folder."

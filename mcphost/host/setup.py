@@ -1,5 +1,6 @@
 """First-run setup, which finds models and servers on this computer and starts using the chosen ones."""
 
+import os
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -107,7 +108,7 @@ class Setup:
             return False
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
-        return not (self._places.state_dir / _MARK_FILE).exists()
+        return not os.path.exists(self._places.state_dir / _MARK_FILE)
 
     def mark_shown(self) -> None:
         """Remember that the first-run screen was shown, so that it does not open automatically again."""

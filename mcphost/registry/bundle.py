@@ -69,7 +69,7 @@ async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> Ope
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
     part = folder / f".{secrets.token_hex(8)}.part"
-    is_new = not target.exists()
+    is_new = not await anyio.to_thread.run_sync(os.path.exists, target)
     try:
         await anyio.to_thread.run_sync(make_private_directory, folder)
         await download(package.identifier, package.file_sha256, part)

@@ -203,14 +203,16 @@ class AuditReader:
 
     def _run(self, default: Any, work: Callable[[sqlite3.Connection], Any]) -> Any:
         """Open the database and return the result of *work*, or *default* if there is no audit log yet."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return default
         try:
+            if not self._path.exists():
+                return default
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger'").fetchone():
                     return default
                 return work(db)
-        except DATABASE_ERRORS as error:
+        except (*DATABASE_ERRORS, OSError) as error:
             raise StoreError(
                 f"The audit log {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
             ) from error

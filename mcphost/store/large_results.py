@@ -126,7 +126,7 @@ class ResultStore:
         return str(path)
 
     def _delete_expired(self, directory: Path) -> None:
-        if not directory.is_dir():
+        if not os.path.isdir(directory):
             return
         config = self.config
         oldest = time.time() - config.days * _DAY

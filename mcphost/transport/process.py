@@ -87,11 +87,11 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 
     Relative folders in PATH are relative to *folder*, the server's working folder.
     """
-    if folder and not Path(folder).is_dir():
+    if folder and not os.path.isdir(folder):
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
     if os.sep in command:
         path = Path(folder or ".", Path(command).expanduser())
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
             return str(path)
         raise StartupError(f"{command!r} is not an executable file.", "Correct `command` in mcp.json.")
     places = environment.get("PATH", os.defpath).split(os.pathsep)

@@ -59,7 +59,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
     """Return the names of all themes in alphabetical order, at most 100."""
     found: set[str] = set()
     for folder in folders(user_folder):
-        if folder.is_dir():
+        if os.path.isdir(folder):
             found.update(path.stem for path in folder.glob("*.toml") if _FILE_NAME.fullmatch(path.stem))
     return tuple(sorted(found)[:_MAX_THEMES]) or (DEFAULT,)
 
@@ -72,7 +72,7 @@ def find_file(name: str, user_folder: Path | None = None) -> Path | None:
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
-    return next((path for path in files if path.is_file()), None)
+    return next((path for path in files if os.path.isfile(path)), None)
 
 
 def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
@@ -259,7 +259,7 @@ class ThemeChoice:
 
     def _is_replaced(self, name: str) -> bool:
         """Return whether the user's themes folder has a theme of this name, which overrides any built-in one."""
-        return self._user_folder is not None and (self._user_folder / f"{name}.toml").is_file()
+        return self._user_folder is not None and os.path.isfile(self._user_folder / f"{name}.toml")
 
     def show_wanted(self) -> None:
         """Show the chosen theme again, for example after a preview."""

@@ -419,3 +419,36 @@ def test_never_rules_that_match_no_call_are_warnings(program: Program) -> None:
             assert repr(rule) in words
         assert "'work/add'" not in words
     assert "'wrk/die' matches no call" in " ".join(program.run("servers").stderr.decode().split())
+
+
+LONG = "x" * 300
+"""Longer than the name of a file can be."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("servers",), 0, "sentence  not approved"),
+        (("servers", "check", "path"), 4, f"'/{LONG}' is not an executable file"),
+        (("servers", "check", "folder"), 4, f"The folder '/{LONG}' does not exist"),
+        (("servers", "import", LONG), 2, f"There is no host or file '{LONG}'"),
+        (("sessions", "salvage", LONG), 2, f"{LONG} cannot be read (File name too long)"),
+        (("doctor",), 4, f"There is no file /{LONG}.py"),
+    ],
+)
+def test_a_path_that_is_too_long_is_a_missing_file(
+    program: Program, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    program.configure(
+        sentence={"command": f"run {LONG} y"},
+        path={"command": f"/{LONG}"},
+        folder={"command": "true", "cwd": f"/{LONG}"},
+        argument={"command": "true", "args": [f"/{LONG}.py"]},
+    )
+    for name in ("path", "folder"):
+        program.text("servers", "trust", name, "--yes")
+    done = program.run(*arguments)
+    told = (done.stdout + done.stderr).decode()
+    assert said in told
+    assert "crashed" not in told
+    assert done.returncode == code

@@ -281,3 +281,9 @@ def test_pages_are_newest_first_and_filters_add_up(tmp_path: Path) -> None:
     assert [row.seq for row in reader.page(AuditFilter(text="TOOL-7 decided"), 3)] == [7]
     assert [row.seq for row in reader.page(AuditFilter(text="%"), 3)] == []
     assert reader.count(AuditFilter(kind="ledger")) == 1
+
+
+def test_a_log_that_cannot_be_examined_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    reader = AuditReader(tmp_path / ("x" * 300), tmp_path / "l.head")
+    with pytest.raises(StoreError, match=r"cannot be read: .*File name too long"):
+        reader.page(AuditFilter(), 10)

@@ -33,6 +33,12 @@ def test_a_theme_of_the_user_replaces_one_of_the_same_name(tmp_path: Path) -> No
     assert themes.load("mine", tmp_path)[0].name == "mine"
 
 
+def test_a_themes_folder_that_cannot_be_examined_counts_as_missing(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    assert set(themes.names(folder)) == set(themes.names())
+    assert themes.load("dark", folder)[0].dark
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
