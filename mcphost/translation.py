@@ -37,6 +37,7 @@ _NUMBER = "{number:,} "
 _language = ENGLISH
 _catalog: "GNUTranslations | None" = None
 _sentences: "SentencePatterns | None" = None
+_hints: Mapping[str, str] = {}
 
 
 def set_language(language: str) -> None:
@@ -93,6 +94,22 @@ def use_catalog(catalog: "GNUTranslations | None") -> None:
     """Use this catalog for all further translations; None leaves the user interface in English."""
     global _catalog, _sentences
     _catalog, _sentences = catalog, None
+
+
+def _fill_nothing(template: str) -> str:
+    return template
+
+
+_fill_hint: Callable[[str], str] = _fill_nothing
+
+
+def use_hints(hints: Mapping[str, str], fill: Callable[[str], str]) -> None:
+    """Let `translate_sentence` show each of the sentences in *hints* as the template of the same meaning.
+
+    *hints* maps English sentences to templates, which are translated and then completed by *fill*.
+    """
+    global _hints, _fill_hint
+    _hints, _fill_hint = hints, fill
 
 
 def current_language() -> str:
@@ -246,6 +263,10 @@ def translate_sentence(sentence: str) -> str:
     Text without a translation is returned unchanged.
     """
     global _sentences  # noqa: PLW0603 - built with the first sentence
+    for hint, template in _hints.items():
+        if sentence.endswith(hint) and (sentence == hint or sentence.removesuffix(hint).endswith(". ")):
+            first = translate_sentence(sentence.removesuffix(hint).rstrip())
+            return f"{first}{'' if not first or first.endswith('。') else ' '}{_fill_hint(_(template))}"
     if isinstance(_catalog, _UndecidedCatalog):
         _catalog.decide()
     if _catalog is None or not sentence:

@@ -47,7 +47,7 @@ class RestartRequests:
                 replace_file(self._path, encode(_File(tuple(kept[-_MAX_REQUESTS:]))), 0o600)
         except OSError as error:
             raise ConfigError(
-                f"{self._path} cannot be written: {error.strerror}.", "Restart it in the chat: F3, then r."
+                f"{self._path} cannot be written: {error.strerror}.", "Restart it in the chat, with /servers."
             ) from error
 
     def take(self) -> tuple[RestartRequest, ...]:

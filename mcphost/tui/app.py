@@ -134,6 +134,7 @@ class McpHostApp(QuestionApp):
         super().__init__()
         use_own_breaks()
         self.key_table = keys
+        keys.use_in_hints()
         self.is_reader = reader
         """Whether the screen is drawn for a screen reader."""
         self._announcer = self._make_announcer() if reader else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mcphost.translation import N_, _, join_list
+from mcphost.translation import N_, _, join_list, use_hints
 from mcphost.tui.actions import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
 
@@ -51,6 +51,15 @@ _MAX_SHOWN = 60
 _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
 """The same limits as in `mcphost.config`."""
 
+
+HOST_HINTS = (
+    N_("Start it: {servers}, then {servers-restart}."),
+    N_("Enable it: {servers}, then {servers-disable}."),
+    N_("Review them: /servers, then {servers-changes}."),
+    N_("See what is wrong: mcphost audit verify, or {audit}, then {audit-verify}."),
+    N_("To try them again: {models-retry-tools} in /models, or: mcphost models --retry-tools"),
+)
+"""Sentences of the layers below, which name the default keys there, because they do not know the keys in use."""
 
 KeyRow = tuple[str, str, str]
 """A row of a key bar: the key as it is shown, its label, and its action in Textual's spelling."""
@@ -123,6 +132,10 @@ class KeyTable:
         names = {match[1] for match in _PLACEHOLDER.finditer(text)} - values.keys()
         keys = {name: form(name) or ("–" if "-" in name else f"{{{name}}}") for name in names}
         return text.format(**keys, **values)
+
+    def use_in_hints(self) -> None:
+        """Let sentences of the layers below name the keys of this table; see `translate_sentence`."""
+        use_hints({} if self is DEFAULT_KEYS else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
 
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
         """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.translation import set_language
+from mcphost.tui.key_table import build_key_table
 from mcphost.tui.screens.diagnosis import draw_sparkline
 from tests.screens.conftest import Run
 from tests.screens.real_program import Files
@@ -53,6 +54,14 @@ async def test_a_result_that_is_no_sentence_is_separated_from_the_advice(run: Ru
         await SETUP_SCREENS["diagnosis_failed"](driver.pilot, driver.host)
         rows = [row.detail for row in driver.app.screen.visible_rows]  # type: ignore[attr-defined]
         assert "'uvx' was not found in PATH. uvx comes with uv: https://docs.astral.sh/uv/" in rows
+
+
+async def test_the_advice_of_a_step_has_the_changed_keys(run: Run) -> None:
+    table, _problems = build_key_table({"servers-changes": ["v"]})
+    async with run(keys=table, size=(120, 40)) as driver:
+        await SETUP_SCREENS["diagnosis"](driver.pilot, driver.host)
+        rows = [row.detail for row in driver.app.screen.visible_rows]  # type: ignore[attr-defined]
+        assert any(row.endswith("Review them: /servers, then v.") for row in rows)
 
 
 async def test_the_failing_step_is_in_view_in_a_small_terminal(files: Files) -> None:

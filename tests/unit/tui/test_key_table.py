@@ -1,18 +1,25 @@
 """Tests for keyboard shortcuts changed in config.toml: which ones are accepted, and the problems reported."""
 
+import ast
 import importlib
 import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from textual.binding import Binding
 from textual.screen import Screen
 
+import mcphost
 import mcphost.tui.dialogs
 import mcphost.tui.screens
+from mcphost.translation import translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import (
     DEFAULT_KEYS,
     FIXED_KEYS,
+    HOST_HINTS,
     QUESTION_KEYS,
     build_key_table,
     has_kitty_keys,
@@ -195,3 +202,43 @@ def test_a_table_of_the_wrong_form_changes_nothing(table: object) -> None:
 
 def test_a_table_of_many_entries_is_cut() -> None:
     assert len(read_key_settings({f"a{n}": "ctrl+k" for n in range(100_000)})) == 200
+
+
+_KEY = re.compile(r"\bF\d{1,2}\b|\bCtrl\+\w|, then \w\b(?! )")
+
+
+def read_texts_with_keys() -> Iterator[str]:
+    """Yield each string of the layers below the screens that names a key."""
+    root = Path(mcphost.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in {"tui", "cli", "headless", "demo"}:
+            continue
+        tree = ast.parse(path.read_bytes())
+        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            value = node.value if isinstance(node, ast.Constant) and id(node) not in told else None
+            if isinstance(value, str) and _KEY.search(value):
+                yield value
+
+
+def test_every_text_of_the_host_that_names_a_key_is_known_to_the_screens() -> None:
+    found = list(read_texts_with_keys())
+    assert len(found) >= len(HOST_HINTS)
+    assert set(found) == {DEFAULT_KEYS.fill(one) for one in HOST_HINTS}
+
+
+def test_hints_of_the_host_have_the_changed_keys() -> None:
+    table, _ = build_key_table({"servers": ["ctrl+k"], "servers-restart": ["R"], "models-retry-tools": ["alt+y"]})
+    try:
+        table.use_in_hints()
+        assert translate_sentence("files was stopped. Start it: F3, then r.") == (
+            "files was stopped. Start it: Ctrl+K, then R."
+        )
+        assert translate_sentence("Enable it: F3, then d.") == "Enable it: Ctrl+K, then d."
+        assert translate_sentence("It said: Start it: F3, then r. Now.") == "It said: Start it: F3, then r. Now."
+        assert "Alt+Y in /models" in translate_sentence(
+            "To try them again: Ctrl+R in /models, or: mcphost models --retry-tools"
+        )
+    finally:
+        DEFAULT_KEYS.use_in_hints()
+    assert translate_sentence("Enable it: F3, then d.") == "Enable it: F3, then d."
