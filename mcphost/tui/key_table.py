@@ -120,18 +120,36 @@ class KeyTable:
     def fill(self, text: str, /, *, in_sentence: bool = True, **values: object) -> str:
         """Replace each action name in braces with the action's key, as in "{help} shows all keys".
 
-        Set *in_sentence* to false for text in a row of keys, where keys are written in lower case. For an action
-        without a key, its slash command is used or, if it belongs to a single screen, a dash.
+        For an action without a key, its slash command is used or, if it belongs to a single screen, a dash. Set
+        *in_sentence* to false for hints separated by " · ", in which keys are written in lower case, and a hint is left
+        out if its action, of a single screen, has no key.
 
         If there are *values*, *text* is also formatted with them. Do not call `str.format` on the result instead: a
         key can be a brace.
         """
         form = self.long if in_sentence else self.short
+        if not in_sentence and not all(self.local_changes.values()):
+            text = self._leave_out_removed(text)
         if not values:
             return _PLACEHOLDER.sub(lambda match: form(match[1]) or ("–" if "-" in match[1] else match[0]), text)
         names = {match[1] for match in _PLACEHOLDER.finditer(text)} - values.keys()
         keys = {name: form(name) or ("–" if "-" in name else f"{{{name}}}") for name in names}
         return text.format(**keys, **values)
+
+    def _leave_out_removed(self, hints: str) -> str:
+        """Return *hints* without those whose actions have no key any more."""
+        left: list[str] = []
+        for hint in hints.split(" · "):
+            names = [match[1] for match in _PLACEHOLDER.finditer(hint)]
+            removed = [name for name in names if self.local_changes.get(name) == ()]
+            if not removed:
+                left.append(hint)
+            elif any(self.short(name) for name in names):
+                kept = hint
+                for name in removed:
+                    kept = kept.replace(f"{{{name}}}", "")
+                left.append(" ".join(kept.split()))
+        return " · ".join(left)
 
     def use_in_hints(self) -> None:
         """Let sentences of the layers below name the keys of this table; see `translate_sentence`."""
@@ -218,7 +236,7 @@ def _read_key(text: str) -> _Key:
     if not function and len(name) != 1 and name not in _OTHER_KEYS:
         return _Key("", _('is not a key; write "ctrl+k", "f6" or "alt+x"'))
     if key in FIXED_KEYS:
-        return _Key(key, _("always {fixed_keys}; write another key").format(fixed_keys=_(FIXED_KEYS[key])))
+        return _Key(key, _("always {fixed_keys}; choose another key").format(fixed_keys=_(FIXED_KEYS[key])))
     if not function and not set(modifiers) - {"shift"}:
         return _Key(key, _("types text or moves the cursor; add ctrl or alt, or use a function key"))
     return _Key(key, warning=_describe_terminals(modifiers, name, is_function=bool(function)))
@@ -275,7 +293,7 @@ def has_kitty_keys(environ: Mapping[str, str]) -> bool:
 def build_key_table(
     wanted: Mapping[str, Sequence[str]], *, kitty: bool = False
 ) -> tuple[KeyTable, tuple[KeyProblem, ...]]:
-    """Return the default keys with the user's changes, and at most one problem per entry of the settings.
+    """Return the default keys with the user's changes, and the problems with entries of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
     action. Names of actions of single screens contain a hyphen. An invalid key is skipped. A new key that is another
@@ -316,7 +334,7 @@ def build_key_table(
         entries[action.name] = word
         keys, notes = _accept_all(action, texts, chosen, kitty=kitty)
         if (texts and not keys) or (not keys and action.name in KEPT_KEYS):
-            notes.append(_("it keeps {long}").format(long=DEFAULT_KEYS.long(action.name) or _("no key")))
+            notes.append(_describe_kept(action))
         else:
             chosen.update(dict.fromkeys(keys, action.name))
             table[action.name] = (*keys, *(("escape",) if action.name == "stop" else ()))
@@ -325,7 +343,33 @@ def build_key_table(
     problems += _move_taken_keys(table, chosen, entries)
     keys_left = {name: keys for name, keys in table.items() if keys}
     local = _change_local_keys(local_wanted, KeyTable(keys_left), problems, kitty=kitty) if local_wanted else {}
-    return KeyTable(keys_left, local), tuple(problems)
+    changed = KeyTable(keys_left, local)
+    return changed, (*problems, *_find_shared_keys(changed, chosen, entries))
+
+
+def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mapping[str, str]) -> Iterator[KeyProblem]:
+    """Yield a problem for each new key of a global action that some screens use for an action of their own.
+
+    *chosen* maps each key from the settings to the name of its action, and *entries* each such name to its entry. The
+    default keys of screens that could also be keys of global actions are QUESTION_KEYS.
+    """
+    for key, name in chosen.items() if QUESTION_KEYS & chosen.keys() else ():
+        from mcphost.tui.local_keys import LOCAL_ACTIONS
+
+        owners = [one for one in LOCAL_ACTIONS if key in table.keys_of(one)]
+        if owners and table.action_of(key) == name and key not in DEFAULT_KEYS.keys_of(name):
+            text = _(
+                '"{word}": {key} does not work on pages that use it for {owners}. Choose another key, or change theirs.'
+            )
+            said = text.format(word=entries[name], key=key, owners=join_list(f'"{one}"' for one in owners))
+            yield KeyProblem(entries[name], said)
+
+
+def _describe_kept(action: Action) -> str:
+    """Describe how *action* is still reached, because no key from the settings could be used for it."""
+    if action.default_keys:
+        return _("its default key {long} stays in use").format(long=DEFAULT_KEYS.long(action.name))
+    return _("it is still reached with {way}").format(way=_slash(action.name) or _("the command palette"))
 
 
 def _is_local(word: str) -> bool:
@@ -355,7 +399,7 @@ def _change_local_keys(
             taken = next((one for one, its in changes.items() if key in its and work_together(one, name)), "")
             taken = taken or ("" if key in default else table.action_of(key))
             if not fault and (fixed := describe_fixed_key(name, key)):
-                fault = _("always {fixed_keys}; write another key").format(fixed_keys=_(fixed))
+                fault = _("always {fixed_keys}; choose another key").format(fixed_keys=_(fixed))
             if not fault and taken:
                 fault = _('is already assigned to "{chosen}"; choose another key').format(chosen=taken)
             if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
@@ -373,16 +417,17 @@ def _change_local_keys(
         takers = {key: one for one, its in changes.items() for key in its if work_together(one, name)}
         if lost := [key for key in default if key in takers]:
             changes[name] = left = tuple(key for key in default if key not in takers)
-            problems.append(_describe_lost_keys(name, lost, left, takers[lost[0]]))
+            way = join_list(left) or _("no key")
+            problems.append(_describe_lost_keys(name, lost, way, takers[lost[0]]))
     return changes
 
 
-def _describe_lost_keys(name: str, lost: Sequence[str], left: Sequence[str], taker: str) -> KeyProblem:
+def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) -> KeyProblem:
+    """Return the problem that the entry *taker* has the *lost* keys of the action *name*, which *way* still runs."""
     text = _(
         '{lost} is now assigned to "{taker}", which leaves "{word}" with {way}. Give "{word}" another key, or write '
         "{word} = [] for none."
     )
-    way = join_list(left) or _("no key")
     return KeyProblem(taker, text.format(lost=join_list(lost), taker=taker, word=name, way=way))
 
 
@@ -426,9 +471,9 @@ def _accept_all(
     for text in texts:
         key, fault, warning = _read_key(text)
         if not fault and action.priority and key in QUESTION_KEYS:
-            fault = _("belongs to questions, where this action works as well; write another key")
+            fault = _("belongs to questions, where this action works as well; choose another key")
         if not fault and chosen.get(key, action.name) != action.name:
-            fault = _('is already the key of "{chosen}" in this table; write another key').format(chosen=chosen[key])
+            fault = _('is already assigned to "{chosen}"; choose another key').format(chosen=chosen[key])
         if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
             notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or _(warning)}")
         if not fault:
@@ -454,14 +499,11 @@ def _move_taken_keys(
         word = _slash(name).removeprefix("/") or name
         if not left and name in KEPT_KEYS:
             table[taker] = tuple(key for key in table[taker] if key not in lost)
-            text = _('"{word}" must have a key, so it keeps {lost}; give "{word}" another key first.').format(
+            text = _('"{word}" must have a key, so it keeps {lost}. Give "{word}" another key first.').format(
                 word=word, lost=lost[0]
             )
+            yield KeyProblem(entries[taker], text)
         else:
             table[name] = left
-            way = left[0] if left else _slash(name) or _("the command palette")
-            text = _(
-                '{lost} is now the key of "{entries}", and "{word}" is reached with {way}; give it '
-                "another key, or none with {word} = []."
-            ).format(lost=join_list(lost), entries=entries[taker], word=word, way=way)
-        yield KeyProblem(entries[taker], text)
+            way = join_list(left) or _slash(name) or _("the command palette")
+            yield _describe_lost_keys(word, lost, way, entries[taker])

@@ -32,7 +32,9 @@ def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
         if place != where:
             lines += [Content(""), Content.styled(_(place), "bold $accent")]
             where = place
-        lead = Content.styled(f"  {pad_cells(keys.fill(_(key), in_sentence=False), 26)}", "bold")
+        if not (names := keys.fill(_(key), in_sentence=False)):
+            continue  # the user removed its key
+        lead = Content.styled(f"  {pad_cells(names, 26)}", "bold")
         lines += _layout_help_row(lead, keys.fill(_(does)), width)
     lines += [Content(""), Content.styled(_("Marks on tool calls"), "bold $accent")]
     for mark, words, style in STATES.values():

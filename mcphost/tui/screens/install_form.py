@@ -96,14 +96,8 @@ class InstallForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        other = (
-            _("{key} {next_kind} instead · ").format(
-                key=keys_in_use(self).fill("{install-form-kind}", in_sentence=False),
-                next_kind=clean_line(self.draft.next_kind, _MAX_LABEL),
-            )
-            if self.draft.next_kind
-            else ""
-        )
+        key, kind = keys_in_use(self).short("install-form-kind"), clean_line(self.draft.next_kind, _MAX_LABEL)
+        other = _("{key} {next_kind} instead · ").format(key=key, next_kind=kind) if key and kind else ""
         return _("{other}ctrl+s continues · tab next field · page down scrolls · esc back").format(other=other)
 
     def on_mount(self) -> None:

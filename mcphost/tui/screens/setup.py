@@ -167,15 +167,16 @@ class SetupScreen(FormScreen[SetupChoice]):
         The line changes when selection is enabled.
         """
         if not self._is_entered:
-            every = f" · {self._all_servers_hint()}" if self._servers else ""
+            every = f" · {every}" if (every := self._all_servers_hint()) else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
         has_lists = bool(self._models or self._servers or self.query("#providers"))
         lists = _("↑ ↓ space · tab · ") if has_lists else ""
-        every = f"{self._all_servers_hint()} · " if self._servers else ""
+        every = f"{every} · " if (every := self._all_servers_hint()) else ""
         return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
     def _all_servers_hint(self) -> str:
-        return keys_in_use(self).fill(_("{setup-select-all} all servers"), in_sentence=False)
+        hint = keys_in_use(self).fill(_("{setup-select-all} all servers"), in_sentence=False)
+        return hint if self._servers else ""
 
     def on_mount(self) -> None:
         """Focus the first list or input, unless mcphost opened the screen automatically."""

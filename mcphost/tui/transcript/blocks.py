@@ -51,8 +51,8 @@ class TranscriptBlock:
 
     @property
     def open_key(self) -> str:
-        """The key that opens or unfolds the block, as it is shown in a hint."""
-        return self.keys.fill("{conversation-open}", in_sentence=False)
+        """The key that opens or unfolds the block, as it is shown in a hint, or that a click does it."""
+        return self.keys.short("conversation-open") or _("a click")
 
     @property
     def is_running(self) -> bool:

@@ -253,7 +253,8 @@ class KeyBar(Widget):
     def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
         table = keys_in_use(self)
         rows_in_use = table.resolve_rows(self.keys, self.screen._bindings)
-        keys = [(table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use]
+        shown = ((table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use)
+        keys = [row for row in shown if row[0]]  # the user removed the keys of the others
         keys = keys or list(table.footer(can_stop=self.can_stop))
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]

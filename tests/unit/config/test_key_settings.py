@@ -44,9 +44,9 @@ def test_the_chat_tells_the_line_of_each_wrong_entry_and_how_to_correct_it(tmp_p
     assert chat.check_screen_settings(Options(), config).problems == (
         f'{file}, line 3: "themes_" is not an action; did you mean "theme"?',
         f'{file}, line 5: "history": a types text or moves the cursor; add ctrl or alt, or use a function key; '
-        "it keeps F6.",
-        f'{file}, line 6: f5 is now the key of "folders", and "prompts" is reached with /prompts; '
-        "give it another key, or none with prompts = [].",
+        "its default key F6 stays in use.",
+        f'{file}, line 6: f5 is now assigned to "folders", which leaves "prompts" with /prompts. '
+        'Give "prompts" another key, or write prompts = [] for none.',
     )
 
 

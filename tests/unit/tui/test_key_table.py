@@ -107,8 +107,8 @@ def test_a_key_that_another_action_had_moves_to_the_users() -> None:
     keys, (problem,) = change(theme="f6")
     assert (keys["theme"], keys["history"]) == (("f6",), ())
     assert problem == (
-        'f6 is now the key of "theme", and "history" is reached with /history; '
-        "give it another key, or none with history = []."
+        'f6 is now assigned to "theme", which leaves "history" with /history. '
+        'Give "history" another key, or write history = [] for none.'
     )
     assert change(theme="f6", history=())[1] == ()
 
@@ -128,8 +128,29 @@ def test_one_key_for_two_actions_goes_to_the_first() -> None:
     keys, problems = change(theme="ctrl+k", history="ctrl+k")
     assert (keys["theme"], keys["history"]) == (("ctrl+k",), ("f6",))
     assert problems == (
-        '"history": ctrl+k is already the key of "theme" in this table; write another key; it keeps F6.',
+        '"history": ctrl+k is already assigned to "theme"; choose another key; its default key F6 stays in use.',
     )
+
+
+def test_an_action_without_a_default_key_stays_at_its_command() -> None:
+    assert change(tasks="a")[1][0].endswith("use a function key; it is still reached with /tasks.")
+    assert change(quit="ctrl+s")[1] == (
+        '"quit": ctrl+s always confirms forms and questions; choose another key; its default key Ctrl+Q stays in use.',
+    )
+
+
+def test_a_key_that_some_pages_use_for_themselves_is_told_with_their_actions() -> None:
+    keys, (moved, problem) = change(history="ctrl+f")
+    assert moved.startswith('ctrl+f is now assigned to "history", which leaves "find" with /find.')
+    assert keys["history"] == ("ctrl+f",)
+    assert problem == (
+        '"history": ctrl+f does not work on pages that use it for "viewer-find", "list-search". '
+        "Choose another key, or change theirs."
+    )
+    assert len(change(**{"history": "ctrl+f", "viewer-find": "/", "list-search": "alt+s"})[1]) == 1
+    assert change(history="ctrl+k")[1] == ()
+    (problem,) = change(**{"history": "ctrl+a", "setup-select-all": ("alt+a", "ctrl+a")})[1]
+    assert "ctrl+a" in problem
 
 
 @pytest.mark.parametrize("key", sorted(QUESTION_KEYS))

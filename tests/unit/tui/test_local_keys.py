@@ -161,11 +161,16 @@ def test_an_unknown_name_is_told_with_the_closest_one() -> None:
     )
 
 
-def test_texts_name_the_changed_key_and_a_dash_for_a_removed_one() -> None:
+def test_texts_name_the_changed_key_and_hints_leave_out_a_removed_one() -> None:
     table, _ = build_key_table({"servers-restart": ["R"], "conversation-copy": [], "models-add": ["ctrl+k"]})
     text = "{servers-restart} {servers-tools} {conversation-copy} {models-add} {conversation-previous-message}"
     assert table.fill(text) == "R t – Ctrl+K {"
-    assert table.fill(text, in_sentence=False) == "R t – ctrl+k {"
+    assert table.fill(text, in_sentence=False) == "R t ctrl+k {"
+    hints = (
+        "{conversation-copy} copies · {servers-restart} {conversation-copy} restarts · {conversation-copy} {size} · x"
+    )
+    assert table.fill(hints, in_sentence=False) == "R restarts · x"
+    assert table.fill("{conversation-copy} copies", in_sentence=False) == ""
     assert DEFAULT_KEYS.fill(text) == "r t c Ctrl+N {"
 
 
@@ -177,7 +182,7 @@ def test_no_action_of_a_page_gets_a_key_that_moves_in_its_text_or_leaves_it(name
     table, (problem,) = build_key_table({name: [key]})
     assert table.local_changes == {}
     assert problem.text.startswith(f'"{name}": {key} always ')
-    assert problem.text.endswith(f"write another key; its default key {DEFAULT_KEYS.long(name)} stays in use.")
+    assert problem.text.endswith(f"choose another key; its default key {DEFAULT_KEYS.long(name)} stays in use.")
 
 
 def test_keys_of_the_text_viewer_can_be_used_elsewhere() -> None:
