@@ -427,6 +427,8 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Sign-in"), "o", N_("open the browser; p pastes the redirect address")),
     (N_("Sign-in"), "c", N_("switch between browser and code")),
     (N_("Sign-in"), "q", N_("a QR code; y copies the address or the code")),
+    (N_("Lists"), "{list-search}", N_("search; letters without a meaning of their own search, too")),
+    (N_("Lists"), "tab", N_("the details, to read them")),
     (
         N_("Servers"),
         "{servers-sign-in}",

@@ -343,6 +343,8 @@ class ServersScreen(TypeAheadListScreen):
         elif not setup.server_editor.can_undo:
             unused.add("screen.undo")
         views = self.host.servers.views()
+        if not any(view.config.url or view.sign_in_status for view in views):
+            unused.add("screen.sign_in")
         if not any(view.quarantined for view in views):
             unused.add("screen.changes")
         if not any(view.account for view in views):

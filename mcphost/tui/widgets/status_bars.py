@@ -193,6 +193,8 @@ TRANSCRIPT_KEYS = (
     ("end", N_("newest"), ""),
     ("esc", N_("back to the message"), "screen.focus_message"),
 )
+# Actions of every list, whose keys are omitted first.
+_COMMON_ACTIONS = ("app.focus_next", "screen.search")
 # Actions whose keys stay visible when not all keys fit.
 _ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave", "screen.focus_message"}
 
@@ -210,15 +212,14 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
     return rows
 
 
-def _avoid_single_key(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Omit the key that focuses the details if the last row would otherwise contain only one key.
-
-    This key is omitted rather than another, because it is the same on every list screen.
-    """
-    if len(rows) < 2 or len(rows[-1]) > 1:
-        return rows
-    fewer = _split_into_rows([key for row in rows for key in row if key[2] != "app.focus_next"], width)
-    return fewer if len(fewer) < len(rows) else rows
+def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
+    """Omit keys that every list has, which the help explains, if the other keys then fit into one row."""
+    for count in range(1, len(_COMMON_ACTIONS) + 1) if len(rows) == 2 else ():
+        omitted = _COMMON_ACTIONS[:count]
+        fewer = _split_into_rows([key for row in rows for key in row if key[2] not in omitted], width)
+        if len(fewer) == 1:
+            return fewer
+    return rows
 
 
 class KeyBar(Widget):
@@ -259,7 +260,7 @@ class KeyBar(Widget):
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])
-        return _avoid_single_key(rows, width)
+        return _save_row(rows, width)
 
     def render(self) -> Content:
         """Return the keys that fit, each with its label.
