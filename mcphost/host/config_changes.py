@@ -39,7 +39,6 @@ _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "audit",
     "screen",
-    "keys",
     "secret_store",
 )
 """Settings that are read only when the program starts."""
@@ -135,10 +134,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("remove the folder {names}"), self._list_changed("roots", "before")),
             (N_("allow sampling with {names}"), self._list_changed("sampling.models", "after")),
             (N_("no longer allow sampling with {names}"), self._list_changed("sampling.models", "before")),
-            (
-                "{names}",
-                [f"{one.name} = {format_setting(one.after)}" for one in self.settings if one.name not in LISTS],
-            ),
+            ("{names}", [one.describe(translate) for one in self.settings if one.name not in LISTS]),
             (N_("the theme {names}"), [self.theme or translate(N_("default"))] if self.theme is not None else ()),
         )
         return tuple(

@@ -1,10 +1,12 @@
 """Settings that can change while the program runs, such as limits, the budget and notifications."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+from mcphost.translation import N_
 
 LIVE_SECTIONS = (
     "limits",
@@ -22,7 +24,7 @@ LIVE_SECTIONS = (
 
 LISTS = ("roots", "sampling.models")
 """Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
-_LISTING_FIELDS = ("roots", "project_roots")
+_LISTING_FIELDS = ("roots", "project_roots", "keys")
 _LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
 _WIDENING_VALUES = {"compaction.mode": "auto", "titles.mode": "model", "consent.origins": "mark"}
 """Values with which mcphost sends texts of a conversation to a model, or runs calls, without asking."""
@@ -50,10 +52,14 @@ class RuntimeSettings:
         self.results = config.results
         self.sampling = config.sampling
         self.consent = config.consent
+        self.keys = config.keys
 
 
 class SettingChange(Struct, frozen=True):
-    """A changed setting; its name includes the section, as in "limits.max_rounds", unless it is one of the LISTS."""
+    """A changed setting; its name includes the section, as in "limits.max_rounds", unless it is one of the LISTS.
+
+    The value of a key is None if the action has its default keys.
+    """
 
     name: str
     before: Any
@@ -75,6 +81,10 @@ class SettingChange(Struct, frozen=True):
             return bool(self.before) and (not self.after or self.after > self.before)
         return bool(self.after > self.before)
 
+    def describe(self, translate: Callable[[str], str] = str) -> str:
+        """Return the setting as in "limits.max_rounds = 5"; the word for a default value is translated."""
+        return f"{self.name} = {format_setting(self.after, translate)}"
+
     @property
     def deletes_results(self) -> bool:
         """Whether the change lowers a limit above which stored tool results are deleted."""
@@ -83,7 +93,7 @@ class SettingChange(Struct, frozen=True):
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return each setting in LIVE_SECTIONS whose value differs between two configurations, but none of the LISTS."""
-    return tuple(
+    sections = (
         SettingChange(f"{section}.{name}", before, after)
         for section in LIVE_SECTIONS
         for name in _get_section(new, section).__struct_fields__
@@ -91,6 +101,14 @@ def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, .
         and (before := getattr(_get_section(old, section), name))
         != (after := getattr(_get_section(new, section), name))
     )
+    return (*sections, *_compare_keys(old, new))
+
+
+def _compare_keys(old: HostConfig, new: HostConfig) -> Iterator[SettingChange]:
+    before, after = ({one.action: one.keys for one in config.keys} for config in (old, new))
+    for action in dict.fromkeys((*before, *after)):
+        if before.get(action) != after.get(action):
+            yield SettingChange(f"keys.{action}", before.get(action), after.get(action))
 
 
 def _get_section(config: HostConfig, name: str) -> Any:
@@ -102,10 +120,16 @@ def keep_settings(old: HostConfig) -> dict[str, Any]:
     return {name: getattr(old, name) for name in (*LIVE_SECTIONS, *_LISTING_FIELDS)}
 
 
-def format_setting(value: Any) -> str:
-    """Return a setting's value as written in config.toml, but without quotes; text is sanitized and truncated."""
+def format_setting(value: Any, translate: Callable[[str], str] = str, limit: int = 200) -> str:
+    """Return a setting's value as written in config.toml, but without quotes.
+
+    Text is sanitized, and cut off after *limit* characters. None is the word for a default value, translated with
+    *translate*.
+    """
+    if value is None:
+        return translate(N_("default"))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         value = f"[{', '.join(map(str, cast('tuple[object, ...]', value)))}]"
-    return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:200], keep_newlines=False)
+    return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:limit], keep_newlines=False)

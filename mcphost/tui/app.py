@@ -1,13 +1,12 @@
 """The Textual application, which owns the chat screen, handles the host's events and runs global actions."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from textual.actions import parse as parse_action
-from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -17,7 +16,7 @@ from textual.screen import Screen
 from mcphost.errors import McpHostError
 from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui.actions import ACTIONS
-from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, build_key_table, keys_in_use
 from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from textual.command import CommandPalette, Provider
     from textual.widgets import OptionList
 
+    from mcphost.config.schema import KeyConfig
     from mcphost.host.event_bus import EventDispatcher, EventQueue
     from mcphost.host.events import BackgroundCallEnded, CallEnded, ResourceChanged
     from mcphost.host.host import Host
@@ -83,19 +83,6 @@ def _load_palette_provider() -> "type[Provider]":
     return CommandPaletteProvider
 
 
-def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the key bindings of all global actions, which replace Textual's default bindings.
-
-    *table* maps keys to action names.
-    """
-    priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
-    for key, name in table.items():
-        # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
-        is_first = name in priority or key.startswith("alt+")
-        yield Binding(key, "command_palette" if name == "palette" else name, show=False, priority=is_first)
-    yield Binding("ctrl+c", "interrupt", show=False, priority=True)
-
-
 class McpHostApp(QuestionApp):
     """Textual app that displays one Host, which is attached after the first frame has been drawn.
 
@@ -138,7 +125,7 @@ class McpHostApp(QuestionApp):
         self.is_reader = reader
         """Whether the screen is drawn for a screen reader."""
         self._announcer = self._make_announcer() if reader else None
-        self._bindings = BindingsMap(_build_bindings(keys))
+        self._bindings = keys.build_bindings()
         self.set_keymap(keys.build_keymap())
         self._host = host
         self._frontend = frontend
@@ -177,6 +164,17 @@ class McpHostApp(QuestionApp):
     def use_theme(self, name: str) -> None:
         """Switch to the theme *name*, or to the default theme if no theme has this name."""
         self.theme_choice.configure(name)
+
+    def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
+        """Use changed keys from the configuration, and show them in all hints except those of earlier notices."""
+        self.key_table, _problems = build_key_table({one.action: one.keys for one in keys})
+        self._bindings = self.key_table.build_bindings()
+        self.set_keymap(self.key_table.build_keymap())
+        self.chat.composer_input.use_keys()
+        self.chat.presenter.transcript.notify_style_update()
+        for screen in self.screen_stack:
+            for widget in screen.query("*"):
+                widget.refresh(layout=True)
 
     # -- startup and shutdown
 

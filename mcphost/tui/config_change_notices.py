@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.screen import Screen
 
-from mcphost.config.schema import Profile
+from mcphost.config.schema import KeyConfig, Profile
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.screens.chat import ChatScreen
@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 _NOT_IN_DEMO = N_("The demo has no configuration files.")
 
 
-class OpenPageFn(Protocol):
-    """Function that opens a screen over the chat."""
+class ConfigurableApp(Protocol):
+    """Interface of the app that opens the review, and that uses changed settings of the screen."""
 
-    def __call__(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open the screen, and pass its result to *on_result* when it is closed."""
+    def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
+        """Open the screen over the chat, and pass its result to *on_result* when it is closed."""
+        ...
+
+    def use_theme(self, name: str) -> None:
+        """Switch to the theme *name*."""
+        ...
+
+    def use_keys(self, keys: tuple[KeyConfig, ...]) -> None:
+        """Use the keys in the configuration."""
         ...
 
 
@@ -30,16 +38,11 @@ class ConfigChangeNotices:
     """Watcher that reports and applies changes to the configuration files, and switches profiles."""
 
     def __init__(
-        self,
-        config_change_detector: "ConfigChangeDetector | None",
-        chat: ChatScreen,
-        open_page: OpenPageFn,
-        use_theme: Callable[[str], None],
+        self, config_change_detector: "ConfigChangeDetector | None", chat: ChatScreen, app: ConfigurableApp
     ) -> None:
         self._detector = config_change_detector
         self._chat = chat
-        self._open_page = open_page
-        self._use_theme = use_theme
+        self._app = app
         self._replaceable: list[NoticeBlock] = []
         """Notices about changes that are not applied; the next notice about the files replaces them."""
 
@@ -93,7 +96,7 @@ class ConfigChangeNotices:
         if not changes.can_apply:
             self._add_notice("info", _describe_rest(changes) or _("Nothing changed in the configuration files."))
             return
-        self._open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
+        self._app.open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
 
     def open_profiles(self) -> None:
         """Open the screen for choosing a profile."""
@@ -109,7 +112,7 @@ class ConfigChangeNotices:
             system_prompt=host.conversation.system_prompt or host.model_selection.system_prompt or None,
             servers=tuple(view.name for view in host.servers.views() if not view.config.disabled),
         )
-        self._open_page(ProfilesScreen(self._detector.config, draft), self._use_profile_if_chosen)
+        self._app.open_page(ProfilesScreen(self._detector.config, draft), self._use_profile_if_chosen)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -163,7 +166,9 @@ class ConfigChangeNotices:
             self._add_notice("error", error.message, error.hint)
             return
         if changes.theme is not None:
-            self._use_theme(changes.theme)
+            self._app.use_theme(changes.theme)
+        if any(one.name.startswith("keys.") for one in changes.settings):
+            self._app.use_keys(self._chat.host.settings.keys)
         self._chat.presenter.show_costs = self._chat.host.settings.budget.show_in_answers
         done = _("; ").join(changes.describe(_))
         text = _("Applied from the configuration files: {done}.").format(done=done) if done else ""

@@ -85,6 +85,29 @@ class KeyTable:
 
         return default_local_keys(name)
 
+    def build_bindings(self) -> "BindingsMap":
+        """Return the bindings of all global actions, which replace Textual's default bindings of the app."""
+        from textual.binding import Binding, BindingsMap
+
+        priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
+        bindings = [Binding("ctrl+c", "interrupt", show=False, priority=True)]
+        for key, name in self.items():
+            # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
+            is_first = name in priority or key.startswith("alt+")
+            action = "command_palette" if name == "palette" else name
+            bindings.append(Binding(key, action, show=False, priority=is_first))
+        return BindingsMap(bindings)
+
+    def override_bindings(self, bindings: "BindingsMap") -> "BindingsMap":
+        """Return a text field's bindings, in which the keys of global actions, except Escape, take precedence."""
+        from textual.binding import Binding
+
+        changed = bindings.copy()
+        for key, name in self.items():
+            if key in bindings.key_to_bindings and key != "escape":
+                changed.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
+        return changed
+
     def build_keymap(self) -> dict[str, str]:
         """Return the changed keys of single screens and widgets as a Textual keymap."""
         if not self.local_changes:

@@ -31,6 +31,7 @@ from mcphost.tui.widgets.composer import Composer
 if TYPE_CHECKING:
     from textual.app import App
 
+    from mcphost.config.schema import KeyConfig
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.prompts import Prompt
@@ -76,13 +77,16 @@ class NavigationApp(InputGuardApp, NoticeApp):
         """The watcher of the configuration files, created on first use and then cached."""
         from mcphost.tui.config_change_notices import ConfigChangeNotices
 
-        return ConfigChangeNotices(self.host.config_change_detector, self.chat, self.open_page, self.use_theme)
+        return ConfigChangeNotices(self.host.config_change_detector, self.chat, self)
 
     def use_theme(self, name: str) -> None:
         """Switch to the theme *name*.
 
         This base class does nothing; McpHostApp overrides the method.
         """
+
+    def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
+        """Use changed keys from the configuration; see `use_theme`."""
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         """Open a screen over the chat, in place of any other non-modal screen that is open there.

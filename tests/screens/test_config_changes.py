@@ -6,8 +6,9 @@ import tomllib
 import pytest
 
 from mcphost.errors import ConsentDenied
+from mcphost.tui.screens.help import HelpScreen
 from tests.screens.conftest import AppDriver
-from tests.screens.real_program import Files
+from tests.screens.real_program import Files, composer_text
 from tests.unit.host.setup_host import DEMO_ENTRY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -263,3 +264,36 @@ async def test_settings_that_cannot_be_read_are_the_reason_shown_for_a_missing_m
         await driver.until(lambda: "model set there is not used" in words_of(driver), "the reason once more")
         assert words_of(driver).count("not valid TOML") == 2
         assert "Choose a model to start chatting" not in words_of(driver)
+
+
+async def test_changed_keys_work_and_are_shown_once_they_are_applied(files: Files) -> None:
+    files.write_settings("[keys]\nhelp = 'ctrl+k'\n")
+    async with files.open((120, 40)) as driver:
+        driver.app.use_keys(driver.host.config.keys)  # as the program does before its first frame
+        await driver.until(lambda: "ctrl+k help" in driver.text(), "the key")
+        files.write_settings("[keys]\nhelp = 'ctrl+e'\nservers-tools = 'z'\n")
+        await driver.until(
+            lambda: "keys.help = [ctrl+e], keys.servers-tools = [z]" in driver.transcript(), "the notice"
+        )
+        await command(driver, "/reload")
+        await driver.until(lambda: "default → [z]" in driver.text(), "the page")
+        assert "[ctrl+k] → [ctrl+e]" in driver.text()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "ctrl+e help" in driver.text(), "the key")
+        await driver.type("draft")
+        await driver.pilot.press("ctrl+k")
+        assert driver.app.screen is driver.app.chat
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: isinstance(driver.app.screen, HelpScreen), "the help")
+        assert "z" in driver.app.key_table.keys_of("servers-tools")
+        await driver.pilot.press("escape")
+        files.write_settings("")
+        await driver.until(lambda: "keys.help = default" in driver.transcript(), "the notice")
+        await driver.pilot.press("ctrl+u")
+        await command(driver, "/reload")
+        await driver.until(lambda: "[ctrl+e] → default" in driver.text(), "the page")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "F1 help" in driver.text(), "the key")
+        await driver.type("draft")
+        await driver.pilot.press("home", "ctrl+e", "x")  # moves the cursor again
+        assert composer_text(driver) == "draftx"

@@ -221,7 +221,7 @@ def _address(server: "ServerConfig") -> str:
 def _setting_row(change: "SettingChange") -> ListRow:
     if change.name in LISTS:
         return _list_row(change)
-    text = f"{format_setting(change.before)} → {format_setting(change.after)}"
+    text = " → ".join(format_setting(value, _, _MAX_VALUE) for value in (change.before, change.after))
     is_critical = change.allows_more or change.deletes_results
     if change.allows_more:
         text = _("{change} · allows more").format(change=text)

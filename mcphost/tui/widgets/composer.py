@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Static
 
@@ -40,6 +39,7 @@ from mcphost.tui.widgets.text_inputs import OrderedTextArea
 from mcphost.tui.widgets.unmatched_mentions import Mentions
 
 if TYPE_CHECKING:
+    from textual.binding import BindingsMap
     from textual.widgets.text_area import Edit, EditResult
 
     from mcphost.tui.widgets.queue_list import QueueList
@@ -127,10 +127,13 @@ class ComposerInput(OrderedTextArea):
         self.composer = composer
 
     def on_mount(self) -> None:
+        """Keep the bindings of the widget itself, and use the keys of the app."""
+        self._own_bindings: BindingsMap = self._bindings
+        self.use_keys()
+
+    def use_keys(self) -> None:
         """Make the keys of the app's actions take precedence over TextArea's bindings for the same keys."""
-        for key, name in keys_in_use(self).items():
-            if key in self._bindings.key_to_bindings and key != "escape":
-                self._bindings.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
+        self._bindings = keys_in_use(self).override_bindings(self._own_bindings)
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
