@@ -36,20 +36,12 @@ from mcphost.translation import N_
 
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
-_SETTINGS_AT_START = (
-    "audit",
-    "screen",
-    "secret_store",
-)
-"""Settings that are read only when the program starts."""
-
-_SETTING_NAMES = {"secret_store": "secrets.store"}
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):
     """Differences between the configuration in use and `config`, the current content of the files.
 
-    `problems` are new problems with the files; `at_start` names changed settings that take effect only after a restart.
+    `problems` are new problems with the files; `at_start` are changed settings that take effect only after a restart.
     """
 
     config: HostConfig
@@ -78,9 +70,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     project_instructions: bool | None = None
     theme: str | None = None
     settings: tuple[SettingChange, ...] = ()
-    """Changed settings of the LIVE_SECTIONS and LISTS."""
+    """Changed settings of the LIVE_SECTIONS and LISTS, except `at_start`."""
 
-    at_start: tuple[str, ...] = ()
+    at_start: tuple[SettingChange, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -355,6 +347,12 @@ class ConfigChangeDetector:
         if new.hooks != old.hooks and not hooks_removed and not hooks_added:
             hooks_added = new.hooks
         uses_project = new.context.project_instructions
+        changes = (
+            *compare_roots(old, new),
+            *_compare_sampling_models(old, new),
+            *compare_settings(self._settings.apply_to(old), new),
+        )
+        changed_names = {change.name for change in compare_settings(old, new)}  # the others were reported before
         return ConfigChanges(
             config=new,
             project_instructions=uses_project if uses_project != self._instructions.uses_project else None,
@@ -374,8 +372,8 @@ class ConfigChangeDetector:
             never_added=_format_rules(new.never_rules, self._rules.never),
             never_removed=_format_rules(self._rules.never, new.never_rules),
             theme=new.theme if new.theme != old.theme else None,
-            settings=(*compare_roots(old, new), *_compare_sampling_models(old, new), *compare_settings(old, new)),
-            at_start=_settings_that_differ(old, new),
+            settings=tuple(change for change in changes if not change.restart_reason),
+            at_start=tuple(change for change in changes if change.restart_reason and change.name in changed_names),
             problems=problems,
         )
 
@@ -408,11 +406,6 @@ def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
     """Return *old* with the servers and problems of *new*, and with the never-rules of both configurations."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
-
-
-def _settings_that_differ(old: HostConfig, new: HostConfig) -> tuple[str, ...]:
-    differing = (name for name in _SETTINGS_AT_START if getattr(new, name) != getattr(old, name))
-    return tuple(dict.fromkeys(_SETTING_NAMES.get(name, name) for name in differing))
 
 
 def _file_signature(path: Path) -> tuple[int, ...]:

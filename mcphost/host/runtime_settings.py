@@ -1,13 +1,14 @@
 """Settings that can change while the program runs, such as limits, the budget and notifications."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 from mcphost.config.schema import HostConfig
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 from mcphost.translation import N_
 
+T = TypeVar("T", bound=Struct)
 LIVE_SECTIONS = (
     "limits",
     "budget",
@@ -19,12 +20,26 @@ LIVE_SECTIONS = (
     "results",
     "sampling",
     "consent",
+    "screen",
+    "audit",
 )
-"""Sections of config.toml whose changes take effect as soon as the user applies them."""
+"""Sections of config.toml whose changes take effect as soon as the user applies them, except AFTER_RESTART."""
+
+AFTER_RESTART: Mapping[str, str] = {
+    "screen.reader": N_("The screen is built for a screen reader, or not, when mcphost starts."),
+    "screen.language": N_("Texts that are already on the screen would stay in the other language."),
+    "screen.pictures": N_("Pictures that are already on the screen could not be drawn beside the new ones."),
+    "audit.content": N_("Actions that could not be recorded must not run without a record later in the same run."),
+    "audit.required": N_("Actions that could not be recorded must not run without a record later in the same run."),
+    "secrets.store": N_(
+        "Sign-ins and keys of this run are read from and saved to the place that was chosen at the start."
+    ),
+}
+"""Settings whose changes take effect only after a restart, each with the reason; see `SettingChange.restart_reason`."""
 
 LISTS = ("roots", "sampling.models")
 """Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
-_LISTING_FIELDS = ("roots", "project_roots", "keys")
+_LISTING_FIELDS = ("roots", "project_roots", "keys", "secret_store")
 _LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
 _WIDENING_VALUES = {"compaction.mode": "auto", "titles.mode": "model", "consent.origins": "mark"}
 """Values with which mcphost sends texts of a conversation to a model, or runs calls, without asking."""
@@ -38,10 +53,16 @@ class RuntimeSettings:
     """The current values of the settings; components read them here each time they need them."""
 
     def __init__(self, config: HostConfig) -> None:
+        self.screen, self.audit, self.secret_store = config.screen, config.audit, config.secret_store
         self.use(config)
 
     def use(self, config: HostConfig) -> None:
-        """Take all values from *config*; what is already running, such as a connection, keeps using the old ones."""
+        """Take the values from *config*, except those that take effect only after a restart.
+
+        What is already running, such as a connection, keeps using the old values.
+        """
+        self.screen = _keep_until_restart("screen", self.screen, config.screen)
+        self.audit = _keep_until_restart("audit", self.audit, config.audit)
         self.limits = config.limits
         self.budget = config.budget
         self.registry = config.registry
@@ -54,11 +75,22 @@ class RuntimeSettings:
         self.consent = config.consent
         self.keys = config.keys
 
+    def apply_to(self, config: HostConfig) -> HostConfig:
+        """Return *config* with the values in use of the sections that have settings of AFTER_RESTART."""
+        return replace(config, screen=self.screen, audit=self.audit, secret_store=self.secret_store)
+
+
+def _keep_until_restart(section: str, before: T, after: T) -> T:
+    """Return the values *after* a change of a section, except those that take effect only after a restart."""
+    changes = _compare_section(section, before, after)
+    kept = {change.name.partition(".")[2]: change.before for change in changes if change.restart_reason}
+    return replace(after, **kept)
+
 
 class SettingChange(Struct, frozen=True):
     """A changed setting; its name includes the section, as in "limits.max_rounds", unless it is one of the LISTS.
 
-    The value of a key is None if the action has its default keys.
+    The value of a key is None if the action has its default keys, and that of "secrets.store" if none is chosen.
     """
 
     name: str
@@ -86,6 +118,13 @@ class SettingChange(Struct, frozen=True):
         return f"{self.name} = {format_setting(self.after, translate)}"
 
     @property
+    def restart_reason(self) -> str:
+        """Why the change takes effect only after a restart, as a sentence; "" if it can be applied now."""
+        if self.name == "screen.pictures" and "half-blocks" in (self.before, self.after):
+            return ""
+        return AFTER_RESTART.get(self.name, "")
+
+    @property
     def deletes_results(self) -> bool:
         """Whether the change lowers a limit above which stored tool results are deleted."""
         return self.name.startswith("results.") and self.after < self.before
@@ -93,15 +132,22 @@ class SettingChange(Struct, frozen=True):
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return each setting in LIVE_SECTIONS whose value differs between two configurations, but none of the LISTS."""
-    sections = (
-        SettingChange(f"{section}.{name}", before, after)
+    changes = [
+        change
         for section in LIVE_SECTIONS
-        for name in _get_section(new, section).__struct_fields__
-        if f"{section}.{name}" != _SEPARATE
-        and (before := getattr(_get_section(old, section), name))
-        != (after := getattr(_get_section(new, section), name))
-    )
-    return (*sections, *_compare_keys(old, new))
+        for change in _compare_section(section, _get_section(old, section), _get_section(new, section))
+    ]
+    changes += _compare_keys(old, new)
+    if old.secret_store != new.secret_store:
+        changes.append(SettingChange("secrets.store", old.secret_store or None, new.secret_store or None))
+    return tuple(changes)
+
+
+def _compare_section(section: str, before: Struct, after: Struct) -> Iterator[SettingChange]:
+    for field in after.__struct_fields__:
+        values, name = (getattr(before, field), getattr(after, field)), f"{section}.{field}"
+        if values[0] != values[1] and name != _SEPARATE:
+            yield SettingChange(name, *values)
 
 
 def _compare_keys(old: HostConfig, new: HostConfig) -> Iterator[SettingChange]:

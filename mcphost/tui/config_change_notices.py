@@ -197,5 +197,8 @@ class ConfigChangeNotices:
 
 
 def _describe_rest(changes: "ConfigChanges") -> str:
-    names = join_list(changes.at_start)
-    return _("Restart mcphost to apply the changes to: {names}.").format(names=names) if names else ""
+    if not changes.at_start:
+        return ""
+    settings = join_list([change.describe(_) for change in changes.at_start])
+    reasons = " ".join(dict.fromkeys(_(change.restart_reason) for change in changes.at_start))
+    return _("After a restart: {settings}. {reasons}").format(settings=settings, reasons=reasons)

@@ -163,7 +163,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         if self._graphics is None:
             from mcphost.tui.terminal_graphics import TerminalGraphics
 
-            self._graphics = TerminalGraphics(self._driver, lambda: self.host.config.screen.pictures, self.image_cache)
+            self._graphics = TerminalGraphics(self._driver, self.host.settings, self.image_cache)
             cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
         self.run_worker(partial(self._decode_image, self._graphics, message), group="pictures")
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.driver import Driver
 
@@ -12,6 +12,9 @@ from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.tui.image_cache import ImageCache
 from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures, draws_pictures
 from mcphost.tui.sixel_graphics import MAX_COLORS, GraphicsTerminal, SixelGraphics
+
+if TYPE_CHECKING:
+    from mcphost.host.runtime_settings import RuntimeSettings
 
 SIXEL = 4
 """Device attribute of a terminal that draws Sixel graphics."""
@@ -36,13 +39,10 @@ def can_trust_attributes(environ: Mapping[str, str]) -> bool:
 
 
 class TerminalGraphics:
-    """Display of images in *terminal*, by the method that *get_setting* returns.
+    """Display of images in *terminal*, by the method that `screen.pictures` of *settings* names."""
 
-    The method is "auto", "half-blocks", "kitty" or "sixel".
-    """
-
-    def __init__(self, terminal: Driver | None, get_setting: Callable[[], str], cache: ImageCache) -> None:
-        self._terminal, self._get_setting, self._cache = terminal, get_setting, cache
+    def __init__(self, terminal: Driver | None, settings: "RuntimeSettings", cache: ImageCache) -> None:
+        self._terminal, self._settings, self._cache = terminal, settings, cache
         self._choosing = asyncio.Lock()
         self._kitty: KittyGraphics | None = None
         self._sixel: SixelGraphics | None = None
@@ -52,8 +52,11 @@ class TerminalGraphics:
 
         *height* is in half-block pixels, of which each row has two.
         """
+        how = self._settings.screen.pictures
+        if how == "half-blocks":
+            return await self._cache.decode(data, width, height)
         async with self._choosing:
-            await self._choose()
+            await self._set_up(how)
         if self._sixel is not None:
             return await self._sixel.show(
                 data, width, height // 2, partial(self._cache.decode, data, colors=MAX_COLORS)
@@ -62,9 +65,9 @@ class TerminalGraphics:
             return await self._kitty.show(data, width, height // 2, partial(self._cache.decode, data))
         return await self._cache.decode(data, width, height)
 
-    async def _choose(self) -> None:
-        """Set up Kitty or Sixel graphics if enabled and supported; nothing is set up for half-block characters."""
-        terminal, how = self._terminal, self._get_setting()
+    async def _set_up(self, how: str) -> None:
+        """Set up Kitty or Sixel graphics if supported; what was set up first is used until the program ends."""
+        terminal = self._terminal
         if terminal is None or self._kitty is not None or self._sixel is not None:
             return
         # A browser has the environment variables of the server's terminal.

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from mcphost.errors import ConsentDenied
+from mcphost.host import runtime_settings
 from mcphost.tui.screens.help import HelpScreen
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import Files, composer_text
@@ -132,14 +133,26 @@ async def test_a_raised_limit_counts_only_after_the_page_has_shown_it(files: Fil
         assert (driver.host.settings.budget.per_day, driver.host.settings.notifications.mode) == (5, "off")
 
 
-async def test_what_counts_only_after_a_restart_is_named_beside_what_waits_for_a_review(files: Files) -> None:
-    async with files.open() as driver:
-        files.write_settings("[budget]\nper_day = 5\n[screen]\npictures = 'sixel'\n[audit]\ncontent = true\n")
-        await driver.until(lambda: "budget.per_day = 5" in driver.text(), "the notice")
-        assert "Restart mcphost to apply the changes to: audit, screen." in " ".join(driver.text().split())
-        files.write_settings("[audit]\ncontent = true\n")
-        await driver.until(lambda: "apply the changes to: audit." in " ".join(driver.text().split()), "the notice")
-        assert not driver.host.config.audit.content
+async def test_what_counts_only_after_a_restart_is_named_with_the_reason_and_reviewed(files: Files) -> None:
+    reasons = {name: runtime_settings.AFTER_RESTART[name] for name in ("screen.language", "secrets.store")}
+    async with files.open((120, 40)) as driver:
+
+        def told() -> str:
+            return " ".join(driver.transcript().split())
+
+        files.write_settings("[budget]\nper_day = 5\n[screen]\nlanguage = 'zh-CN'\n[secrets]\nstore = 'file'\n")
+        await driver.until(lambda: "budget.per_day = 5" in told(), "the notice")
+        after = f"After a restart: screen.language = zh-CN, secrets.store = file. {' '.join(reasons.values())}"
+        assert after in told()
+        await command(driver, "/reload")
+        await driver.until(lambda: "auto → zh-CN · after a restart" in driver.text(), "the page")
+        await driver.pilot.press("end")
+        await driver.until(lambda: reasons["secrets.store"][:40] in driver.text(), "the reason")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: f"budget.per_day = 5. {after}" in told(), "what was applied")
+        assert (driver.host.settings.budget.per_day, driver.host.settings.screen.language) == (5, "auto")
+        files.write_settings("[budget]\nper_day = 5\n[screen]\nlanguage = 'en'\n")  # no other store than at the start
+        await driver.until(lambda: "After a restart: screen.language = en." in told(), "the notice")
 
 
 async def test_a_newer_notice_replaces_the_older_one_and_none_remains_once_the_files_are_as_before(

@@ -13,7 +13,6 @@ from mcphost.config.schema import ScreenConfig
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
-from mcphost.serialization import replace
 from mcphost.tui import kitty_graphics
 from mcphost.tui.kitty_graphics import (
     KittyGraphics,
@@ -186,7 +185,7 @@ def test_kitty_and_ghostty_are_recognized_unless_tmux_or_screen_is_in_between(
 async def show_picture(driver: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> list[str]:
     written: list[str] = []
     monkeypatch.setattr(driver.app.terminal, "write", written.append)
-    driver.host.config = replace(driver.host.config, screen=ScreenConfig(pictures=how))  # type: ignore[arg-type]
+    driver.host.settings.screen = ScreenConfig(pictures=how)  # type: ignore[arg-type]
     driver.host.put(events.TurnStarted(1, Message(role="user", parts=(TextPart("What is it?"), sunset_image()))))
     return written
 
@@ -208,6 +207,18 @@ async def test_the_setting_shows_pictures_in_the_chat(run: Run, monkeypatch: pyt
         driver.app.app_resume_signal.publish(driver.app)  # as after the editor
         await driver.until(lambda: any("a=T" in text for text in written), "the pixels again")
     assert "a=d,d=I" in written[-1]
+
+
+async def test_another_setting_counts_for_the_next_picture(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    async with run(size=(80, 60)) as driver:
+        await show_picture(driver, monkeypatch, "kitty")
+        await driver.until(lambda: "\U0010eeee" in driver.text(), "the cells")
+        await show_picture(driver, monkeypatch, "half-blocks")
+        await driver.until(lambda: "▀" in driver.text(), "the half-blocks")
+        assert "\U0010eeee" in driver.text()
 
 
 @pytest.mark.parametrize(("how", "term"), [("half-blocks", "xterm-kitty"), ("auto", "xterm-256color")])

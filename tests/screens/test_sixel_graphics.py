@@ -148,7 +148,7 @@ async def test_the_setting_draws_pictures_in_the_chat(run: Run, monkeypatch: pyt
         terminal: Any = driver.app.terminal
         terminal.transform_output = None
         terminal.cell_size = lambda: (9, 18)
-        driver.host.config = replace(driver.host.config, screen=ScreenConfig(pictures="sixel"))
+        driver.host.settings.screen = ScreenConfig(pictures="sixel")
         driver.host.put(events.TurnStarted(1, Message(role="user", parts=(TextPart("What is it?"), sunset_image()))))
         await driver.until(lambda: PLACEHOLDER in driver.text(), "the cells")
         assert "▀" not in driver.text()

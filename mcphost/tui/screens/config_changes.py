@@ -67,7 +67,7 @@ class ConfigChangesScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each change: first those that run code, then the other critical ones."""
         rows = [*self._hook_rows(), *self._server_rows(), *self._rule_rows(), *self._model_rows()]
-        rows += [_setting_row(change) for change in self._changes.settings]
+        rows += [_setting_row(change) for change in (*self._changes.settings, *self._changes.at_start)]
         rows += [
             _row([(_("profile"), name)], name, _("changed profile"), "~", "$warning") for name in self._changes.profiles
         ]
@@ -222,6 +222,9 @@ def _setting_row(change: "SettingChange") -> ListRow:
     if change.name in LISTS:
         return _list_row(change)
     text = " → ".join(format_setting(value, _, _MAX_VALUE) for value in (change.before, change.after))
+    if change.restart_reason:
+        pairs = [(change.name, text), (_("after a restart"), _(change.restart_reason))]
+        return _row(pairs, change.name, _("{change} · after a restart").format(change=text), "~", "$muted")
     is_critical = change.allows_more or change.deletes_results
     if change.allows_more:
         text = _("{change} · allows more").format(change=text)

@@ -95,7 +95,7 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
             "no longer forbid a/b",
             "the theme light",
         )
-        assert changes.at_start == ("audit",)
+        assert [one.name for one in changes.at_start] == ["audit.content"]
         assert changes.needs_confirmation
         assert host.model_selection.config.name == ""
         config_change_detector(host).apply(changes)

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.schema import ModelConfig
+from mcphost.config.schema import ModelConfig, ScreenConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
 from mcphost.host.questions.questions import (
     AllowOnce,
@@ -230,3 +230,26 @@ async def test_copied_arguments_are_asked_about_or_not_from_the_next_call_on(tmp
         frontend.answers.append(AllowOnce())
         await host.conversation.send("again")
         assert len(frontend.asked) == 7
+
+
+async def test_a_setting_of_the_screen_that_needs_a_restart_is_reported_once_and_stays_in_use(tmp_path: Path) -> None:
+    write_settings(tmp_path, "")
+    async with open_setup(tmp_path) as (host, _):
+        text = "[screen]\nreader = true\nlanguage = 'zh-CN'\npictures = 'half-blocks'\n"
+        changes = await apply_settings(tmp_path, host, text)
+        assert changes.describe() == ("screen.pictures = half-blocks",)
+        assert [one.name for one in changes.at_start] == ["screen.reader", "screen.language"]
+        assert all(one.restart_reason for one in changes.at_start)
+        assert host.settings.screen == ScreenConfig(pictures="half-blocks")
+        assert (await config_change_detector(host).check()).is_empty
+        changes = await apply_settings(tmp_path, host, "[limits]\nmax_rounds = 7\n" + text.replace("true", "false"))
+        assert (changes.describe(), changes.at_start) == (("limits.max_rounds = 7",), ())
+        assert host.settings.screen == ScreenConfig(pictures="half-blocks")
+
+
+async def test_other_pictures_than_those_in_use_wait_for_a_restart_unless_they_are_half_blocks(tmp_path: Path) -> None:
+    write_settings(tmp_path, "[screen]\npictures = 'sixel'\n")
+    async with open_setup(tmp_path) as (host, _):
+        changes = await apply_settings(tmp_path, host, "[screen]\npictures = 'kitty'\n")
+        assert ([one.name for one in changes.at_start], changes.settings) == (["screen.pictures"], ())
+        assert host.settings.screen.pictures == "sixel"
