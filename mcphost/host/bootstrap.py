@@ -334,7 +334,7 @@ class _LateParts:
         core, (places, _, sources) = self._core, self._setup
         parts = ConfigurableParts(
             self._servers, core.model_selection, core.config_rules, self.instructions, core.settings, core.results,
-            core.roots, core.sampling,
+            core.audit, core.roots, core.sampling,
         )  # fmt: skip
         return ConfigChangeDetector(core.config, sources, parts, places.state_dir)
 

@@ -15,6 +15,7 @@ from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
 from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
@@ -160,6 +161,7 @@ class ConfigurableParts(NamedTuple):
     instructions: ProjectInstructions
     settings: RuntimeSettings
     results: ResultStore
+    audit: AuditLog
     roots: Roots
     sampling: SamplingModels
 
@@ -278,6 +280,7 @@ class ConfigChangeDetector:
             self._model_selection.select(changes.model)
         self._settings.use(changes.config)
         self._parts.results.config = self._settings.results
+        self._parts.audit.config = self._settings.audit
         self._parts.sampling.config = self._settings.sampling
         self._parts.roots.use_configured(configured_roots(changes.config))
         self.config = changes.config

@@ -29,7 +29,6 @@ AFTER_RESTART: Mapping[str, str] = {
     "screen.reader": N_("The screen is built for a screen reader, or not, when mcphost starts."),
     "screen.language": N_("Texts that are already on the screen would stay in the other language."),
     "screen.pictures": N_("Pictures that are already on the screen could not be drawn beside the new ones."),
-    "audit.content": N_("Actions that could not be recorded must not run without a record later in the same run."),
     "audit.required": N_("Actions that could not be recorded must not run without a record later in the same run."),
     "secrets.store": N_(
         "Sign-ins and keys of this run are read from and saved to the place that was chosen at the start."
@@ -41,8 +40,13 @@ LISTS = ("roots", "sampling.models")
 """Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
 _LISTING_FIELDS = ("roots", "project_roots", "keys", "secret_store")
 _LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
-_WIDENING_VALUES = {"compaction.mode": "auto", "titles.mode": "model", "consent.origins": "mark"}
-"""Values with which mcphost sends texts of a conversation to a model, or runs calls, without asking."""
+_WIDENING_VALUES: Mapping[str, Any] = {
+    "compaction.mode": "auto",
+    "titles.mode": "model",
+    "consent.origins": "mark",
+    "audit.content": True,
+}
+"""Values with which mcphost sends texts to a model, runs calls or stores texts, without asking each time."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
 """Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
 _SEPARATE = "context.project_instructions"
@@ -122,6 +126,8 @@ class SettingChange(Struct, frozen=True):
         """Why the change takes effect only after a restart, as a sentence; "" if it can be applied now."""
         if self.name == "screen.pictures" and "half-blocks" in (self.before, self.after):
             return ""
+        if self.name == "audit.required" and self.after:
+            return ""  # only switching it off is delayed
         return AFTER_RESTART.get(self.name, "")
 
     @property

@@ -78,7 +78,9 @@ class AuditLog:
         self.store = store
         self.conversation: ActiveConversation | None = None
         """The open conversation, whose id is recorded in the rows; None if there is no host."""
-        self._config = config
+        self.config = config
+        """The settings in use; others count for the rows that are made, and the questions asked, from then on."""
+
         self._has_queued = anyio.Event()
 
     @property
@@ -91,24 +93,37 @@ class AuditLog:
         """Wrap a frontend so that the answer to each question is recorded before it takes effect."""
         return AuditingFrontend(frontend, self)
 
-    async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
+    async def record_answer(
+        self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0, may_store_content: bool = True
+    ) -> A:
         """Record the user's answer to a question, and return it.
 
         Returns a refusal instead if a required row cannot be written. *who* is the source of the answer (see
-        `Frontend.who`); *seconds* is how long the question was open.
+        `Frontend.who`); *seconds* is how long the question was open. The texts of the question and the answer are
+        stored if *may_store_content* and the setting say so.
         """
-        make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
+        has_content, label = may_store_content and self.config.content, answer_label(question, answer)
+        make = self._make_question_record(question, "answered", label, who, seconds, answer, has_content=has_content)
         if self._is_acceptable(await self.store.append(make)):
             return answer
         refusal = question.refusal()
         if answer != refusal:
             self.store.report_refusal(f"Your answer counts as a refusal: {self._refusal_reason}", _REFUSAL_HINT)
-            self.queue_record(self._make_question_record(question, "refused", "not recorded", "mcphost", 0.0, None))
+            self.queue_record(
+                self._make_question_record(
+                    question, "refused", "not recorded", "mcphost", 0.0, None, has_content=has_content
+                )
+            )
         return refusal
 
-    async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
+    async def record_withdrawal(
+        self, question: Question[Any], *, seconds: float = 0.0, may_store_content: bool = True
+    ) -> None:
         """Record that a question was withdrawn without an answer after it had been open for *seconds*."""
-        await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
+        has_content = may_store_content and self.config.content
+        await self.store.append(
+            self._make_question_record(question, "withdrawn", "", "nobody", seconds, None, has_content=has_content)
+        )
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
@@ -229,7 +244,7 @@ class AuditLog:
         if entry.seq > 0:
             return True
         self._has_queued.set()  # so that `run` tries again
-        return not (self._config.required or self.store.is_full)
+        return not (self.config.required or self.store.is_full)
 
     @property
     def _refusal_reason(self) -> str:
@@ -249,11 +264,11 @@ class AuditLog:
 
         See `record_decision` and `record_event` for the other parameters.
         """
-        at, conversation = current_microseconds(), self.conversation_id
+        at, conversation, has_content = current_microseconds(), self.conversation_id, self.config.content
 
         def make() -> AuditRecord:
             details = {**(detail or {}), **origin_details(subject.origins)}
-            if self._config.content and subject.arguments is not None:
+            if has_content and subject.arguments is not None:
                 details["arguments"] = to_redacted_json(subject.arguments)
             return AuditRecord(
                 at=at,
@@ -276,8 +291,9 @@ class AuditLog:
         return make
 
     def _make_question_record(
-        self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any
-    ) -> Callable[[], AuditRecord]:
+        self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any,
+        *, has_content: bool,
+    ) -> Callable[[], AuditRecord]:  # fmt: skip
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
@@ -286,7 +302,7 @@ class AuditLog:
                 "why": question.why[:500],
                 **answer_details(question, answer),
             }
-            if self._config.content:
+            if has_content:
                 details["shown"] = to_redacted_json(question)
                 # Other answers have no text, or are secrets: a passphrase, the redirect of a sign-in.
                 if is_recordable(question, answer):
@@ -367,17 +383,20 @@ class AuditingFrontend(FrontendWrapper):
         Returns a refusal instead if a required row cannot be written. A question that is cancelled is recorded as
         withdrawn.
         """
-        started_at = time.monotonic()
+        started_at, has_content = time.monotonic(), self._audit.config.content
         if (active := self._audit.conversation) is not None and active.for_call.conversation.id != active.id:
             question = replace(question, why=f"{question.why}, in another conversation")
         try:
             answer = await self._frontend.ask(question)
         except BaseException:
-            await self._audit.record_withdrawal(question, seconds=time.monotonic() - started_at)
+            await self._audit.record_withdrawal(
+                question, seconds=time.monotonic() - started_at, may_store_content=has_content
+            )
             raise
         return await self._audit.record_answer(
-            question, answer, who=self._frontend.who, seconds=time.monotonic() - started_at
-        )
+            question, answer, who=self._frontend.who, seconds=time.monotonic() - started_at,
+            may_store_content=has_content,
+        )  # fmt: skip
 
 
 def create_in_memory_log(config: AuditConfig | None = None) -> AuditLog:

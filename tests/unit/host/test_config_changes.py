@@ -80,12 +80,12 @@ async def test_a_file_that_cannot_be_read_removes_no_server(tmp_path: Path, brok
 
 
 async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Path) -> None:
-    write_settings(tmp_path, '[consent]\nnever = ["a/b"]\n[audit]\ncontent = false\n')
+    write_settings(tmp_path, '[consent]\nnever = ["a/b"]\n[audit]\nrequired = true\n')
     async with open_setup(tmp_path) as (host, _):
         write_settings(
             tmp_path,
             'system_prompt = "other"\ntheme = "light"\n[model]\nname = "openai/x"\napi_base = "https://x.example"\n'
-            '[consent]\nnever = ["c/d"]\n[audit]\ncontent = true\n',
+            '[consent]\nnever = ["c/d"]\n[audit]\nrequired = false\n',
         )
         changes = await config_change_detector(host).check()
         assert changes.describe() == (
@@ -95,7 +95,7 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
             "no longer forbid a/b",
             "the theme light",
         )
-        assert [one.name for one in changes.at_start] == ["audit.content"]
+        assert [one.name for one in changes.at_start] == ["audit.required"]
         assert changes.needs_confirmation
         assert host.model_selection.config.name == ""
         config_change_detector(host).apply(changes)

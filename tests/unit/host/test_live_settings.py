@@ -9,11 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.schema import ModelConfig, ScreenConfig
+from mcphost.config.schema import AuditConfig, ModelConfig, ScreenConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,
+    ApproveTool,
     ApproveUnchanged,
     EditedRequest,
     LimitUsage,
@@ -22,10 +24,12 @@ from mcphost.host.questions.questions import (
     TrustOnce,
 )
 from mcphost.host.server_requests.root_folders import file_uri
+from mcphost.store.audit_store import AuditStore
 from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows import roots_server
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.setup_host import (
     DEMO_ENTRY,
     apply_settings,
@@ -253,3 +257,49 @@ async def test_other_pictures_than_those_in_use_wait_for_a_restart_unless_they_a
         changes = await apply_settings(tmp_path, host, "[screen]\npictures = 'kitty'\n")
         assert ([one.name for one in changes.at_start], changes.settings) == (["screen.pictures"], ())
         assert host.settings.screen.pictures == "sixel"
+
+
+async def test_texts_are_recorded_for_questions_that_are_asked_after_the_change(tmp_path: Path) -> None:
+    audit_log = create_audit_log(tmp_path)
+    recorded = MODEL + "[audit]\ncontent = true\n"
+    call = tool_round(("demo__add", {"a": 1, "b": 2}))
+    model = ScriptedModel(*[call, text_round("done")] * 3)
+    write_settings(tmp_path, MODEL)
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    frontend = ScriptedFrontend(TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend, audit_log=audit_log, model_factory=lambda _: model) as (host, _):
+        await host.servers.ensure_ready("demo")
+
+        async def change_and_allow(question: ApproveTool) -> AllowOnce:
+            assert question.tool == "add"
+            changes = await apply_settings(tmp_path, host, recorded)
+            assert changes.describe() == ("audit.content = true",)
+            assert [one.allows_more for one in changes.settings] == [True]
+            return AllowOnce()
+
+        frontend.answers += [change_and_allow, AllowOnce(), AllowOnce()]
+        await host.conversation.send("add")
+        await host.conversation.send("add")
+        assert not any(one.allows_more for one in (await apply_settings(tmp_path, host, MODEL)).settings)
+        await host.conversation.send("add")
+        rows = [row for row in await read_rows(audit_log, "tool") if row.event == "answered"]
+        assert ["shown" in json.loads(row.detail) for row in rows] == [False, True, False]
+
+
+async def test_a_required_record_is_required_from_the_change_on_but_not_dropped_before_a_restart(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "no").write_text("a file in place of the folder of the log")
+    audit_log = AuditLog(AuditStore(tmp_path / "no" / "audit.db"), AuditConfig(required=False))
+    write_settings(tmp_path, "[audit]\nrequired = false\n")
+    subject = AuditSubject(kind="tool", server="s", name="t")
+    async with open_setup(tmp_path, audit_log=audit_log) as (host, _):
+        await host.audit.record_decision(subject, "allow", who="rule")
+        assert (await apply_settings(tmp_path, host, "")).describe() == ("audit.required = true",)
+        with pytest.raises(ConsentDenied):
+            await host.audit.record_decision(subject, "allow", who="rule")
+        changes = await apply_settings(tmp_path, host, "[audit]\nrequired = false\n")
+        assert ([one.name for one in changes.at_start], changes.settings) == (["audit.required"], ())
+        with pytest.raises(ConsentDenied):
+            await host.audit.record_decision(subject, "allow", who="rule")
+        assert (await apply_settings(tmp_path, host, "")).is_empty
