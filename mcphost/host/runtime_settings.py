@@ -31,7 +31,7 @@ AFTER_RESTART: Mapping[str, str] = {
     "screen.pictures": N_("Pictures that are already on the screen could not be drawn beside the new ones."),
     "audit.required": N_("Actions that could not be recorded must not run without a record later in the same run."),
     "secrets.store": N_(
-        "Sign-ins and keys of this run are read from and saved to the place that was chosen at the start."
+        "Sign-ins and keys stay in the place that this run already uses, and are not moved to another one."
     ),
 }
 """Settings whose changes take effect only after a restart, each with the reason; see `SettingChange.restart_reason`."""

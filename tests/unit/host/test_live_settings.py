@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.schema import AuditConfig, ModelConfig, ScreenConfig
+from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, ScreenConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.questions import (
@@ -23,10 +23,13 @@ from mcphost.host.questions.questions import (
     ShareSession,
     TrustOnce,
 )
+from mcphost.host.runtime_settings import LIVE_SECTIONS
 from mcphost.host.server_requests.root_folders import file_uri
+from mcphost.serialization import Struct
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.memory_backend import MemoryBackend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows import roots_server
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -303,3 +306,23 @@ async def test_a_required_record_is_required_from_the_change_on_but_not_dropped_
         with pytest.raises(ConsentDenied):
             await host.audit.record_decision(subject, "allow", who="rule")
         assert (await apply_settings(tmp_path, host, "")).is_empty
+
+
+async def test_another_store_of_secrets_waits_for_a_restart_beside_what_is_applied(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    write_settings(tmp_path, "")
+    async with open_setup(tmp_path, backend=backend) as (host, _):
+        text = "[limits]\nmax_rounds = 7\n"
+        changes = await apply_settings(tmp_path, host, f"{text}[secrets]\nstore = 'file'\n")
+        assert changes.describe() == ("limits.max_rounds = 7",)
+        assert [(one.describe(), bool(one.restart_reason)) for one in changes.at_start] == [
+            ("secrets.store = file", True)
+        ]
+        assert (host.settings.secret_store, config_change_detector(host).config.secret_store) == ("", "file")
+        assert (await apply_settings(tmp_path, host, text)).is_empty
+
+
+def test_each_section_of_the_settings_is_compared() -> None:
+    config = HostConfig()
+    sections = {name for name in config.__struct_fields__ if isinstance(getattr(config, name), Struct)}
+    assert sections - {"model"} == set(LIVE_SECTIONS)
