@@ -1,6 +1,7 @@
 """The selected model, which is prepared in the background and can be changed between turns."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from mcphost.config.profiles import switch_model
 from mcphost.config.schema import ModelConfig
@@ -105,6 +106,18 @@ class ModelSelection:
         else:
             self._events.publish(ModelChanged(model.name, model.label, "loading"))
             self._lifetime.start_soon(self._prepare, model, name="prepare model")
+
+    def preload(self, config: ModelConfig) -> None:
+        """Load what a model needs in the background, because the user may select it soon; report no failure.
+
+        No request is sent to a provider. The libraries take seconds to load, on a busy machine many.
+        """
+        with suppress(ModelError):
+            self._lifetime.start_soon(self._preload, self.get_model(config), name="preload model")
+
+    async def _preload(self, model: ChatModel) -> None:
+        with suppress(ModelError):
+            await model.load_facts()
 
     async def close(self) -> None:
         """Close the selected model and all cached ones."""

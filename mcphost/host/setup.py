@@ -120,7 +120,8 @@ class Setup:
     async def find(self) -> SetupOffers:
         """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
 
-        The searches run concurrently. Safe to cancel.
+        The searches run concurrently. If no model is selected, the best one is loaded in the background. Safe to
+        cancel.
         """
         models: tuple[AvailableModel, ...] = ()
         servers: tuple[ImportCandidate, ...] = ()
@@ -136,6 +137,7 @@ class Setup:
         async with anyio.create_task_group() as tasks:
             for search in (find_models, find_servers):
                 tasks.start_soon(search)
+        self._preload(models)
         return SetupOffers(models, servers, await anyio.to_thread.run_sync(self._find_project_files))
 
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
@@ -143,7 +145,15 @@ class Setup:
 
         Safe to cancel.
         """
-        return await self._finder.find_late(known)
+        models = await self._finder.find_late(known)
+        if not known:
+            self._preload(models)
+        return models
+
+    def _preload(self, models: Sequence[AvailableModel]) -> None:
+        """Start loading the best model while the user reads, so that the first answer arrives earlier."""
+        if models and self._model_selection.model is None:
+            self._model_selection.preload(models[0].config)
 
     async def apply(
         self, model: ModelConfig | None, servers: Sequence[ImportCandidate], seen: Set[str] = frozenset()

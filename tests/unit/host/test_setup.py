@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.config.loader import load_config
@@ -18,6 +19,7 @@ from mcphost.llm.model_finder import insert_usable_models
 from mcphost.serialization import replace
 from tests.fakes.json_server import json_server
 from tests.fakes.memory_backend import MemoryBackend
+from tests.fakes.model import ScriptedModel
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +55,46 @@ async def test_keys_local_models_and_servers_are_found_and_nothing_is_written(tm
     assert SECRET not in repr(offers)
     assert [candidate.name for candidate in offers.servers] == ["demo"]
     assert not (tmp_path / "config").exists()
+
+
+class LoadedModel(ScriptedModel):
+    """A model that records that its facts were loaded."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.loaded = anyio.Event()
+        self.prepared = False
+
+    async def load_facts(self) -> None:
+        """Record the call, and fail like a model whose worker cannot start."""
+        self.loaded.set()
+        raise ModelError("The worker cannot start.")
+
+    async def prepare(self) -> None:
+        """Record the call."""
+        self.prepared = True
+
+
+async def test_the_best_model_is_loaded_while_the_user_reads_what_was_found(tmp_path: Path) -> None:
+    created: list[LoadedModel] = []
+
+    def create(config: ModelConfig) -> LoadedModel:
+        created.append(LoadedModel(config.name))
+        return created[-1]
+
+    answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}, {"model": "b"}]}}
+    with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
+        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}, model_factory=create) as (host, setup):
+            offers = await setup.find()
+            with anyio.fail_after(10):
+                await created[0].loaded.wait()
+            assert [model.name for model in created] == [offers.models[0].config.name]
+            assert not created[0].prepared
+            assert host.model_selection.model is None
+            await setup.apply(offers.models[0].config, ())
+            await setup.find()
+            assert len(created) == 2
 
 
 async def test_files_of_other_hosts_in_the_folder_are_named_and_not_read(tmp_path: Path) -> None:
