@@ -3,10 +3,12 @@
 The digests are requested from npm and uv, so the user's own configuration determines the package
 source, its proxy and its credentials. The tools run in an empty folder, with only the few variables
 that servers inherit, so no file or variable of a project can select another source. No digest is
-requested for a package that its server might get from another source. No package is downloaded, built
-or run.
+requested for a package that its server might get from another source. No package is built or run, and
+only `ask_npm_file` downloads one.
 """
 
+import base64
+import hashlib
 import os
 import re
 import tempfile
@@ -72,7 +74,10 @@ class PackageDigest(Struct, frozen=True):
     digest: str = ""
     problem: str = ""
     files: tuple[str, ...] = ()
-    """The sorted SHA-256 digests of the files of a Python package, in hexadecimal, from which `digest` is made."""
+    """The sorted SHA-256 digests of the package's files in hexadecimal.
+
+    `digest` of a Python package is made from them. The one file of an npm package is known only after `ask_npm_file`.
+    """
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
@@ -238,6 +243,40 @@ def read_npm_answer(output: bytes, name: str, version: str) -> str:
     if not digest:
         raise RegistryError("npm knows no SHA-256, SHA-384 or SHA-512 of this version.")
     return digest
+
+
+async def ask_npm_file(name: str, version: str, digest: str) -> str:
+    """Return the SHA-256 of an npm package's file in hexadecimal, for which npm downloads it; nothing of it is run.
+
+    *digest* is the integrity that npm has reported. Raises RegistryError if the file cannot be downloaded or is
+    another one.
+    """
+    runner = HookRunner()
+    try:
+        with _make_empty_folder() as folder:
+            await _run(runner, ("npm", "pack", "--ignore-scripts", f"{name}@{version}"), folder, b"")
+            return await anyio.to_thread.run_sync(_read_npm_file, Path(folder), digest)
+    except OSError as error:
+        raise RegistryError(
+            f"The file of the package could not be read: {error.strerror or type(error).__name__}."
+        ) from error
+    finally:
+        with anyio.CancelScope(shield=True):
+            await runner.close()
+
+
+def _read_npm_file(folder: Path, digest: str) -> str:
+    """Return the SHA-256 of the only package file in a folder. Raises RegistryError, also if *digest* is another's."""
+    files = [path for path in folder.glob("*.tgz") if path.is_file() and not path.is_symlink()]
+    if len(files) != 1:
+        raise RegistryError("npm downloaded no file of this package.")
+    kind, _, expected = digest.partition("-")
+    with files[0].open("rb") as file:
+        found = base64.b64encode(hashlib.file_digest(file, kind).digest()).decode()
+        if found != expected:
+            raise RegistryError("npm downloaded another file than the one whose digest it reported.")
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> PackageDigest:

@@ -15,6 +15,7 @@ printf '%s\\n' "{name} $*" >> '{home}/package-tools.log'
 printf '%s\\n' "$PWD|$cd_files|$(env)" > '{home}/{name}.place'
 [ -e '{home}/{name}.hangs' ] && exec sleep 600
 [ -p '{home}/{name}.held' ] && read -r _ < '{home}/{name}.held'
+[ "$1" = pack ] && [ -e '{home}/{name}.tgz' ] && cp '{home}/{name}.tgz' package-1.0.0.tgz && exit 0
 cat '{home}/{name}.output'
 cat '{home}/{name}.error' >&2
 exit "$(cat '{home}/{name}.code')"
@@ -25,7 +26,7 @@ OTHER_INTEGRITY = f"sha512-{'B' * 86}=="
 
 _OFFLINE_SCRIPT = """#!/bin/sh
 case "$1 $2" in
-"view "*|"pip compile") echo "{name}: no test asks a package index" >&2; exit 1 ;;
+"view "*|"pack "*|"pip compile") echo "{name}: no test asks a package index" >&2; exit 1 ;;
 esac
 exec '{program}' "$@"
 """
@@ -65,6 +66,10 @@ class FakePackageTools:
         self.answer(
             "npm", json.dumps({"name": name, "version": version, "dist.integrity": integrity, **more}, indent=2)
         )
+
+    def answer_npm_file(self, content: bytes) -> None:
+        """Let `npm pack` download a file with this content."""
+        (self._home / "npm.tgz").write_bytes(content)
 
     def answer_uv(self, name: str, version: str, *hashes: str) -> None:
         """Let uv print what `uv pip compile --generate-hashes` prints about one version of a package."""

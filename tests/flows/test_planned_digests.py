@@ -1,8 +1,9 @@
 """Tests of the digest in an install plan: npm and uv report it, and it is compared before anything is written."""
 
+import base64
 import json
 from collections.abc import Iterator
-from hashlib import sha256
+from hashlib import sha256, sha512
 from typing import Any
 
 import pytest
@@ -116,6 +117,41 @@ def test_a_file_digest_that_the_registry_states_must_be_that_of_a_file_of_the_ve
     assert "It works" in install(program, registry, CLOCK, "--yes", "--accept-digest")
     registry.entries[1] = clock(fileSha256=SOURCE)
     assert told not in install(program, registry, CLOCK, "--yes", "--name", "second")
+
+
+CONTENT = b"the file of a package"
+OF_CONTENT = f"sha512-{base64.b64encode(sha512(CONTENT).digest()).decode()}"
+
+
+def test_a_file_digest_that_the_registry_states_for_an_npm_package_is_compared_with_the_file(
+    program: Program, runners: PackageRunners, registry: RegistryServer
+) -> None:
+    stated = {"fileSha256": sha256(CONTENT).hexdigest()}
+    registry.entries.append(published(server("io.github.ada/safe", packages=[package("npm", "@ada/files", **stated)])))
+    runners.tools.answer_npm("@ada/files", "1.0.0", OF_CONTENT)
+    told = "The SHA-256 given in the registry cannot be compared. npm downloaded no file of this package."
+    assert told in refuse(program, registry, "io.github.ada/safe")
+    runners.tools.answer_npm_file(b"another file")
+    assert "npm downloaded another file than the one whose" in refuse(program, registry, "io.github.ada/safe")
+    runners.tools.answer_npm_file(CONTENT)
+    plan = json.loads(install(program, registry, "io.github.ada/safe", "--dry-run", "--json"))
+    assert (plan["digest"], plan["digest_files"]) == (OF_CONTENT, [stated["fileSha256"]])
+    assert runners.tools.started[-1] == "npm pack --ignore-scripts @ada/files@1.0.0"
+    assert runners.started == []
+    assert "It works" in install(program, registry, "io.github.ada/safe", "--yes")
+
+
+def test_an_npm_package_with_another_file_than_the_registry_states_is_refused(
+    program: Program, runners: PackageRunners, registry: RegistryServer
+) -> None:
+    entry = server("io.github.ada/safe", packages=[package("npm", "@ada/files", fileSha256=OTHER)])
+    registry.entries.append(published(entry))
+    runners.tools.answer_npm("@ada/files", "1.0.0", OF_CONTENT)
+    runners.tools.answer_npm_file(CONTENT)
+    told = "The package index has no file of @ada/files 1.0.0 with the SHA-256 given in the registry."
+    assert f"{told} Nothing was changed." in refuse(program, registry, "io.github.ada/safe")
+    assert runners.started == []
+    assert not (program.home / "config" / "mcp.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,15 @@ from mcphost.config.lock_file import LOCK_FILE, read_lock
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import LockFileError, RegistryError
 from mcphost.registry.entries import RegistryPackage
-from mcphost.registry.package_digests import PackageDigest, Query, ask_queries, find_query, is_same_package
-from mcphost.serialization import Struct
+from mcphost.registry.package_digests import (
+    PackageDigest,
+    Query,
+    ask_npm_file,
+    ask_queries,
+    find_query,
+    is_same_package,
+)
+from mcphost.serialization import Struct, replace
 
 KnownDigests = MutableMapping[Query, PackageDigest]
 """Digests received from npm and uv, keyed by package."""
@@ -90,8 +97,17 @@ async def plan_digest(
         if not asks:
             return PlannedDigest(is_pending=True)
         known.update(await ask_queries([query]))
-    found, (_kind, name, version) = known[query], query
+    found, (kind, name, version) = known[query], query
     mismatches: list[str] = []
+    if kind == "npm" and found.digest and not found.files and package is not None and package.file_sha256:
+        # The schema of server.json (2025-12-11): clients must compare `fileSha256` of any package before they run it.
+        if not asks:
+            return PlannedDigest(is_pending=True)
+        try:
+            known[query] = found = replace(found, files=(await ask_npm_file(name, version, found.digest),))
+        except RegistryError as error:
+            problem = "The SHA-256 given in the registry cannot be compared."
+            mismatches.append(f"{problem} {error.message}")
     if found.files and package is not None and package.file_sha256 and package.file_sha256 not in found.files:
         mismatches.append(f"The package index has no file of {name} {version} with the SHA-256 given in the registry.")
     if found.digest:
