@@ -84,7 +84,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """An icon of a server or one of its features; downloaded only if one of the user's rules allows it."""
+    """An icon of a server or one of its features; a linked one is never downloaded."""
 
     src: str
     mime_type: str | None = None
