@@ -234,6 +234,7 @@ NEW_SERVER_KEYS = (
 )
 SETUP_SCREENS: dict[str, Opener] = {
     "start_card": SetupStep(_start_card(SetupOffers(MODELS[:3], FOUND)), "□ files", ("ctrl+a",), "■ files"),
+    "start_card_ollama": SetupStep(_start_card(SetupOffers(MODELS[1:3])), "gemma3:4b"),
     "start_card_nothing": SetupStep(_start_card(SetupOffers()), "Paste a key", tuple("sk-ant-1"), "•" * 8),
     "models": SetupStep(_models, "4 of 4"),
     "model_form": SetupStep(_models, "4 of 4", ("ctrl+e",), "Settings of"),
