@@ -79,6 +79,44 @@ def result_of_odd_text() -> tuple[int, Work]:
     return rendering(json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode())
 
 
+def _text_result(text: str) -> tuple[int, Work]:
+    return rendering(json.dumps({"content": [{"type": "text", "text": text}]}).encode())
+
+
+def _structured_result(text: str) -> tuple[int, Work]:
+    return rendering(json.dumps({"content": [], "structuredContent": {"data": text}}).encode())
+
+
+@host_case
+def result_of_base64_and_words() -> tuple[int, Work]:
+    return _text_result("Ab3d" * 300 + " abcdefg" * 1_800_000)
+
+
+@host_case
+def result_of_base64_and_almost_base64() -> tuple[int, Work]:
+    return _text_result("Ab3d" * 300 + (" " + "Ab3d" * 250) * 14_000)
+
+
+@host_case
+def result_of_base64_in_lines() -> tuple[int, Work]:
+    return _text_result(("Ab3d" * 19 + "\n") * 190_000)
+
+
+@host_case
+def result_of_almost_base64_in_lines() -> tuple[int, Work]:
+    return _text_result((("Ab3d" * 19 + "\n") * 60 + "!\n") * 3_000)
+
+
+@host_case
+def result_structure_of_words() -> tuple[int, Work]:
+    return _structured_result("abcdefg " * 1_800_000)
+
+
+@host_case
+def result_structure_of_base64_in_lines() -> tuple[int, Work]:
+    return _structured_result(("Ab3d" * 19 + "\n") * 180_000)
+
+
 @host_case
 def result_structure_and_text() -> tuple[int, Work]:
     inner = json.dumps([[]] * 120_000)

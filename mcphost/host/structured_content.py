@@ -1,11 +1,11 @@
 """Conversion of a tool result's structured content to text, without long base64 or parts of the content blocks."""
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
+from mcphost.host.base64_runs import BASE64_LENGTH, replace_base64, replace_base64_in_json
 from mcphost.protocol.content import (
     AudioContent,
     ContentBlock,
@@ -16,14 +16,9 @@ from mcphost.protocol.content import (
 from mcphost.serialization import Raw, dumps, loads
 
 PARSE_LIMIT = 256 * 1024
-BASE64_LENGTH = 1024
-"""Minimum length of base64 that is omitted, in characters; shorter text may be a key, digest or token."""
 _SHORT_TEXT = 100
 """Strings of at most this many characters are not replaced by a note, even if they repeat a text block."""
 _MAX_DEPTH = 100
-_BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
-_RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
-_RAW_RUN = re.compile(_RUN.pattern.encode())
 _SAMPLE = 8192
 _TEXT = "[the text above]"
 _MEDIA = "[the data above]"
@@ -47,11 +42,11 @@ class ContentIndex:
             case TextContent():
                 self.texts.append(block.text)
             case ImageContent() | AudioContent():
-                self._media.add(block.data)
+                self._media |= {block.data, _unwrap(block.data)}
                 self._fields |= {"image", "audio", block.mime_type}
             case EmbeddedResource(resource=resource):
                 self._resource_texts.extend([resource.text] if resource.text is not None else [])
-                self._media |= {resource.blob} if resource.blob else set()
+                self._media |= {resource.blob, _unwrap(resource.blob)} if resource.blob else set()
                 self._fields |= {"resource", resource.uri, resource.mime_type or ""}
             case _:
                 pass
@@ -80,13 +75,16 @@ class ContentIndex:
             for block_text in self._block_texts | self._stripped_texts
         )
 
-    def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Return a short placeholder for *run*, a match of a regular expression for long base64 in JSON text.
+    def shorten(self, body: bytes) -> bytes:
+        """Return JSON with a short placeholder for each long run of base64, with or without line breaks.
 
         Without long base64, the JSON is usually small enough to be parsed.
         """
-        text = run[0].decode()
-        return (_MEDIA if text in self._media else _placeholder(text)).encode()
+        return replace_base64_in_json(body, lambda run: _MEDIA if run in self._media else _placeholder(run))
+
+    def _is_media(self, value: str) -> bool:
+        """Return whether the value is the data of a media block; line breaks in it do not matter."""
+        return value in self._media or ("\n" in value and _unwrap(value) in self._media)
 
     def is_repeated(self, value: Any) -> bool:
         """Return whether structured content contains nothing that the content blocks do not contain."""
@@ -99,7 +97,7 @@ class ContentIndex:
         """
         match value:
             case str():
-                if value in self._media:
+                if self._is_media(value):
                     return _MEDIA
                 return (
                     _TEXT
@@ -134,13 +132,13 @@ class ContentIndex:
         """
         match value:
             case str():
-                return value in self._media or value.strip() in self._stripped_texts
+                return self._is_media(value) or value.strip() in self._stripped_texts
             case dict() if depth:
                 members = cast("dict[str, Any]", value)
-                if any(isinstance(member, str) and member in self._media for member in members.values()):
-                    rest = [
-                        member for member in members.values() if not (isinstance(member, str) and member in self._media)
-                    ]
+                rest = [
+                    member for member in members.values() if not (isinstance(member, str) and self._is_media(member))
+                ]
+                if len(rest) < len(members):
                     return all(isinstance(member, str) and member in self._fields for member in rest)
                 return len(members) == 1 and all(self._is_covered(member, depth - 1) for member in members.values())
             case list() if depth:
@@ -160,7 +158,7 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
         return None
     body = bytes(raw)
     if len(body) + index.size > PARSE_LIMIT:
-        body = _RAW_RUN.sub(index.shorten, body)
+        body = index.shorten(body)
     if len(body) + index.size > PARSE_LIMIT:
         # Parsing and formatting this much would block the screen.
         text = body.decode("utf-8", "replace")
@@ -179,12 +177,16 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
 
 
 def remove_base64(text: str) -> str:
-    """Replace each run of at least 1,024 base64 characters with a note that gives its size."""
-    # Each run covers an aligned block of half the minimum length; checking these first is 50 times faster.
-    step = BASE64_LENGTH // 2
-    if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
-        return text
-    return _RUN.sub(lambda match: _placeholder(match[0]), text)
+    """Replace each run of base64 with a note that gives its size.
+
+    A run has at least 1,024 characters, or 64 lines of equal width.
+    """
+    return text if len(text) < BASE64_LENGTH else replace_base64(text, _placeholder)
+
+
+def _unwrap(text: str) -> str:
+    """Return base64 without line breaks."""
+    return text.replace("\r", "").replace("\n", "")
 
 
 def _placeholder(run: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.structured_content import BASE64_LENGTH
+from mcphost.host.base64_runs import BASE64_LENGTH
 from tests.unit.host.scripted_host import text_result
 from tests.unit.host.tool_results import call_tool_once
 
@@ -41,7 +41,7 @@ async def test_an_image_repeated_in_structured_content_is_sent_once_and_never_as
 
 
 def _size(size: int) -> str:
-    return f"{size} bytes" if size < 10_000 else f"{size // 1_000:,} kB"
+    return f"{size:,} bytes" if size < 10_000 else f"{size // 1_000:,} kB"
 
 
 @pytest.mark.parametrize("size", [0, 1, 92_000, 700_000])
@@ -88,6 +88,46 @@ async def test_base64_that_only_the_structured_content_has_is_named_by_its_size(
     assert json.loads(part.text) == {"name": "a.zip", "data": f"{prefix}[base64 left out: {size:,} bytes]"}
 
 
+def wrapped(data: bytes, width: int, end: str) -> str:
+    """Return base64 in lines of this width, as in e-mails and PEM files."""
+    text = base64.b64encode(data).decode()
+    return "".join(f"{text[at : at + width]}{end}" for at in range(0, len(text), width))
+
+
+@pytest.mark.parametrize("size", [6_000, 1_500_000])
+@pytest.mark.parametrize(("width", "end"), [(76, "\n"), (76, "\r\n"), (72, "\n"), (64, "\n"), (60, "\r\n")])
+async def test_base64_with_line_breaks_is_named_by_its_size(tmp_path: Path, size: int, width: int, end: str) -> None:
+    data = wrapped(random_bytes(size), width, end)
+    content = [
+        {"type": "text", "text": f"Attachment:\n\n{data}\nThe end."},
+        {"type": "resource", "resource": {"uri": "demo://a", "text": data}},
+    ]
+    part, finished = await call_tool_once(tmp_path / "text", {"content": content})
+    note = f"[base64 left out: {size:,} bytes]"
+    assert part.text == finished.text
+    assert part.text.count(note) == 2
+    assert data[:50] not in part.text
+    assert "Attachment:" in part.text
+    assert "The end." in part.text
+    structured: dict[str, Any] = {"content": [], "structuredContent": {"name": "a.zip", "data": data}}
+    part, finished = await call_tool_once(tmp_path / "structured", structured)
+    assert part.text == finished.text
+    shown = json.loads(part.text)
+    assert shown == {"name": "a.zip", "data": note + shown["data"].removeprefix(note)}
+    assert shown["data"].removeprefix(note) in ("\n", "\r\n")
+
+
+@pytest.mark.parametrize("size", [6_000, 1_000_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_an_image_repeated_with_line_breaks_is_sent_once(tmp_path: Path, size: int, end: str) -> None:
+    data = random_png(size)
+    repeated = wrapped(base64.b64decode(data), 76, end)
+    for number, structure in enumerate(({"data": repeated}, {"content": [image_part(repeated)]})):
+        result = {"content": [image_part(data)], "structuredContent": structure}
+        part, _ = await call_tool_once(tmp_path / str(number), result)
+        assert part.text == f"[image: image/png, 20 × 10 pixels, {_size(size)}]"
+
+
 async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_path: Path) -> None:
     data = base64.b64encode(random_bytes(3_000)).decode()
     content = [
@@ -110,8 +150,11 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
         base64.b64encode(random_bytes(BASE64_LENGTH * 3 // 4 - 3)).decode(),
         "Words with 1 number. " * 500,
         base64.encodebytes(random_bytes(3_000)).decode(),
+        "".join(f"/srv/Data2026/{'folder/' * 7}{number:04}-{'x' * (number % 30)}\n" for number in range(300)),
+        "".join(f"{'ACGT' * 19}\n" for _ in range(300)),
+        f"{'Ab3' * 19}d,\n" * 300,
     ],
-    ids=["hexadecimal", "repeated", "short", "prose", "lines"],
+    ids=["hexadecimal", "repeated", "short", "prose", "lines", "paths", "letters", "rows"],
 )
 async def test_text_that_is_no_long_base64_stays_complete(tmp_path: Path, kept: str) -> None:
     part, finished = await call_tool_once(tmp_path, text_result(kept))

@@ -1,0 +1,138 @@
+"""Search for long base64, with or without line breaks, in texts and in JSON that is not decoded.
+
+A regular expression keeps the interpreter busy until it returns, which stops the event loop even from another thread.
+So each one here is matched at one place and reads little; most places of a long text are never looked at.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+BASE64_LENGTH = 1024
+"""Minimum length of base64 that is found, in characters; shorter text may be a key, digest or token."""
+MIN_LINES = 64
+"""Minimum number of lines of base64 with line breaks that is found; a certificate or key in a PEM file has fewer."""
+_HALF = BASE64_LENGTH // 2
+"""Distance of the places where runs are searched; each run covers a block of this length at one of them."""
+_STEP = 1024
+"""Distance of the places where lines are searched; 64 lines cover more."""
+_REACH = 152
+"""Within how many characters after such a place a run that it is in has begun another line."""
+_ENOUGH = MIN_LINES * 80
+"""How many characters the shortest run of lines has at most."""
+_L = "[A-Za-z0-9+/_-]"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_BLOCK = re.compile(f"{_L}{{{_HALF}}}")
+_REST = re.compile(f"{_L}{{0,65536}}+")
+_PADDING = re.compile("={0,2}")
+_LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
+
+
+class _Format(NamedTuple):
+    """How line breaks are written, and patterns for lines of base64 in the usual widths: 76, 72, 64 and 60."""
+
+    line_break: str
+    has_escapes: bool
+    line: re.Pattern[str]
+    """The end of a line, and a line of base64."""
+    start: re.Pattern[str]
+    lines: re.Pattern[str]
+    last_line: re.Pattern[str]
+
+
+_TEXT = _Format(
+    line_break="\n",
+    has_escapes=False,
+    line=re.compile(rf"[^\n]{{0,77}}+\n(?:{_L}{{76}}|{_L}{{72}}|{_L}{{64}}|{_L}{{60}})\r?\n"),
+    start=re.compile(rf"(?<!{_L})(?={_L}{{60}})"),
+    lines=re.compile(
+        rf"(?:{_L}{{76}}\r?\n){{1,1000}}+|(?:{_L}{{72}}\r?\n){{1,1000}}+"
+        rf"|(?:{_L}{{64}}\r?\n){{1,1000}}+|(?:{_L}{{60}}\r?\n){{1,1000}}+"
+    ),
+    last_line=re.compile(rf"{_LAST_LINE}(?=\r?\n|\Z)"),
+)
+# In JSON, the escapes of a line break are two characters each, of which the second could be base64.
+_JSON = _Format(
+    line_break=r"\n",
+    has_escapes=True,
+    line=re.compile(rf"[^\\]{{0,77}}+(?:\\r)?\\n(?:{_L}{{76}}|{_L}{{72}}|{_L}{{64}}|{_L}{{60}})(?:\\r)?\\n"),
+    start=re.compile(rf"(?:(?<=\\n)|(?<![\\A-Za-z0-9+/_-]))(?={_L}{{60}})"),
+    lines=re.compile(
+        rf"(?:{_L}{{76}}(?:\\r)?\\n){{1,1000}}+|(?:{_L}{{72}}(?:\\r)?\\n){{1,1000}}+"
+        rf"|(?:{_L}{{64}}(?:\\r)?\\n){{1,1000}}+|(?:{_L}{{60}}(?:\\r)?\\n){{1,1000}}+"
+    ),
+    last_line=re.compile(rf'{_LAST_LINE}(?=(?:\\r)?\\n|")'),
+)
+
+
+def replace_base64(text: str, shorten: Callable[[str], str]) -> str:
+    """Return *text* with each long run of base64 replaced by the result of *shorten*.
+
+    *shorten* gets the run without line breaks. A result that is not shorter than BASE64_LENGTH is not used.
+    """
+    return _replace(text, _TEXT, lambda run: shorten(run.replace("\r", "").replace("\n", "")))
+
+
+def replace_base64_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
+    """Do the same as `replace_base64` in the strings of JSON; *shorten* must return ASCII without quotes."""
+    # Every byte is a character, so that nothing is lost and no character takes more than a byte.
+    text = body.decode("latin-1")
+    return _replace(text, _JSON, lambda run: shorten(run.replace(r"\r", "").replace(r"\n", ""))).encode("latin-1")
+
+
+def _replace(text: str, form: _Format, shorten: Callable[[str], str]) -> str:
+    for find in (_find_runs, _find_lines):
+        parts: list[str] = []
+        done = 0
+        for start, end in find(text, form):
+            shown = shorten(text[start:end])
+            if len(shown) < BASE64_LENGTH:
+                parts += [text[done:start], shown]
+                done = end
+        if parts:
+            text = "".join([*parts, text[done:]])
+    return text
+
+
+def _find_runs(text: str, form: _Format) -> Iterator[tuple[int, int]]:
+    """Yield where each run without line breaks begins and ends."""
+    end = 0
+    for at in range(0, len(text), _HALF):
+        if at < end or not _BLOCK.match(text, at):
+            continue
+        head = text[max(end, at - _HALF) : at]
+        start = at - len(head) + len(head.rstrip(_LETTERS))
+        if form.has_escapes:
+            start += _escape_length(text, start)
+        end = at + _HALF
+        while (more := _REST.match(text, end)) and more.end() > end:
+            end = more.end()
+        if end - start >= BASE64_LENGTH:
+            padding = _PADDING.match(text, end)
+            yield start, padding.end() if padding else end
+
+
+def _escape_length(text: str, start: int) -> int:
+    """Return how many characters at *start* belong to an escape that begins before it."""
+    before = text[max(0, start - _HALF) : start]
+    if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+        return 0
+    return 5 if text[start] == "u" else 1
+
+
+def _find_lines(text: str, form: _Format) -> Iterator[tuple[int, int]]:
+    """Yield where each run with line breaks begins and ends, without its last line break."""
+    end = 0
+    for at in range(0, len(text), _STEP):
+        if at < end or not form.line.match(text, at):
+            continue
+        for first in form.start.finditer(text, max(end, at - _STEP), at + _REACH):
+            if first.start() < end:
+                continue
+            start = end = first.start()
+            while lines := form.lines.match(text, end):
+                end = lines.end()
+            if text.count(form.line_break, start, min(end, start + _ENOUGH)) >= MIN_LINES:
+                last = form.last_line.match(text, end)
+                yield start, last.end() if last else end - len(form.line_break)
+                break
