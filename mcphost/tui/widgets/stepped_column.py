@@ -1,9 +1,9 @@
 """Scrolling column that mounts many rows in small steps."""
 
+import asyncio
 from collections.abc import Iterable
 from itertools import islice
 
-import anyio
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widget import Widget
@@ -23,7 +23,7 @@ class SteppedColumn(VerticalScroll, can_focus=False):
         """Create a column; *widgets* is iterated over while the column is mounted."""
         super().__init__(id=widget_id)
         self._widgets = iter(widgets)
-        self._whole = anyio.Event()
+        self._whole = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         """Create the first few widgets."""
