@@ -192,6 +192,9 @@ class ConfigChangeDetector:
         self._parts = parts
         self._servers, self._model_selection, self._rules = parts.servers, parts.model_selection, parts.rules
         self._instructions, self._settings = parts.instructions, parts.settings
+        self._has_applied = False
+        """Whether changes were applied since the files were last checked by `watch`."""
+
         self._profile: str | None = None
         """The profile that the user chose in this run; None for the one given by the options or files."""
 
@@ -263,7 +266,11 @@ class ConfigChangeDetector:
         return changes
 
     def apply(self, changes: ConfigChanges) -> None:
-        """Apply changes to the running program; changed servers are reconnected."""
+        """Apply changes to the running program; changed servers are reconnected.
+
+        If the files have changed again since these changes were read, `watch` reports the rest.
+        """
+        self._has_applied = True
         self._rules.never = changes.config.never_rules
         for name in changes.removed:
             if self._is_running(name):
@@ -291,8 +298,8 @@ class ConfigChangeDetector:
         *on_change* receives the error if the files cannot be loaded. After that, or after changes that were not
         applied, it also receives an empty ConfigChanges once the files are as before. A server is also restarted when
         `mcphost servers restart` requests it. Files are read only after they have stayed the same for POLL_SECONDS, so
-        that no half-written file is read. Polling is fast enough for these few files, and works on network folders,
-        where change notifications do not.
+        that no half-written file is read, and again after changes were applied. Polling is fast enough for these few
+        files, and works on network folders, where change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await self._read_signature()
@@ -301,6 +308,9 @@ class ConfigChangeDetector:
             await anyio.sleep(POLL_SECONDS)
             await self._restart_requested()
             before, seen = seen, await self._read_signature()
+            if self._has_applied:
+                # What was applied may be older than the files.
+                known, was_reported, self._has_applied = None, False, False
             if seen == known or seen != before:
                 continue
             known = seen

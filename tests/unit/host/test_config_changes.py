@@ -354,6 +354,34 @@ async def test_the_watch_reports_each_change_once_after_the_file_is_complete(tmp
     assert len(seen) == 1
 
 
+async def test_what_changed_during_the_review_is_reported_again_after_the_reviewed_changes_are_applied(
+    tmp_path: Path,
+) -> None:
+    reports, receive = anyio.create_memory_object_stream[ConfigChanges | McpHostError](10)
+
+    async def next_report() -> tuple[str, ...]:
+        with anyio.fail_after(20):
+            change = await receive.receive()
+        assert isinstance(change, ConfigChanges)
+        return change.describe()
+
+    write_settings(tmp_path, 'system_prompt = "a"\n')
+    async with reports, receive, open_setup(tmp_path) as (host, _), anyio.create_task_group() as tasks:
+        detector = config_change_detector(host)
+        tasks.start_soon(detector.watch, reports.send)
+        await anyio.wait_all_tasks_blocked()
+        write_settings(tmp_path, 'system_prompt = "b"\n')
+        assert await next_report() == ("another system prompt",)
+        reviewed = await detector.check()
+        write_settings(tmp_path, 'system_prompt = "b"\n[consent]\nnever = ["web/post"]\n')
+        assert await next_report() == ("another system prompt", "forbid web/post")
+        detector.apply(reviewed)
+        assert await next_report() == ("forbid web/post",)
+        detector.apply(await detector.check())
+        assert (await detector.check()).is_empty
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_changed_environment_file_of_a_running_server_is_offered_like_a_changed_entry(tmp_path: Path) -> None:
     variables = tmp_path / "demo.env"
     variables.write_text("SHARED_TOKEN=first-value\nGONE=1\n")
