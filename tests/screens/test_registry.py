@@ -93,6 +93,28 @@ async def test_a_description_cannot_imitate_the_ways_to_install_a_server(files: 
     assert [row.strip().split()[0] for row in rows if "·" not in row] == ["│", "│"]
 
 
+async def test_many_inputs_are_mounted_in_steps_and_the_last_one_is_part_of_the_plan(
+    files: Files, runners: Path
+) -> None:
+    del runners
+    variables = [{"name": f"CLOCK_{number}"} for number in range(40)]
+    many = {**CLOCK, "packages": [package("pypi", "clock-mcp", environmentVariables=variables)]}
+    with registry_server([published(many)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((100, 30), approved=False) as driver:
+            await open_registry(driver, "clock")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: isinstance(driver.app.screen, InstallForm), "the form")
+            form = driver.app.screen
+            assert form.query("SteppedInputGroup")
+            await driver.until(lambda: len(form.query(Input)) == 40, "all inputs")
+            form.query_one("#input-39", Input).value = "the last"
+            await driver.until(
+                lambda: "CLOCK_39: the last" in str(form.query_one("#plan", Static).render()), "the plan with it"
+            )
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 @pytest.mark.req("market.browse", "market.one-click", "market.auto-config", "market.update-remove")
 async def test_a_server_is_found_installed_used_updated_and_taken_back(

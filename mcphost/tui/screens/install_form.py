@@ -1,5 +1,6 @@
 """Installation form: the plan for a server from a registry, its inputs, and the installation itself."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +19,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.stepped_column import SteppedInputGroup
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
 if TYPE_CHECKING:
@@ -78,16 +80,14 @@ class InstallForm(FormScreen[str]):
             yield Static(
                 Content(clean_line(f"{describe_publisher(entry, _)} · {source}", 200)), id="about", markup=False
             )
-            yield LabeledInputGroup(*self._lines())
+            yield SteppedInputGroup(self._lines())
             yield Static("", id="plan", markup=False)
 
-    def _lines(self) -> list[LabeledInput]:
-        return [
-            LabeledInput(
+    def _lines(self) -> Iterator[LabeledInput]:
+        for number, one in enumerate(self.draft.inputs):
+            yield LabeledInput(
                 clean_line(one.name, _MAX_LABEL), f"input-{number}", hidden=one.is_secret, placeholder=_placeholder(one)
             )
-            for number, one in enumerate(self.draft.inputs)
-        ]
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
@@ -217,12 +217,9 @@ class InstallForm(FormScreen[str]):
         self._mark_read()
 
     def _values(self) -> dict[str, list[str]]:
-        values: dict[str, list[str]] = {}
-        for number, one in enumerate(self.draft.inputs):
-            text = self.query_one(f"#input-{number}", Input).value
-            if text:
-                values[one.name] = [text]
-        return values
+        texts = (line.value for line in self.query_one(SteppedInputGroup).inputs)
+        named = zip(self.draft.inputs, texts, strict=False)  # the last inputs may not be mounted yet
+        return {one.name: [text] for one, text in named if text}
 
     # -- actions
 
@@ -294,9 +291,7 @@ class InstallForm(FormScreen[str]):
     async def _show_draft(self) -> None:
         self._stop_review()
         self._review = None
-        group = self.query_one(LabeledInputGroup)
-        await group.remove_children()
-        await group.mount(*self._lines())
+        await self.query_one(SteppedInputGroup).replace_widgets(self._lines())
         self.query_one("#install", Button).label = Content(dict(self.buttons())["install"])
         self.query_one("#keys", Static).update(self.key_hints())
         self.show_fault("")
