@@ -213,7 +213,7 @@ async def _ask_digests(options: "Options", project: LockableProject, names: list
     """Ask the package tools for the digests of the packages that these servers run; see `ask_digests`."""
     from mcphost.registry.package_digests import ask_digests
 
-    with show_status(_("Asking for the digests of packages…"), quiet=options.quiet):
+    with show_status(_("Fetching package digests…"), quiet=options.quiet):
         return await ask_digests({name: project.servers[name] for name in names})
 
 

@@ -149,6 +149,31 @@ def test_counts_and_names_of_stores_in_sentences_are_translated(said: str, shown
     assert translate_sentence(said).startswith(shown)
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "/p/hooks.toml has changed since you approved it. The version that you approved stays in effect. "
+            "To review the change, start the chat in this project.",
+            "/p/hooks.toml 自你批准后已被更改。",
+        ),
+        (
+            "The hooks that you approved in /p/hooks.toml are not used: the file is missing, "
+            "or the project's folder is another one now.",
+            "你在 /p/hooks.toml 中批准的钩子未被使用",
+        ),
+        (
+            "The project's hooks file is missing, or is not approved as it is now. "
+            "The hooks approved before stay in effect until you quit.",
+            "项目的钩子文件缺失",
+        ),
+    ],
+)
+def test_notices_about_changed_hooks_are_translated(said: str, shown: str) -> None:
+    set_language(CHINESE)
+    assert translate_sentence(said).startswith(shown)
+
+
 def test_a_number_with_an_unknown_noun_is_text() -> None:
     patterns = SentencePatterns({"It has {what}.": "它有 {what}。"}, {"tool": "{number:,} 个工具"})
     assert patterns.translate("It has 2 tools.") == "它有 2 个工具。"
