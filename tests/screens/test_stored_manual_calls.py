@@ -87,7 +87,7 @@ async def test_stored_results_can_be_attached_newest_first(files: Files) -> None
             assert isinstance(part, ResourcePart)
             assert said in part.text
         await driver.app.run_action("attach_result")
-        await driver.until(lambda: driver.has_notified("There is no result to attach"), "the reason")
+        await driver.until(lambda: driver.has_notified("There is no other result to attach"), "the reason")
 
 
 async def test_a_result_is_offered_only_to_the_conversation_in_which_the_call_was_made(files: Files) -> None:

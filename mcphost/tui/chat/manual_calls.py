@@ -163,7 +163,14 @@ class ManualCallRunner:
         taken = latest or self._find_stored_result()
         if taken is None:
             way = keys_in_use(self._screen).fill(_("Call a tool first: press {servers}, then {servers-tools}."))
-            self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
+            known = ((one.server, one.tool, one.at) for one in self._host.conversation.manual_calls)
+            is_attached = any(key in self._attached for key in known)
+            text = (
+                _("There is no other result to attach. {way}")
+                if is_attached
+                else _("There is no result to attach. {way}")
+            )
+            self._screen.notify(text.format(way=way), markup=False, timeout=6)
         else:
             self._is_attaching = True
             self._screen.run_worker(partial(self._attach, taken, attach), group="attach")
