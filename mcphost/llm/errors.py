@@ -12,7 +12,7 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
 from mcphost.llm.response_limits import AnswerTooLong, RedirectRefused
-from mcphost.llm.worker_protocol import CallFailure
+from mcphost.llm.worker_protocol import STREAMED_ERROR, CallFailure
 from mcphost.serialization import Struct, loads
 
 _ANY_CASE = re.IGNORECASE
@@ -37,6 +37,10 @@ NETWORK_ERRORS = (
     "TransferEncodingError",
     "ClientConnectorDNSError",
 )
+WRAPPER_ERROR = "APIConnectionError"
+"""litellm's exception for a lost connection, and for everything that it cannot classify."""
+DEFECTS = frozenset({"AttributeError", "KeyError", "IndexError", "TypeError", "NotImplementedError", "RecursionError"})
+"""Exceptions that litellm raises itself, such as for a response that it does not understand."""
 UNREACHABLE_ERRORS = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
 CONTEXT_PATTERN = re.compile(
     r"maximum context length|context_length_exceeded|context window|prompt is too long|too many tokens|"
@@ -136,11 +140,24 @@ def classify_failure(failure: CallFailure) -> ModelErrorKind:
         return "bad_request"
     if MISSING_KEY_PATTERN.search(text):
         return "auth"
-    if status in (0, 500) and (names.intersection(NETWORK_ERRORS) or CONNECTION_ERROR_PATTERN.search(text)):
-        return "network"
+    if status in (0, 500) and (kind := _classify_connection(failure, names)):
+        return kind
     if CONTEXT_PATTERN.search(text) and status in (0, 400, 413, 422, 500):
         return "context"
     return _classify_status(status, text)
+
+
+def _classify_connection(failure: CallFailure, names: set[str]) -> ModelErrorKind | None:
+    """Return the kind of a failure without a status of its own; None if its wording decides."""
+    if names.intersection(NETWORK_ERRORS).difference({WRAPPER_ERROR}):
+        return "network"
+    if STREAMED_ERROR in failure.class_names:
+        return None
+    if CONNECTION_ERROR_PATTERN.search(failure.message):
+        return "network"
+    if not names.isdisjoint(DEFECTS):
+        return "other"
+    return "network" if WRAPPER_ERROR in names else None
 
 
 def _classify_status(status: int, text: str) -> ModelErrorKind:
@@ -190,7 +207,8 @@ def extract_provider_message(message: str) -> str:
             return text[:MAX_PROVIDER_MESSAGE]
         break
     text = re.sub(r"^(?:litellm\.)?(?:(?=[\w.]*?(?:Error|Exception|Exceeded))[\w.]++: *)+", "", message.strip())
-    text = re.sub(r"^(?:\w+Exception(?: - |: ))+", "", text)
+    text = re.sub(r"^(?:\w+(?:Exception|Error)(?: - |: ))+", "", text)
+    text = re.sub(r"\.? Handle with `litellm\.\w+`\.$", "", text)
     return text.splitlines()[0][:MAX_PROVIDER_MESSAGE] if text else ""
 
 

@@ -11,6 +11,7 @@ for Anthropic or Gemini. Therefore, every redirect is rejected.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from mcphost.llm.response_limits import RedirectRefused, parse_token_count
@@ -18,6 +19,10 @@ from mcphost.serialization import is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
+BAD_CALL_ATTRIBUTE = "mcphost_bad_call"
+"""Name of an attribute of Gemini streams, which is True if the model tried to call a tool in the wrong form."""
+BAD_CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
+"""Gemini's finish reasons for such a call (ai.google.dev/api/generate-content#FinishReason); litellm reports `stop`."""
 REFUSED_ATTRIBUTE = "mcphost_refused"
 """Name of the attribute that marks a stream in which the model refused to answer."""
 Json = dict[str, Any]
@@ -81,9 +86,17 @@ def patch_gemini_finish_reasons() -> None:
             setattr(
                 self, FINISH_REASON_ATTRIBUTE, getattr(self, FINISH_REASON_ATTRIBUTE, False) or has_finish_reason(chunk)
             )
+            if not BAD_CALL_REASONS.isdisjoint(_finish_reasons(chunk)):
+                setattr(self, BAD_CALL_ATTRIBUTE, True)
             return parse(self, chunk)
 
         kind.chunk_parser = parse_and_note
+
+
+def _finish_reasons(chunk: Any) -> list[str]:
+    candidates: Any = cast("Json", chunk).get("candidates") if isinstance(chunk, dict) else None
+    items: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
+    return [str(cast("Json", item).get("finishReason")) for item in items if isinstance(item, dict)]
 
 
 def has_finish_reason(chunk: Any) -> bool:
@@ -177,11 +190,24 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
 
 
 def patch_ollama_requests() -> None:
-    """Patch litellm to include the tool's name in each tool result that it sends to Ollama."""
+    """Patch litellm to include the tool's name in each tool result for Ollama, and to report Ollama's errors."""
     with suppress(ImportError, AttributeError):
-        from litellm.llms.ollama.chat.transformation import OllamaChatConfig
+        from litellm.llms.ollama.chat.transformation import (
+            OllamaChatCompletionResponseIterator,
+            OllamaChatConfig,
+            OllamaError,
+        )
 
         patch_tool_names(OllamaChatConfig)
+        _wrap_method(OllamaChatCompletionResponseIterator, "chunk_parser", partial(_check_ollama_chunk, OllamaError))
+
+
+def _check_ollama_chunk(error_class: Any, _stream: Any, chunk: Any) -> Any:
+    """Raise Ollama's error, which it sends as a line of the answer; litellm 1.110 reports a missing key instead."""
+    problem: Any = cast("Json", chunk).get("error") if isinstance(chunk, dict) else None
+    if isinstance(problem, str):
+        raise error_class(status_code=500, message=problem, headers={})
+    return cast("Any", chunk)
 
 
 def patch_tool_names(ollama: Any) -> None:

@@ -27,7 +27,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_patches import FINISH_REASON_ATTRIBUTE, is_refused
+from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_refused
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, RedirectRefused
 from mcphost.llm.responses_api import (
     ResponsesStream,
@@ -50,6 +50,8 @@ OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafil
 """Providers whose models are unknown to litellm, which would refuse some configured parameters for them."""
 OPENAI_PROVIDERS = ("openai", "azure")
 """Providers with the Responses API, which may store chat completions unless `store` is false."""
+BAD_CALL_REASON = "malformed_call"
+"""Finish reason reported if the model tried to call a tool in a form that its provider does not accept."""
 UNKNOWN_FINISH_REASON = "unknown"
 """Finish reason reported for a stream that ended without one; litellm would report `stop`."""
 MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
@@ -234,6 +236,8 @@ class LiteLlmWorker:
                 summary.is_estimated |= trim_chunks(stream)
             if self._is_truncated(request, stream, source, summary):
                 summary.reason = UNKNOWN_FINISH_REASON
+            elif getattr(source, BAD_CALL_ATTRIBUTE, False):
+                summary.reason = BAD_CALL_REASON
             elif summary.reason == "stop" and is_refused(stream):
                 summary.reason = "content_filter"  # litellm's reason for other providers' refusals
             batch.flush()

@@ -252,6 +252,8 @@ def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
 
 MAX_MESSAGE_LENGTH = 8_000
 MAX_CAUSES = 12
+STREAMED_ERROR = "openai.APIError"
+"""Name of the exception for an error that a server sent as an event of its answer."""
 
 
 def make_failure(error: BaseException) -> CallFailure:
@@ -261,6 +263,8 @@ def make_failure(error: BaseException) -> CallFailure:
     wait: float | None = None
     for link in chain:
         status = status or parse_status(getattr(link, "status_code", None))
+        if _is_streamed(link):
+            status = _parse_error_status(getattr(link, "code", None)) or status
         if wait is None:
             wait = retry_after(link)
     return CallFailure(
@@ -269,6 +273,19 @@ def make_failure(error: BaseException) -> CallFailure:
         message=best_message(chain)[:MAX_MESSAGE_LENGTH],
         retry_after=wait,
     )
+
+
+def _is_streamed(error: BaseException) -> bool:
+    """Return whether *error* is one that an OpenAI-compatible server sent as an event of its answer.
+
+    The openai library raises its base class for it, without the event's status.
+    """
+    return f"{type(error).__module__}.{type(error).__qualname__}" == STREAMED_ERROR
+
+
+def _parse_error_status(code: Any) -> int:
+    status = parse_status(code)
+    return status if 400 <= status < 600 else 0
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
@@ -290,8 +307,12 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 def best_message(chain: list[BaseException]) -> str:
     """Return the message of the first exception in *chain* that is not litellm's MidStreamFallbackError.
 
-    A MidStreamFallbackError hides the provider's message, which is in one of the exceptions that caused it.
+    A MidStreamFallbackError hides the provider's message, which is in one of the exceptions that caused it. If a server
+    sent an error that is only text, it is returned, because the openai library leaves it out.
     """
+    for link in chain:
+        if _is_streamed(link) and isinstance(body := getattr(link, "body", None), str) and body:
+            return body
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
             return str(link)

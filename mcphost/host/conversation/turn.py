@@ -52,6 +52,10 @@ MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
     "length": ("The model reached its token limit: the answer is incomplete.", "Ask it to continue."),
     "content_filter": ("The provider's content filter stopped the answer.", "Rephrase it, or choose another model."),
+    "malformed_call": (
+        "The model called a tool in a form that its provider does not accept.",
+        "Send it again, or choose another model.",
+    ),
     "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to continue."),
 }
 _EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Send it again.")

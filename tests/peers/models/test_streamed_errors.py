@@ -1,0 +1,90 @@
+"""Tests for errors that a provider sends in a stream after status 200, with the real worker.
+
+The formats are those of vLLM and OpenRouter (`error` in a chunk; openrouter.ai/docs, "Errors"), Ollama (a line with
+`error`; docs/errors.mdx), Anthropic (the event `error`) and Gemini (`finishReason`).
+"""
+
+import pytest
+
+from mcphost.llm.worker_client import WorkerProcess
+from tests.peers.models.model_requests import ask_model, create_model
+from tests.peers.models.raw_provider import Json, RawProvider, ollama_chunk
+from tests.peers.models.test_provider_apis import anthropic_script, chunk, gemini_chunk
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+MEMORY = "model requires more system memory (5.6 GiB) than is available (3.1 GiB)"
+OLLAMA_ERROR = {**ollama_chunk(), "error": MEMORY}
+ERRORS: dict[str, tuple[str, list[Json], str, str]] = {
+    "a status in a chunk": (
+        "compatible",
+        [{"error": {"message": "No capacity", "code": 502}}],
+        "overloaded",
+        "has a problem (status 502). The provider said: No capacity.",
+    ),
+    "an exceeded rate": (
+        "compatible",
+        [{"error": {"message": "Slow down", "code": 429}}],
+        "quota",
+        "limits the rate of requests. The provider said: Slow down.",
+    ),
+    "a refused request": (
+        "compatible",
+        [{"error": {"message": "This model's maximum context length is 4096 tokens", "code": 400}}],
+        "context",
+        "The conversation is longer than",
+    ),
+    "an error after text": (
+        "compatible",
+        [chunk({"content": "Hel"}), {"error": {"message": "upstream timed out", "type": "timeout"}}],
+        "overloaded",
+        "has a problem (status 500). The provider said: upstream timed out.",
+    ),
+    "only text": (
+        "compatible",
+        [{"error": "CUDA out of memory"}],
+        "overloaded",
+        "has a problem (status 500). The provider said: CUDA out of memory.",
+    ),
+    "Ollama": ("ollama", [OLLAMA_ERROR], "overloaded", f"The provider said: {MEMORY}."),
+    "Anthropic overloaded": (
+        "anthropic",
+        [anthropic_script()[0], {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
+        "overloaded",
+        "has a problem (status 500). The provider said: Overloaded. Try",
+    ),
+    "Anthropic broken": (
+        "anthropic",
+        [anthropic_script()[0], {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}}],
+        "overloaded",
+        "has a problem (status 500). The provider said: Internal server error. Try",
+    ),
+    "an answer that litellm does not understand": (
+        "gemini",
+        [{"candidates": [{"content": {"parts": [7]}, "index": 0}]}],
+        "other",
+        "The call of gemini/gemini-2.5-pro failed: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(ERRORS))
+async def test_an_error_in_the_stream_is_reported_in_the_providers_words(
+    case: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    route, ours.script, kind, told = ERRORS[case]
+    reply = await ask_model(create_model(route, base, worker), "hi")
+    assert reply.error is not None
+    assert reply.error.model_kind == kind
+    assert told in str(reply.error)
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+async def test_a_call_in_the_wrong_form_is_no_normal_end(
+    reason: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    usage = {"usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}}
+    ours.script = [gemini_chunk({"text": "Well"}), gemini_chunk(finishReason=reason) | usage]
+    reply = await ask_model(create_model("gemini", base, worker), "hi")
+    assert (reply.text, reply.finished.reason) == ("Well", "malformed_call")
