@@ -37,7 +37,7 @@ EXAMPLES = {
 BOUNDED = {
     # A name of a file has at most 255 bytes, a pattern of .gitignore at most 200 characters; no star backtracks.
     "mcphost.host.conversation.file_index:_join": [r"(?:(?s:(?>.*?a).*b)\Z)|(?:(?s:c.*)\Z)"],
-    "mcphost.host.conversation.file_index:_make_group": [r"(?s:(?>.*?a)(?>.*?b).*)\Z"],
+    "mcphost.host.conversation.file_index:_make_segment": [r"(?s:(?>.*?a)(?>.*?b).*)\Z"],
     # A form's pattern comes from a server; it is tried only if it and the text have at most 500 characters.
     "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
 }

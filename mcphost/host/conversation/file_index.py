@@ -32,12 +32,27 @@ MAX_FILE_BYTES = 64 * 1024
 MAX_RULES = 500
 _MAX_PATTERN = 200
 _MAX_DOUBLE_STARS = 3
+_MAX_WILDCARDS = 3_000
+"""How many characters of patterns with wildcards a file may have, because compiling them takes 5 µs for each."""
+_WILDCARDS = re.compile(r"[*?[]")
+_Segment = str | re.Pattern[str]
+"""A name, or a regular expression for it."""
+
+
+class _Names(NamedTuple):
+    """Patterns for a single name: those without wildcards, and a regular expression for the others."""
+
+    exact: frozenset[str]
+    pattern: re.Pattern[str] | None
+
+    def match(self, name: str) -> bool:
+        return name in self.exact or (self.pattern is not None and self.pattern.match(name) is not None)
 
 
 class _PathRule(NamedTuple):
-    """A `.gitignore` pattern with a slash, as one regular expression for each path segment; None stands for `**`."""
+    """A `.gitignore` pattern with a slash, split into its path segments; None stands for `**`."""
 
-    segments: tuple[re.Pattern[str] | None, ...]
+    segments: tuple[_Segment | None, ...]
     is_folder: bool
 
 
@@ -45,20 +60,20 @@ class _Group(NamedTuple):
     """Consecutive rules of one `.gitignore` file that either all ignore or all include the paths they match."""
 
     ignores: bool
-    names: re.Pattern[str] | None
-    folder_names: re.Pattern[str] | None
+    names: _Names
+    folder_names: _Names
     paths: tuple[_PathRule, ...]
 
     def matches(self, name: str, segments: tuple[str, ...], *, is_folder: bool) -> bool:
-        if self.names is not None and self.names.match(name):
-            return True
-        if is_folder and self.folder_names is not None and self.folder_names.match(name):
+        if self.names.match(name) or (is_folder and self.folder_names.match(name)):
             return True
         return any(_match_path(rule.segments, segments) for rule in self.paths if is_folder or not rule.is_folder)
 
 
 class IgnoreRules:
-    """Rules of one `.gitignore` file, relative to the file's folder; only the first 500 are applied.
+    """Rules of one `.gitignore` file, relative to the file's folder.
+
+    Only the first 500 are applied, and of those with wildcards only the first 3,000 characters.
 
     No library is used, because libraries translate patterns to regular expressions that can take exponential time. Git
     is not used, because it runs programs that a repository's configuration names.
@@ -68,7 +83,11 @@ class IgnoreRules:
         groups: list[_Group] = []
         lines = [line for line in map(_strip, text[:MAX_FILE_BYTES].splitlines()) if line][:MAX_RULES]
         run: list[str] = []
+        wildcards = 0
         for line in lines:
+            wildcards += len(line) if _WILDCARDS.search(line) else 0
+            if wildcards > _MAX_WILDCARDS and _WILDCARDS.search(line):
+                continue
             if run and line.startswith("!") != run[0].startswith("!"):
                 groups.append(_make_group(run))
                 run = []
@@ -101,13 +120,22 @@ def _make_group(lines: Iterable[str]) -> _Group:
         pattern = pattern.rstrip("/")
         pattern = pattern.removeprefix("\\")
         if "/" not in pattern:
-            # Since Python 3.9 these expressions never backtrack across a star.
-            (folder_names if is_folder else names).append(fnmatch.translate(pattern))
+            (folder_names if is_folder else names).append(pattern)
             continue
         segments = pattern.removeprefix("/").split("/")
-        parts = tuple(None if one == "**" else re.compile(fnmatch.translate(one)) for one in segments)
+        parts = tuple(None if one == "**" else _make_segment(one) for one in segments)
         paths.append(_PathRule(parts, is_folder))
-    return _Group(ignores, _join(names), _join(folder_names), tuple(paths))
+    return _Group(ignores, _make_names(names), _make_names(folder_names), tuple(paths))
+
+
+def _make_segment(pattern: str) -> _Segment:
+    # Since Python 3.9 these expressions never backtrack across a star.
+    return re.compile(fnmatch.translate(pattern)) if _WILDCARDS.search(pattern) else pattern
+
+
+def _make_names(patterns: list[str]) -> _Names:
+    wild = [fnmatch.translate(one) for one in patterns if _WILDCARDS.search(one)]
+    return _Names(frozenset(one for one in patterns if not _WILDCARDS.search(one)), _join(wild))
 
 
 def _join(patterns: list[str]) -> re.Pattern[str] | None:
@@ -115,18 +143,22 @@ def _join(patterns: list[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{one})" for one in patterns)) if patterns else None
 
 
-def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...]) -> bool:
+def _match_path(rule: tuple[_Segment | None, ...], path: tuple[str, ...]) -> bool:
     """Return whether a rule matches the whole path.
 
     `**` matches zero or more segments, or one or more at the end of a rule.
     """
     if not rule:
         return not path
-    if rule[0] is None:
+    first = rule[0]
+    if first is None:
         if len(rule) == 1:
             return bool(path)
         return any(_match_path(rule[1:], path[skip:]) for skip in range(len(path)))
-    return bool(path) and rule[0].match(path[0]) is not None and _match_path(rule[1:], path[1:])
+    if not path:
+        return False
+    is_match = first == path[0] if isinstance(first, str) else first.match(path[0]) is not None
+    return is_match and _match_path(rule[1:], path[1:])
 
 
 class FileMatch(NamedTuple):

@@ -1,5 +1,6 @@
 """Tests for the list of files that completes `@path`: content, exclusions, limits and ranking."""
 
+import re
 import time
 from pathlib import Path
 
@@ -78,6 +79,39 @@ def test_hostile_rules_cost_little_time() -> None:
     for _ in range(50):
         rules.decide(("a" * 200, "a" * 200, "a" * 250), is_folder=True)
     assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize("line", ["*a" * 90, "[" * 190, "?" * 190, "/" + "*a/" * 60, "a[b-c]" * 30])
+def test_only_the_first_wildcards_of_a_file_are_used(line: str) -> None:
+    """Compiling a pattern takes far longer than reading it, and keeps the interpreter busy."""
+
+    def measure(lines: int) -> float:
+        text, seconds = "\n".join(f"{line}{number}" for number in range(lines)), list[float]()
+        for _ in range(3):
+            re.purge()
+            began = time.thread_time()
+            IgnoreRules(text)
+            seconds.append(time.thread_time() - began)
+        return min(seconds)
+
+    assert measure(340) < 3 * measure(25)
+
+
+def test_names_without_wildcards_are_used_however_many_wildcards_there_are() -> None:
+    rules = IgnoreRules("\n".join([*["*a" * 90] * 300, "secret", "/build/out", "!*.keep"]))
+    assert rules.decide(("secret",), is_folder=False)
+    assert rules.decide(("build", "out"), is_folder=False)
+    assert rules.decide(("x.keep",), is_folder=False) is None, "beyond the wildcards that are used"
+    assert IgnoreRules("*.log\n!*.keep").decide(("x.keep",), is_folder=False) is False
+
+
+@pytest.mark.parametrize("name", ["a.b", "a+b", "(a)", "a|b", "a\\b", "^a$", "a b", "é"])
+def test_a_name_without_wildcards_is_matched_as_it_is(name: str) -> None:
+    rules = IgnoreRules(f"{name}\n/x/{name}/z")
+    assert rules.decide((name,), is_folder=False)
+    assert rules.decide(("x", name, "z"), is_folder=False)
+    assert rules.decide((f"{name}x",), is_folder=False) is None
+    assert rules.decide((name.replace("a", "A").replace("é", "É"),), is_folder=False) is None
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
