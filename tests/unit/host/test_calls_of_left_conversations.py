@@ -33,7 +33,7 @@ from tests.unit.host.host_events import wait_for_event
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
-SECRET = "The door code of the office is 4711-0815-XY"
+DOOR_CODE = "The door code of the cellar is 2290-4417-QB"
 
 
 class LeftCall:
@@ -70,8 +70,8 @@ async def open_left_call(
     """Open a host with a call in the background; *answers* are those about calls of `ask` after the first."""
     web = AskingServer(STATELESS, {"who": form_request()})
     web.answers["tools/list"] = tools_result(tool_definition("ask", annotations={"readOnlyHint": True}))
-    mail = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(SECRET))
-    model = ScriptedModel(tool_round(("mail__read", {})), tool_round(("web__ask", {"q": SECRET})), text_round("bye"))
+    mail = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(DOOR_CODE))
+    model = ScriptedModel(tool_round(("mail__read", {})), tool_round(("web__ask", {"q": DOOR_CODE})), text_round("bye"))
     is_asked, may_answer = anyio.Event(), anyio.Event()
 
     async def fill_form(_question: FillForm) -> Accept:
