@@ -303,11 +303,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def filter(self, text: str) -> None:
         """Show the first 500 entries whose title, detail line or group contains every word of *text*, ignoring case."""
         words = text.lower().split()
-        if self._search_texts[0] is not self.entries:
-            texts = [f"{row.title} {row.detail} {row.group}".lower() for row in self.entries]
-            self._search_texts = self.entries, texts
-        texts = self._search_texts[1]
-        matches = [row for row, text in zip(self.entries, texts, strict=True) if all(word in text for word in words)]
+        matches = self._search(words) if words else self.entries
         groups = _limit_groups(matches)
         self.visible_rows = [row for rows, _found in groups for row in rows]
         self._found_count = len(matches)
@@ -328,6 +324,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         headings = [EntryGroup(self._render_heading(rows, found), len(rows)) for rows, found in groups]
         entries.show_entries(list(map(self.render_row, self.visible_rows)), headings if self.is_grouped else ())
         entries.cursor = min(keep, len(self.visible_rows) - 1)
+
+    def _search(self, words: Sequence[str]) -> list[ListRow]:
+        """Return the entries that contain all *words*.
+
+        Their texts, which may have 16 MB, are converted to lowercase only if the user searches, and once.
+        """
+        if self._search_texts[0] is not self.entries:
+            texts = [f"{row.title} {row.detail} {row.group}".lower() for row in self.entries]
+            self._search_texts = self.entries, texts
+        texts = self._search_texts[1]
+        return [row for row, text in zip(self.entries, texts, strict=True) if all(word in text for word in words)]
 
     @property
     def is_grouped(self) -> bool:
