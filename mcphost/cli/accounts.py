@@ -296,7 +296,10 @@ async def _create_oauth_provider(
         require_server(config, args.server)
         server = next(server for server in config.servers if server.name == args.server)
         if server.is_stdio:
-            raise UsageError(f"{server.name!r} is a program on this machine; there is nothing to sign in to.")
+            raise UsageError(
+                f"{server.name!r} is a program on this machine; there is nothing to sign in to.",
+                f"Its secrets are set in its entry: mcphost servers edit {quote(server.name)}",
+            )
         if server.oauth.grant != "person" and (args.device or args.scope or args.account):
             raise UsageError(
                 f"mcphost signs in to {server.name!r} without user interaction, as its entry in {server.file} says.",

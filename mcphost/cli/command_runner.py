@@ -113,7 +113,7 @@ def require_server(config: HostConfig, name: str) -> None:
     unused = "".join(f" {problem}" for problem in config.problems if "is not used" in problem)
     raise UsageError(
         f"There is no server named {name!r}.{unused}",
-        f"Configured servers: {names}." if names else "Configured servers: none.",
+        f"Configured servers: {names}." if names else "Add one: mcphost servers add NAME -- COMMAND, or NAME URL",
     )
 
 

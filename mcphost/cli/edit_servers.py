@@ -476,15 +476,15 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
 
     is_url = "url" in entry
     if args.header and not is_url:
-        raise UsageError("--header is for servers with a URL.")
+        raise UsageError("--header is for servers with a URL.", "Set a variable instead: --env NAME=VALUE")
     if args.env and is_url:
-        raise UsageError("--env is for servers with a command.")
+        raise UsageError("--env is for servers with a command.", "Set a header instead: --header 'NAME: VALUE'")
     env = await read_pairs(args.env, "--env", "=", terminal)
     headers = await read_pairs(args.header, "--header", ":", terminal)
     entry = TypedSettings(env=env, headers=headers, cwd=args.cwd).apply(entry)
     if args.transport != "auto":
         if not is_url:
-            raise UsageError("--transport is for servers with a URL.")
+            raise UsageError("--transport is for servers with a URL.", "Leave it out.")
         entry["type"] = args.transport
     if settings := _own_settings(args):
         own = entry.get("mcphost")

@@ -188,7 +188,10 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
     document, before = _read_lock_or_none(project.lock_path)
     chosen = project.select(names)
     if not chosen:
-        raise ConfigError(f"{project.file} has no servers.", "There is nothing to lock.")
+        raise ConfigError(
+            f"{project.file} has no servers.",
+            "Add one: mcphost servers add --scope project NAME -- COMMAND, or NAME URL",
+        )
     locked = await _read_servers(options, project, chosen, document)
     locked, unknown = _add_digests(locked, await _ask_digests(options, project, list(locked)), document)
     after = LockDocument(servers={**(document.servers if names else {}), **locked})

@@ -311,11 +311,13 @@ def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
             has_begun = True
             yield file
     except OSError as error:
-        is_taken = isinstance(error, FileExistsError) or not has_begun
-        raise UsageError(
-            f"{file_name} cannot be written: {error.strerror}.",
-            "Choose a file that does not exist yet." if is_taken else "Is there enough space?",
-        ) from error
+        is_full = has_begun and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        hint = "Is there enough space?" if is_full else "Choose another file."
+        if isinstance(error, FileExistsError):
+            hint = "Choose a file that does not exist yet."
+        elif isinstance(error, FileNotFoundError | NotADirectoryError):
+            hint = "Create its folder first, or choose another file."
+        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", hint) from error
 
 
 def _open_device(path: "Path") -> BinaryIO | None:

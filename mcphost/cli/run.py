@@ -228,10 +228,13 @@ def _read_prompt(text: str) -> str:
         return text
     raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
     if len(raw) > MAX_PROMPT_BYTES:
-        raise UsageError(f"The prompt on standard input is over {MAX_PROMPT_BYTES // 1_000_000} MB.")
+        raise UsageError(
+            f"The prompt on standard input is over {MAX_PROMPT_BYTES // 1_000_000} MB.",
+            "Shorten it, or attach a file: --file",
+        )
     prompt = raw.decode("utf-8", "replace")
     if not prompt.strip():
-        raise UsageError("Standard input has no prompt.")
+        raise UsageError("Standard input has no prompt.", "Pass one: mcphost run 'What is 2 + 40?'")
     return prompt
 
 

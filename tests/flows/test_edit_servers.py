@@ -147,8 +147,16 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add",), 2, "What should be added?"),
         (("add", "demo"), 2, "What should be added?"),
         (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
-        (("add", "demo", "https://x.example/mcp", "--env", "A=b"), 2, "--env is for servers with a command"),
-        (("add", "demo", "--header", "A: b", "--", "x"), 2, "--header is for servers with a URL"),
+        (
+            ("add", "demo", "https://x.example/mcp", "--env", "A=b"),
+            2,
+            "--env is for servers with a command. Set a header instead: --header",
+        ),
+        (
+            ("add", "demo", "--header", "A: b", "--", "x"),
+            2,
+            "--header is for servers with a URL. Set a variable instead: --env",
+        ),
         (
             ("add", "demo", "--cwd", ".", "https://x.example/mcp"),
             2,
@@ -176,7 +184,7 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "u", "example.com/mcp"), 2, "Did you mean https://example.com/mcp?"),
         (("add", "--json", '{"u": {"url": "htp:/x"}}', "--yes"), 3, "The pasted text: server"),
         (("add", "--json", '{"u": {"command": "x", "args": "y"}}', "--yes"), 3, "The pasted text: server"),
-        (("remove", "demo"), 2, "no server named 'demo'"),
+        (("remove", "demo"), 2, "no server named 'demo'. Add one: mcphost servers add NAME"),
         (("disable", "demo"), 2, "no server named 'demo'"),
         (("restart", "demo"), 2, "no server named 'demo'"),
         (("edit", "demo"), 2, "no server named 'demo'"),

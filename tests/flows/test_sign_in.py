@@ -104,7 +104,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("login", "local"), 2, "nothing to sign in to"),
+        (("login", "local"), 2, "nothing to sign in to. Its secrets are set in its entry: mcphost servers edit local"),
         (("login", "none"), 2, "no server named"),
         (("login", "fixed"), 6, "Authorization header"),
         (("login", "tracker", "--device"), 6, "does not offer device codes"),

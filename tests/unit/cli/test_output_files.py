@@ -49,6 +49,22 @@ def test_a_full_disk_leaves_no_file_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("none/out.json", "Create its folder first, or choose another file."),
+        ("taken/out.json", "Create its folder first, or choose another file."),
+        ("x" * 300, "Choose another file."),
+        ("taken", "Choose a file that does not exist yet."),
+    ],
+)
+def test_the_hint_is_about_why_the_file_cannot_be_written(tmp_path: Path, name: str, hint: str) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(UsageError, match="cannot be written") as told:
+        write_output_file(str(tmp_path / name), b"x")
+    assert told.value.hint == hint
+
+
 @pytest.mark.parametrize("has_links", [True, False])
 def test_a_file_that_another_program_created_meanwhile_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
