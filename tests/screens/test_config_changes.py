@@ -191,7 +191,7 @@ async def test_leaving_the_page_applies_nothing(files: Files) -> None:
 
 async def test_a_file_with_an_error_is_told_and_nothing_changes(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a"})
-    async with files.open((120, 40)) as driver:
+    async with files.open((200, 40)) as driver:
         (files.folder / "mcp.json").write_text("{")
         await driver.until(lambda: "mcp.json" in driver.text() and "JSON" in driver.text(), "the notice")
         assert driver.host.servers.find("time")
