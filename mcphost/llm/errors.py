@@ -43,8 +43,8 @@ DEFECTS = frozenset({"AttributeError", "KeyError", "IndexError", "TypeError", "N
 """Exceptions that litellm raises itself, such as for a response that it does not understand."""
 UNREACHABLE_ERRORS = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
 CONTEXT_PATTERN = re.compile(
-    r"maximum context length|context_length_exceeded|context window|prompt is too long|too many tokens|"
-    r"input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|input is too long",
+    r"maximum context length|context length is only|context_length_exceeded|context window|prompt is too long|"
+    r"too many tokens|input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|input is too long",
     _ANY_CASE,
 )
 CONTENT_FILTER_PATTERN = re.compile(
@@ -53,6 +53,8 @@ CONTENT_FILTER_PATTERN = re.compile(
 NO_CREDIT_PATTERN = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE
 )
+LOW_BALANCE_PATTERN = re.compile(r"credit balance is too low", _ANY_CASE)
+"""Message with which Anthropic refuses a request with status 400, because the account has no credit."""
 UNKNOWN_PROVIDER_PATTERN = re.compile(
     r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE
 )
@@ -163,7 +165,7 @@ def _classify_connection(failure: CallFailure, names: set[str]) -> ModelErrorKin
 def _classify_status(status: int, text: str) -> ModelErrorKind:
     if status in (401, 403):
         return "auth"
-    if status in (402, 429):
+    if status in (402, 429) or (status == 400 and LOW_BALANCE_PATTERN.search(text)):
         return "quota"
     if status == 413:
         return "context"

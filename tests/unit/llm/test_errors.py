@@ -24,7 +24,10 @@ CASES = [
     (400, (), "This model's maximum context length is 8192 tokens.", "context", False),
     (400, (), "prompt is too long: 210000 tokens > 200000 maximum", "context", False),
     (400, (), "The input token count (2000000) exceeds the maximum number of tokens", "context", False),
+    (400, (), "However, the model's context length is only 16384 tokens, resulting in", "context", False),  # vLLM 0.16
     (413, (), "Request too large", "context", False),
+    (400, (), "Your credit balance is too low to access the Anthropic API.", "quota", False),
+    (400, (), "Invalid value of create_payment: billing is missing", "bad_request", False),
     (400, (), "filtered due to content management policy, code content_filter", "refused", False),
     (400, (), "Unknown parameter: foo", "bad_request", False),
     (500, (), "server exploded", "overloaded", True),
