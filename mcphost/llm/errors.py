@@ -44,7 +44,8 @@ DEFECTS = frozenset({"AttributeError", "KeyError", "IndexError", "TypeError", "N
 UNREACHABLE_ERRORS = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
 CONTEXT_PATTERN = re.compile(
     r"maximum context length|context length is only|context_length_exceeded|context window|prompt is too long|"
-    r"too many tokens|input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|input is too long",
+    r"too many tokens|input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|"
+    r"input is too long",
     _ANY_CASE,
 )
 CONTENT_FILTER_PATTERN = re.compile(
@@ -209,8 +210,8 @@ def extract_provider_message(message: str) -> str:
             return text[:MAX_PROVIDER_MESSAGE]
         break
     text = re.sub(r"^(?:litellm\.)?(?:(?=[\w.]*?(?:Error|Exception|Exceeded))[\w.]++: *)+", "", message.strip())
-    text = re.sub(r"^(?:\w+(?:Exception|Error)(?: - |: ))+", "", text)
-    text = re.sub(r"\.? Handle with `litellm\.\w+`\.$", "", text)
+    text = re.sub(r"^(?:(?=\w*?(?:Exception|Error)\b)\w++(?: - |: ))+", "", text)
+    text = text.partition(" Handle with `litellm.")[0]
     return text.splitlines()[0][:MAX_PROVIDER_MESSAGE] if text else ""
 
 

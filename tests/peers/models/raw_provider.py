@@ -203,6 +203,17 @@ def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
     return chunk | ({"done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2} if done else {})
 
 
+def chunk(delta: Json, reason: str | None = None) -> Json:
+    """Return one event of an answer in the format of Chat Completions."""
+    choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
+
+
+def gemini_chunk(*parts: Json, **more: Any) -> Json:
+    """Return one event of an answer in Gemini's format."""
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}]}
+
+
 def responses_event(kind: str, **members: Any) -> Json:
     """Return one event of OpenAI's Responses API."""
     return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}

@@ -14,7 +14,14 @@ from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import API_ROUTES, KEY, PICTURE, TOOLS, ModelRound, ask_model
-from tests.peers.models.raw_provider import Json, RawProvider, ollama_chunk, responses_event
+from tests.peers.models.raw_provider import (
+    Json,
+    RawProvider,
+    chunk,
+    gemini_chunk,
+    ollama_chunk,
+    responses_event,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 ROADS = pytest.mark.parametrize("road", list(API_ROUTES))
@@ -22,11 +29,6 @@ URL = f"data:image/png;base64,{PICTURE}"
 IMAGE = ImagePart("image/png", PICTURE)
 ASKED = Message(role="user", parts=(TextPart("look"), IMAGE))
 READ, GET = '{"path":"/a"}', '{"url":"x"}'
-
-
-def chunk(delta: Json, reason: str | None = None) -> Json:
-    choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
-    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
 
 
 def call_chunk(index: int, call_id: str, name: str, arguments: str) -> Json:
@@ -87,10 +89,6 @@ def anthropic_script() -> list[Json]:
         events.append({"type": "content_block_stop", "index": index})
     end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}}
     return [*events, end, {"type": "message_stop"}]
-
-
-def gemini_chunk(*parts: Json, **more: Any) -> Json:
-    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}]}
 
 
 SCRIPTS: dict[str, list[Json]] = {

@@ -8,11 +8,14 @@ import pytest
 
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import ask_model, create_model
-from tests.peers.models.raw_provider import Json, RawProvider, ollama_chunk
-from tests.peers.models.test_provider_apis import anthropic_script, chunk, gemini_chunk
+from tests.peers.models.raw_provider import Json, RawProvider, chunk, gemini_chunk, ollama_chunk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 MEMORY = "model requires more system memory (5.6 GiB) than is available (3.1 GiB)"
+STARTED: Json = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "usage": {}},
+}
 OLLAMA_ERROR = {**ollama_chunk(), "error": MEMORY}
 ERRORS: dict[str, tuple[str, list[Json], str, str]] = {
     "a status in a chunk": (
@@ -48,13 +51,13 @@ ERRORS: dict[str, tuple[str, list[Json], str, str]] = {
     "Ollama": ("ollama", [OLLAMA_ERROR], "overloaded", f"The provider said: {MEMORY}."),
     "Anthropic overloaded": (
         "anthropic",
-        [anthropic_script()[0], {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
+        [STARTED, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
         "overloaded",
         "has a problem (status 500). The provider said: Overloaded. Try",
     ),
     "Anthropic broken": (
         "anthropic",
-        [anthropic_script()[0], {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}}],
+        [STARTED, {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}}],
         "overloaded",
         "has a problem (status 500). The provider said: Internal server error. Try",
     ),

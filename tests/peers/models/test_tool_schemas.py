@@ -13,6 +13,7 @@ from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.model import ToolQuarantined, ToolSimplified, ToolSpec
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
+from tests.fakes.schemas import an_object
 from tests.peers.models.model_requests import API_ROUTES, KEY, ask_model, create_model
 from tests.peers.models.raw_provider import Json, RawProvider, tool_definitions
 
@@ -24,10 +25,6 @@ GEMINI_KEYS = {"type", "format", "title", "description", "nullable", "default", 
                "properties", "required", "minimum", "maximum", "minLength", "maxLength", "minProperties",
                "maxProperties", "pattern", "anyOf", "propertyOrdering"}  # fmt: skip
 CHECKED_TOP = ("openai", "responses", "anthropic", "compatible", "ollama")
-
-
-def an_object(**properties: Any) -> Json:
-    return {"type": "object", "properties": properties}
 
 
 def make_tool(schema: Any) -> ToolSpec:

@@ -11,6 +11,7 @@ from mcphost.llm.refused_tools import MAX_PROBES, find_refused_tools, refuses_de
 from mcphost.llm.tool_schemas import MAX_NODES
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw
+from tests.fakes.schemas import an_object
 
 pytestmark = pytest.mark.anyio
 
@@ -91,10 +92,6 @@ def simplify(schema: Any) -> Any:
     """Return the schema as simplified for providers, or None if the tool has no schema."""
     simple = simplify_tool(ToolSpec("t", "T", Raw(json.dumps(schema).encode())))
     return None if simple is None else json.loads(bytes(simple.schema))
-
-
-def an_object(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties}
 
 
 TEXT: Schema = {"type": "string"}
