@@ -303,7 +303,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def filter(self, text: str) -> None:
         """Show the first 500 entries whose title, detail line or group contains every word of *text*, ignoring case."""
         words = text.lower().split()
-        matches = self._search(words) if words else self.entries
+        matches = self._find_matches(words) if words else self.entries
         groups = _limit_groups(matches)
         self.visible_rows = [row for rows, _found in groups for row in rows]
         self._found_count = len(matches)
@@ -325,7 +325,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.show_entries(list(map(self.render_row, self.visible_rows)), headings if self.is_grouped else ())
         entries.cursor = min(keep, len(self.visible_rows) - 1)
 
-    def _search(self, words: Sequence[str]) -> list[ListRow]:
+    def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
         """Return the entries that contain all *words*.
 
         Their texts, which may have 16 MB, are converted to lowercase only if the user searches, and once.
