@@ -312,12 +312,16 @@ def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
             yield file
     except OSError as error:
         is_full = has_begun and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-        hint = "Is there enough space?" if is_full else "Choose another file."
-        if isinstance(error, FileExistsError):
-            hint = "Choose a file that does not exist yet."
-        elif isinstance(error, FileNotFoundError | NotADirectoryError):
-            hint = "Create its folder first, or choose another file."
-        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", hint) from error
+        raise UsageError(
+            f"{file_name} cannot be written: {error.strerror}.",
+            "Choose a file that does not exist yet."
+            if isinstance(error, FileExistsError)
+            else "Create its folder first, or choose another file."
+            if isinstance(error, FileNotFoundError | NotADirectoryError)
+            else "Is there enough space?"
+            if is_full
+            else "Choose another file.",
+        ) from error
 
 
 def _open_device(path: "Path") -> BinaryIO | None:

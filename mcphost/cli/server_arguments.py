@@ -28,11 +28,11 @@ async def read_pairs(
     A missing value is asked for at the terminal, without echo. Quotes are part of a value, because the shell has
     removed its own. Raises UsageError with the number of a wrong value, and without its text, which may be a secret.
     """
-    from mcphost.config.typed_pairs import is_pair_name, pair_key
+    from mcphost.config.typed_pairs import PAIR_FORMS, is_pair_name, pair_key
 
     pairs: dict[str, str] = {}
     numbers: dict[str, int] = {}
-    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
+    form = PAIR_FORMS[separator]
     for number, text in enumerate(texts, 1):
         name, value = await split_pair(text, flag, number, separator, terminal, is_name=is_pair_name)
         if separator == ":" and not value:
@@ -59,8 +59,9 @@ async def split_pair(
     value is missing and there is no terminal.
     """
     from mcphost.cli.terminal_frontend import is_interactive
+    from mcphost.config.typed_pairs import PAIR_FORMS
 
-    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
+    form = PAIR_FORMS[separator]
     name, found, value = text.partition(separator)
     name = name.strip()
     if not name:

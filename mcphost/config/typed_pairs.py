@@ -9,6 +9,9 @@ from mcphost.errors import UsageError
 PairSeparator = Literal["=", ":"]
 """The character after the name: "=" for environment variables, ":" for headers."""
 
+PAIR_FORMS: dict[PairSeparator, str] = {"=": "Write NAME=VALUE.", ":": "Write NAME: VALUE."}
+"""Hints that show how a pair is written."""
+
 _EXPORT = re.compile(r"^export\s+")
 _NAMES = {
     "=": re.compile(r"[A-Za-z0-9_.-]{1,200}"),  # as in an environment file
@@ -44,7 +47,7 @@ def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
     have an empty value. Raises UsageError with the number of the first invalid line; the message does not quote the
     line, which may contain a secret.
     """
-    form = "Write NAME=VALUE." if separator == "=" else "Write NAME: VALUE."
+    form = PAIR_FORMS[separator]
     pairs: dict[str, str] = {}
     lines: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
