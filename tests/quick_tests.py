@@ -59,7 +59,7 @@ LONG_TESTS = frozenset(
         "unit/host": (
             "server_approval audit_log command_risks elicitation export features features_over_http file_index"
             " instructions project_file_approvals project_files roots sampling"
-            " sampling_bounds sampling_models skills tool_changes tool_fingerprints"
+            " base64_runs sampling_bounds sampling_models skills tool_changes tool_fingerprints"
         ),
         "unit/llm": "provider_models response_limits",
         "unit/protocol": "base frontmatter",
