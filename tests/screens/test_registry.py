@@ -33,6 +33,7 @@ CLOCK = server(
     repository={"url": "https://github.com/ada/clock", "source": "github"},
     packages=[package("pypi", "clock-mcp", environmentVariables=[{"name": "CLOCK_API_KEY", "isSecret": True}])],
 )
+CLOCK_URL = "https://127.0.0.1:9/mcp"
 NEWER = {**CLOCK, "version": "1.1.0", "packages": [package("pypi", "clock-mcp", "1.1.0")]}
 
 
@@ -233,6 +234,24 @@ async def test_secrets_and_inputs_are_asked_in_the_form_and_the_plan_follows(fil
             assert "sk-0123456789" not in driver.text()
             await driver.pilot.press("escape")
         assert files.read_servers() == {}
+
+
+async def test_a_plan_that_is_visible_before_all_inputs_are_mounted_does_not_count_as_read(files: Files) -> None:
+    headers = [{"name": f"X-Clock-{number}"} for number in range(40)]
+    many = server("io.github.ada/clock", remotes=[{"type": "streamable-http", "url": CLOCK_URL, "headers": headers}])
+    with registry_server([published(many)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((100, 45), approved=False) as driver:
+            await open_registry(driver, "clock")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: len(driver.app.screen.query(Input)) == 40, "all inputs")
+            await driver.until(lambda: CLOCK_URL in str(driver.app.screen.query_one("#plan", Static).render()), "the plan")
+            assert f"address: {CLOCK_URL}" not in driver.text()
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "Read to the end of the plan" in driver.text(), "the demand")
+            assert files.read_servers() == {}
 
 
 async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Files, runners: Path) -> None:

@@ -119,10 +119,14 @@ class InstallForm(FormScreen[str]):
         content = self.query_one("#content")
         content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
 
+    def on_stepped_mounting_completed(self) -> None:
+        """Record whether the end of the plan is still visible below all inputs."""
+        self._mark_read()
+
     def _mark_read(self) -> None:
         content = self.query_one("#content")
-        if self._first_change is not None:
-            return  # the changed lines may be above the visible ones
+        if self._first_change is not None or not self.query_one(SteppedInputGroup).is_whole:
+            return  # the changed lines may be above the visible ones, or inputs may still move the plan out of view
         self._is_read |= content.scroll_y >= content.max_scroll_y and content.size.height > 0
 
     def _focus_first(self) -> None:

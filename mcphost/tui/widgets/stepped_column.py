@@ -6,6 +6,7 @@ from itertools import islice
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.message import Message
 from textual.widget import Widget
 
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup
@@ -20,6 +21,9 @@ class SteppedMounting(Widget):
     Textual cannot be interrupted while it styles and lays out new widgets: 100 inputs at once would block the program
     for half a second.
     """
+
+    class Completed(Message):
+        """Posted when all children have been mounted and drawn."""
 
     _rest: Iterator[Widget]
     _whole: asyncio.Event
@@ -51,6 +55,7 @@ class SteppedMounting(Widget):
             self.call_after_refresh(self._mount_next, rest)
         else:
             self._whole.set()
+            self.post_message(self.Completed())
 
     @property
     def is_whole(self) -> bool:
