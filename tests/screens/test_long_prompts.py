@@ -66,6 +66,16 @@ async def test_a_required_argument_that_is_not_mounted_yet_is_not_missed(run: Ru
         await driver.until(lambda: driver.app.focused is form.query_one("#argument-39"), "its field")
 
 
+async def test_keys_that_come_before_all_inputs_are_mounted_fill_each_input(run: Run) -> None:
+    async with run() as driver:
+        form = await open_form(driver, long_prompt())
+        assert not form.query_one(SteppedColumn).is_whole
+        letters = "abcdefghijkl"
+        driver.press_together(*(one for letter in letters for one in (letter, "tab")))
+        await driver.until(lambda: len(form.values()) >= len(letters), "the values")
+        assert form.values() == {f"argument {number}": letter for number, letter in enumerate(letters)}
+
+
 async def test_the_list_of_prompts_shows_the_first_arguments_and_counts_the_others(run: Run) -> None:
     server = sample_server("files")
     view = replace(server, catalog=replace(server.catalog, prompts=(long_prompt(),)))

@@ -246,7 +246,9 @@ async def test_a_plan_that_is_visible_before_all_inputs_are_mounted_does_not_cou
             await open_registry(driver, "clock")
             await driver.pilot.press("enter")
             await driver.until(lambda: len(driver.app.screen.query(Input)) == 40, "all inputs")
-            await driver.until(lambda: CLOCK_URL in str(driver.app.screen.query_one("#plan", Static).render()), "the plan")
+            await driver.until(
+                lambda: CLOCK_URL in str(driver.app.screen.query_one("#plan", Static).render()), "the plan"
+            )
             assert f"address: {CLOCK_URL}" not in driver.text()
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")

@@ -1,5 +1,7 @@
 """Base class for small forms over the chat: title, fields, error line, buttons and key hints."""
 
+import asyncio
+from contextlib import suppress
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -21,6 +23,7 @@ from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
 A = TypeVar("A")
 _MAX_FAULT_LENGTH = 4_096
+_MAX_MOUNTING_SECONDS = 2
 
 
 class _KeyHintLine(KeyHints):
@@ -159,7 +162,14 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             await wait_for_typed_text(field)
             if field.process_key(key):
                 return
+        if key != "shift+tab":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_MAX_MOUNTING_SECONDS):
+                    await self.wait_for_fields()
         self.focus_previous() if key == "shift+tab" else self.focus_next()
+
+    async def wait_for_fields(self) -> None:
+        """Wait until all fields are mounted, so that the focus moves to the next one; by default, they are."""
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""

@@ -100,6 +100,10 @@ class InstallForm(FormScreen[str]):
         other = _("{key} {next_kind} instead · ").format(key=key, next_kind=kind) if key and kind else ""
         return _("{other}ctrl+s continues · tab next field · page down scrolls · esc back").format(other=other)
 
+    async def wait_for_fields(self) -> None:
+        """Wait until all inputs are mounted."""
+        await self.query_one(SteppedInputGroup).wait_whole()
+
     def on_mount(self) -> None:
         """Request the installation plan and focus the first input."""
         super().on_mount()

@@ -143,6 +143,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         """Limit the height of the inputs, so that the error line, buttons and key hints stay visible."""
         self.query_one(SteppedColumn).fit()
 
+    async def wait_for_fields(self) -> None:
+        """Wait until the inputs of all arguments are mounted."""
+        await self.query_one(SteppedColumn).wait_whole()
+
     def moves_on_enter(self, field: Input) -> bool:
         """Return True: Enter focuses the next input or, from the last input, the Insert button."""
         del field

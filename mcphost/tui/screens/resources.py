@@ -408,10 +408,14 @@ class ResourceTemplateForm(FormScreen[str]):
         except UsageError as error:
             return error
 
+    async def wait_for_fields(self) -> None:
+        """Wait until the inputs of all variables are mounted."""
+        for column in self.query(SteppedColumn):
+            await column.wait_whole()
+
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether *field* is followed by another input."""
-        is_whole = all(column.is_whole for column in self.query(SteppedColumn))
-        return not is_whole or field is not self.query(Input).last()
+        """Return whether *field* is followed by another input, which may not be mounted yet."""
+        return bool(self.variables) and field.id != f"value-{len(self.variables) - 1}"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close the form with the expanded URI when Enter is pressed in the last input.
