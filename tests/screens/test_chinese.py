@@ -321,3 +321,13 @@ def test_a_declined_call_and_the_names_of_capabilities_are_translated() -> None:
     assert translate_sentence("Declined.") in shown
     assert _("completions") != "completions"
     assert _("logging") != "logging"
+
+
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+async def test_a_notice_for_a_screen_reader_loses_no_character_at_the_end_of_a_row(run: Run, level: str) -> None:
+    text = "".join(chr(0x4E00 + number) for number in range(120))
+    async with run(reader=True, size=(80, 24)) as driver:
+        driver.app.chat.presenter.add_notice(level, text)
+        await driver.until(lambda: text[-1] in driver.text(), "the notice")
+        shown = "".join(driver.text().split())
+        assert [one for one in text if one not in shown] == []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple, cast
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.color import Color
@@ -300,7 +301,7 @@ class BlockRenderer:
         if piece.image_rows:
             return self._render_image(piece, style)
         limit = min(self.width, piece.max_width or self.width)
-        room = max(8, limit - len(piece.first_prefix))
+        room = max(8, limit - max(cell_len(piece.first_prefix), cell_len(piece.rest_prefix)))
         rows = self._wrap(piece.content, room, style, selection, line) or [Strip.blank(room)]
         lead = (style + self.resolve_style(piece.prefix_style)).rich_style if piece.prefix_style else style.rich_style
         outer = (self.base + self.current_style).rich_style
