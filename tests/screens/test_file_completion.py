@@ -1,5 +1,6 @@
 """Tests for completing `@path` and attaching files when keys arrive before the files are found."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.translation import CHINESE, ENGLISH, set_language
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
+from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
 
@@ -180,3 +182,22 @@ async def test_what_is_left_out_of_a_file_is_told_in_chinese(run: Run, folder: P
             )
     finally:
         set_language(ENGLISH)
+
+
+async def test_escape_closes_the_remark_that_nothing_matches_before_it_stops_the_answer(run: Run) -> None:
+    async def forever(host: FakeHost, turn: int, text: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with run(turn=forever) as driver:
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.conversation.is_busy, "the answer")
+        await driver.type("see @nothing")
+        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not rows(driver), "the end of the remark")
+        assert driver.host.conversation.is_busy
+        assert text(driver) == "see @nothing"
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.host.conversation.is_busy, "the stop")

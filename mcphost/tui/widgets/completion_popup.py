@@ -265,6 +265,9 @@ class CompletionPopup:
         if popup is not None and not self._items and self._is_searching and key in {"tab", "enter"}:
             self._applies_next = True
             return True
+        if popup is not None and key == "escape" and popup.option_count:
+            self.close()
+            return True
         if popup is None or not self._items:
             return False
         if key == "down":
@@ -276,8 +279,6 @@ class CompletionPopup:
             return False  # nothing is left to complete, so Enter submits the draft
         elif key in {"tab", "enter"}:
             self._apply(self._highlighted(), descends=key == "tab")
-        elif key == "escape":
-            self.close()
         else:
             return False
         return True
