@@ -180,13 +180,6 @@ async def test_escape_denies_all_calls_only_if_no_other_key_is_pressed_in_betwee
         assert [question.answer for question in pending] == [None, None]
 
 
-async def test_the_button_that_denies_all_calls_must_be_moved_to(run: Run) -> None:
-    async with run(size=(80, 24)) as driver:
-        pending = await open_call_list(driver, {"n": 1}, {"n": 2})
-        await driver.pilot.press("tab", "enter")
-        await driver.until(lambda: all(question.answer == Deny() for question in pending), "the refusals")
-
-
 async def test_a_question_behind_the_list_of_calls_is_named_in_it(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         await open_call_list(driver, {"n": 1}, {"n": 2})
@@ -194,3 +187,28 @@ async def test_a_question_behind_the_list_of_calls_is_named_in_it(run: Run) -> N
         await driver.until(lambda: "Also waiting: github asks you to fill in a form" in driver.text(), "its name")
         form.worker.cancel()
         await driver.until(lambda: "Also waiting" not in driver.text(), "the list alone")
+
+
+async def test_the_button_that_denies_all_calls_needs_a_second_press_like_escape(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2})
+        await driver.pilot.press("tab")
+        await driver.until(lambda: driver.app.focused.id == "refuse", "the button")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "press the button again to deny all 2 calls" in driver.text(), "the warning")
+        await driver.pilot.press("tab", "shift+tab", "enter")
+        await driver.until(lambda: "press the button again to deny all 2 calls" in driver.text(), "another warning")
+        assert [question.answer for question in pending] == [None, None]
+        await driver.pilot.press("enter")
+        await driver.until(lambda: [question.answer for question in pending] == [Deny(), Deny()], "both")
+
+
+async def test_up_leads_from_the_buttons_back_to_the_selected_call(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_call_list(driver, {"n": 1}, {"n": 2})
+        await driver.pilot.press("down", "tab")
+        await driver.until(lambda: driver.app.focused.id == "refuse", "the button")
+        await driver.pilot.press("up")
+        await driver.until(lambda: driver.app.focused.id == "calls", "the list")
+        await driver.pilot.press("enter")
+        assert (await wait_for_call(driver)).details.arguments == {"n": 2}

@@ -79,7 +79,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     """Dialog with the list of tool calls that are waiting for approval.
 
     The list has the focus, so that Enter opens the highlighted call. To deny all calls, the user must press Escape
-    twice, or move to the button and press it.
+    twice, or move to the button and press it twice.
 
     Calls may be added and removed while the dialog is open; the cursor stays on the same call.
     """
@@ -154,9 +154,11 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     async def process_key(self, key: str) -> bool:
         """Run the action of a key; return False if it has none.
 
-        The first Escape shows a warning that a second Escape denies all calls. Any other key cancels this warning.
+        The first Escape, or the first Enter on the button, shows a warning that a second one denies all calls. Any
+        other key cancels this warning.
         """
-        if key != "escape" and self._has_warned_of_denial:
+        denies_all = key == "escape" or (key == "enter" and self.focused is self.query_one("#refuse"))
+        if not denies_all and self._has_warned_of_denial:
             self._has_warned_of_denial = False
             self.update_remaining()
         return await super().process_key(key)
@@ -218,7 +220,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     # -- actions
 
     def action_line(self, by: int) -> None:
-        """Move the cursor to the next call if *by* is positive, and otherwise to the previous one."""
+        """Move the cursor to the next call if *by* is positive, and otherwise to the previous one.
+
+        While a button has the focus, only move the focus back to the list.
+        """
+        if not self._option_list.has_focus:
+            self._option_list.focus()
+            return
         (self._option_list.action_cursor_down if by > 0 else self._option_list.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
@@ -231,16 +239,31 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     def action_leave(self) -> None:
         """Deny all calls on the second press of Escape; on the first press, only warn about this."""
-        if self._has_warned_of_denial:
-            self.action_refuse()
-            return
-        self._has_warned_of_denial = True
         count = len(self._entries)
-        self.show_hint(
+        self._deny_all(
             ngettext(
                 "press esc again to deny {count} waiting call", "press esc again to deny all {count} calls", count
             ).format(count=count)
         )
+
+    def action_refuse(self) -> None:
+        """Deny all calls on the second press of the button; on the first press, only warn about this."""
+        count = len(self._entries)
+        self._deny_all(
+            ngettext(
+                "press the button again to deny {count} waiting call",
+                "press the button again to deny all {count} calls",
+                count,
+            ).format(count=count)
+        )
+
+    def _deny_all(self, warning: str) -> None:
+        """Deny all calls, or show *warning* if no warning is shown yet."""
+        if self._has_warned_of_denial:
+            self.dismiss(RefuseAll())
+            return
+        self._has_warned_of_denial = True
+        self.show_hint(warning)
 
     def action_open(self) -> None:
         """Open the dialog for the call under the cursor."""
