@@ -14,11 +14,13 @@ from mcphost.headless.exit_codes import call_exit_code, turn_exit_code
 from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, OversizedLine
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
+from mcphost.headless.turn_order import TurnOrder
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.conversation.prompt_messages import make_prompt_messages
 from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
+from mcphost.host.server_views import TurnResult
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert, encode, loads
@@ -42,6 +44,7 @@ class PipeCommands:
         self._host = host
         self._frontend = frontend
         self._emit = emit
+        self._turn_order = TurnOrder()
         self.handlers: dict[str, CommandHandler] = {
             "connect": self._connect,
             "login": self._login,
@@ -231,12 +234,18 @@ class PipeCommands:
         return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Run a turn with the command's `text` and the files named in `files`; return the result and the exit code."""
+        """Run a turn with the command's `text` and the files named in `files`; return the result and the exit code.
+
+        Turns start in the order of their commands, however long it takes to read the files.
+        """
         text, files = get_text(message, "text"), message.get("files", [])
         if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
             raise UsageError('"files" is not a list of paths.')
-        attachments = await read_files(self._host, cast("list[str]", files), b"")
-        result = await self._host.conversation.send(text, attachments)
+        result = TurnResult("stopped", "")
+        with self._turn_order.join() as place:
+            attachments = await read_files(self._host, cast("list[str]", files), b"")
+            await place.start()
+            result = await self._host.conversation.send(text, attachments)
         if result.error:
             raise TurnFailed(result.error, result.hint, turn_exit_code(result))
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, turn_exit_code(result)
@@ -246,10 +255,15 @@ class PipeCommands:
         if message.get("undo") is True:
             return {"undone": (await self._host.conversation.undo_compaction()).messages}, 0
         instructions = get_text(message, "instructions") if "instructions" in message else ""
-        return {"used": await self._host.conversation.compact(instructions)}, 0
+        used = False
+        with self._turn_order.join() as place:
+            await place.start()
+            used = await self._host.conversation.compact(instructions)
+        return {"used": used}, 0
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"stopped": self._host.conversation.stop()}, 0
+        was_waiting = self._turn_order.stop()
+        return {"stopped": self._host.conversation.stop() or was_waiting}, 0
 
     async def _background(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Move the running tool call with the id `call` to the background, so that the turn continues without it."""
@@ -263,7 +277,8 @@ class PipeCommands:
         auto-approval off and stop the running turn.
         """
         if "tools" not in message:
-            return {"stopped": self._host.halt(who=_WHO)}, 0
+            was_waiting = self._turn_order.stop()
+            return {"stopped": self._host.halt(who=_WHO) or was_waiting}, 0
         tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
         budget = convert(
             {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"

@@ -484,3 +484,46 @@ def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: 
     (program.work / ".mcp.json").write_text('{"mcphost": {"roots": ["src", "/"]}}')
     with program.pipe() as pipe:
         assert "project" not in {folder["source"] for folder in pipe.ask("roots")["result"]["folders"]}
+
+
+def test_messages_start_turns_in_the_order_they_were_written(program: Program) -> None:
+    (program.work / "notes.txt").write_text("tea")
+    with program.pipe("--mcp-config", program.servers(demo=DEMO), "--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        lines = (
+            {"id": "first", "do": "send", "text": "what is 2 + 40?", "files": [str(program.work / "notes.txt")]},
+            {"id": "second", "do": "send", "text": "hello"},
+            {"id": "third", "do": "compact"},
+        )
+        pipe.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        approve = pipe.event("question", kind="approve_tool")
+        for later in ("second", "third"):
+            refused = pipe.event("result", id=later)
+            assert error_of(refused) == ("usage", 2)
+            assert refused["error"]["message"] == "A turn is running."
+        pipe.ask("answer", question=approve["question"], answer="once")
+        assert pipe.event("result", id="first")["ok"]
+
+
+def test_a_message_starts_after_an_earlier_one_whose_file_cannot_be_read(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(), "--model", "demo") as pipe:
+        lines = (
+            {"id": "first", "do": "send", "text": "read it", "files": [str(program.work / "none.txt")]},
+            {"id": "second", "do": "send", "text": "hello"},
+        )
+        pipe.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert error_of(pipe.event("result", id="first")) == ("usage", 2)
+        assert pipe.event("result", id="second")["ok"]
+
+
+def test_stop_also_ends_a_message_whose_files_are_still_being_read(program: Program) -> None:
+    (program.work / "notes.txt").write_text("tea")
+    with program.pipe("--mcp-config", program.servers(), "--model", "demo") as pipe:
+        lines = (
+            {"id": "first", "do": "send", "text": "read it", "files": [str(program.work / "notes.txt")]},
+            {"id": "second", "do": "stop"},
+        )
+        pipe.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert pipe.event("result", id="second")["result"] == {"stopped": True}
+        stopped = pipe.event("result", id="first")
+        assert (stopped["exit"], stopped["result"]["outcome"]) == (0, "stopped")

@@ -1,0 +1,63 @@
+"""The order in which the commands of `mcphost pipe` start turns while files are still being read."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+
+
+class TurnOrder:
+    """Queue of commands that start turns, in the order in which they were written; see `join`."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[TurnPlace, None] = {}
+
+    @contextmanager
+    def join(self) -> "Generator[TurnPlace]":
+        """Return a context manager that takes the next place in the queue, and leaves it at the end of the block.
+
+        If `stop` is called before the place has started, the block ends early, without an error.
+        """
+        place = TurnPlace(self)
+        self._waiting[place] = None
+        try:
+            with place.scope:
+                yield place
+        finally:
+            self.leave(place)
+
+    def stop(self) -> bool:
+        """End the blocks of all commands that have not started a turn; return False if there are none."""
+        stopped = tuple(self._waiting)
+        for place in stopped:
+            place.scope.cancel()
+        return bool(stopped)
+
+    def is_first(self, place: "TurnPlace") -> bool:
+        """Return whether no earlier command is waiting."""
+        return next(iter(self._waiting), None) is place
+
+    def leave(self, place: "TurnPlace") -> None:
+        """Remove a place, and let the next one start if it is the first now; has no effect if it was removed before."""
+        self._waiting.pop(place, None)
+        first = next(iter(self._waiting), None)
+        if first is not None:
+            first.may_start.set()
+
+
+class TurnPlace:
+    """Place of one command in a `TurnOrder`."""
+
+    def __init__(self, order: TurnOrder) -> None:
+        self.scope = anyio.CancelScope()
+        self.may_start = anyio.Event()
+        self._order = order
+
+    async def start(self) -> None:
+        """Wait until all earlier commands have started their turns or have ended.
+
+        The caller must then start its turn before it awaits anything else. `TurnOrder.stop` no longer applies to it.
+        """
+        if not self._order.is_first(self):
+            await self.may_start.wait()
+        self._order.leave(self)
