@@ -31,6 +31,10 @@ class SessionSecrets:
     def _storage(self) -> "SecretBackend":
         return self._open_storage()
 
+    def place_of(self, name: str) -> str:
+        """Return where the secret is, or would be, stored: "keyring", "file" or "session" (in memory only)."""
+        return "session" if name in self._in_memory else self._place
+
     async def get(self, name: str) -> str | None:
         """Return the secret with this name, or None if there is none."""
         if name in self._in_memory:

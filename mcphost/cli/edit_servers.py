@@ -380,9 +380,9 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
             f"{name} ({server.file})", f"  {join(masked_argv(server)) if server.is_stdio else masked_url(server)}"
         )
         listed = await editor.find_deletable(server, data) if forgets else data
-        stored = (*listed.describe(editor.inputs_file), *sign_ins.describe())
+        stored = (*editor.describe_data(listed), *sign_ins.describe())
         for what in stored:
-            text = _("  also deleted: {what}") if forgets else _("  kept: {what}")
+            text = _("  would also delete: {what}") if forgets else _("  kept: {what}")
             review.show(text.format(what=translate_sentence(what)))
         if stored and not forgets:
             review.show(_("  --forget deletes what is kept, too."))

@@ -27,6 +27,10 @@ class CommandSecretEntries:
         self._backend: SecretBackend = open_secret_backend(store)
         self._was_asked = False
 
+    def place_of(self, name: str) -> str:
+        """Return where the secret is, or would be, stored: "keyring" or "file"."""
+        return "file" if self._store == "file" else "keyring"
+
     async def get(self, name: str) -> str | None:
         """Return the secret with this name, or None if there is none."""
         return await self._backend.get(name)
@@ -58,7 +62,7 @@ class CommandSecretEntries:
                 await self._ask(server, error)
             except McpHostError:
                 pass  # storing the secret reports the problem
-        return "file" if self._store == "file" else "keyring"
+        return self.place_of("")
 
     async def _ask(self, server: str, error: McpHostError) -> None:
         import sys

@@ -57,15 +57,19 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
             raise UsageError("Which input?", f"mcphost servers input {quote(name)} {quote(chosen[0].id)}")
         for one in chosen:
             value = None if is_delete else await _ask(server, one, reader)
-            for other, definition in _sharing_servers(config.servers, server, one):
-                await editor.set_input(other, definition, value)
-            where = _("the keyring") if one.password else str(editor.inputs_file)
-            print_text(
-                _("{id} was removed from {where}").format(id=one.id, where=where)
-                if is_delete
-                else _("{id} is stored in {where}").format(id=one.id, where=where)
-            )
+            sharing = _sharing_servers(config.servers, server, one)
+            changes = [await editor.set_input(other, definition, value) for other, definition in sharing]
+            print_text(_describe_change(one.id, editor.describe_input_place(one), is_delete, was_stored=any(changes)))
     return 0
+
+
+def _describe_change(input_id: str, place: str, is_delete: bool, *, was_stored: bool) -> str:
+    where = {"keyring": _("the keyring"), "secrets file": _("the secrets file")}.get(place, place)
+    if not is_delete:
+        return _("{id} is stored in {where}").format(id=input_id, where=where)
+    if was_stored:
+        return _("{id} was removed from {where}").format(id=input_id, where=where)
+    return _("{id} has no value in {where}; nothing was removed").format(id=input_id, where=where)
 
 
 def _sharing_servers(

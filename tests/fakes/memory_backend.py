@@ -7,6 +7,10 @@ class MemoryBackend:
     def __init__(self) -> None:
         self._secrets: dict[str, str] = {}
 
+    def place_of(self, name: str) -> str:
+        """Return the place of a secret, as for `SecretEntries`."""
+        return "keyring"
+
     async def get(self, name: str) -> str | None:
         """Return the named secret, or None if it is not stored."""
         return self._secrets.get(name)

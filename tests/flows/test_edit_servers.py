@@ -270,7 +270,7 @@ def test_a_removed_servers_own_secrets_are_deleted_on_request_and_those_of_other
         refused = program.run("servers", "remove", "demo", **env).stdout.decode()
         assert "  kept: keyring: demo-the_token\n  --forget deletes what is kept, too.\n" in refused
         said = program.text("servers", "remove", "demo", "--forget", "--yes", **env)
-        assert "also deleted: keyring: demo-the_token" in said
+        assert "  would also delete: keyring: demo-the_token" in said
         assert "\n  deleted: keyring: demo-the_token" in said
         assert "other-the_token" not in said
         program.text("tools", "other", **env)
@@ -287,7 +287,8 @@ def test_a_secret_that_another_file_refers_to_is_not_listed_as_deleted(program: 
     local = {"folders": {str(folder): {"mcpServers": {"same": shared}}}}
     (program.home / "config" / "local.json").write_text(json.dumps(local))
     said = program.text("servers", "remove", "demo", "--forget", "--yes", **NO_KEYRING)
-    assert "deleted: keyring" not in said
+    assert "delete: secrets file" not in said
+    assert "deleted: secrets file" not in said
     assert is_stored(program, "demo-the_token")
 
 
@@ -343,7 +344,7 @@ def test_a_secret_that_an_edit_leaves_behind_is_deleted_and_named(program: Progr
         "changed": ("edit", "demo", "--env", f"THE_TOKEN={CANARY}2"),
         "replaced": ("add", "demo", "--replace", "--", *DEMO),
     }[how]
-    assert "\n  deleted: keyring: demo-the_token\n" in program.text("servers", *edit, **NO_KEYRING)
+    assert "\n  deleted: secrets file: demo-the_token\n" in program.text("servers", *edit, **NO_KEYRING)
     assert not is_stored(program, "demo-the_token")
     program.text("tools", "demo", **NO_KEYRING)
 

@@ -180,3 +180,28 @@ def test_a_wrong_command_about_inputs_says_what_is_missing(
     program.configure(its=its, plain={"command": "x"})
     assert said in program.error("servers", "input", *arguments, code=2)
     assert not (program.home / "config" / "inputs.json").exists()
+
+
+def test_an_input_in_the_secrets_file_is_not_said_to_be_in_the_keyring(program: Program, report: Path) -> None:
+    program.configure_secret_store("file")
+    file = program.configure(its=reporting_server(program, "${input:token}"))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "inputs": INPUTS}))
+    command = ("servers", "input", "its", "token")
+    assert program.text(*command, stdin=CANARY) == "token is stored in the secrets file\n"
+    assert program.text(*command, "--delete") == "token was removed from the secrets file\n"
+    assert program.text(*command, "--delete") == "token has no value in the secrets file; nothing was removed\n"
+    rows = json.loads(program.text("audit", "--json", "--server", "its"))["rows"]
+    told = [(row["event"], row["subject"]) for row in rows if row["kind"] == "file"]
+    assert sorted(told) == [("changed", "secrets file: input token"), ("removed", "secrets file: input token")]
+
+
+def test_a_removal_in_the_secrets_file_names_the_file_and_says_first_what_it_would_delete(program: Program) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "its", "--env", f"THE_TOKEN={CANARY}", "--", "sleep", "9")
+    refused = program.run("servers", "remove", "its", "--forget").stdout.decode()
+    assert "  would also delete: secrets file: its-the_token\n" in refused
+    assert "deleted" not in refused
+    said = program.text("servers", "remove", "its", "--forget", "--yes")
+    assert "\n  deleted: secrets file: its-the_token\n" in said
+    rows = json.loads(program.text("audit", "--json", "--server", "its"))["rows"]
+    assert "secrets file: its-the_token" in [row["subject"] for row in rows if row["event"] == "removed"]

@@ -353,7 +353,7 @@ async def test_removing_a_server_says_that_its_sign_in_is_kept_or_revokes_it_on_
         sign_in = f"sign-in: default at {peer.origin}"
         assert f"  kept: {sign_in}\n" in await text("servers", "remove", "tracker")
         said = await text("servers", "remove", "tracker", "--forget", "--yes")
-        assert f"  also deleted: {sign_in}\n" in said
+        assert f"  would also delete: {sign_in}\n" in said
         assert f"\n  deleted: {sign_in}\n" in said
         assert json.loads(await text("accounts", "--json")) == {"accounts": []}
         assert peer.valid == {}

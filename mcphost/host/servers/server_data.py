@@ -1,11 +1,19 @@
 """Data stored for a server outside its configuration entry, and errors about secrets that could not be deleted."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct
+
+_PLACES = {"keyring": "keyring", "file": "secrets file", "session": "memory of this session"}
+
+
+def describe_secret_place(place: str) -> str:
+    """Return a phrase for a place of secrets: "keyring", "file" or "session" (see `SecretEntries.place_of`)."""
+    return _PLACES[place]
 
 
 class SecretDeletionError(ConfigError):
@@ -26,14 +34,14 @@ class ServerData(Struct, frozen=True, kw_only=True):
     inputs: tuple[ServerInput, ...] = ()
     bundle: Path | None = None
 
-    def describe(self, inputs_file: Path) -> tuple[str, ...]:
+    def describe(self, inputs_file: Path, place_of: Callable[[str], str]) -> tuple[str, ...]:
         """Return a phrase for each item, such as "keyring: github-token".
 
-        *inputs_file* is the file in which the values of the inputs are stored.
+        *inputs_file* is the file in which the values of the inputs are stored; *place_of* is that of `SecretEntries`.
         """
         folder = () if self.bundle is None else (str(self.bundle),)
         values = (f"{inputs_file}: input {one.id}" for one in self.inputs)
-        return (*(f"keyring: {name}" for name in self.secrets), *values, *folder)
+        return (*(f"{describe_secret_place(place_of(name))}: {name}" for name in self.secrets), *values, *folder)
 
 
 def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:

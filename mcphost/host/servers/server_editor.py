@@ -138,7 +138,7 @@ class ServerEditor:
         await self._record(_Change(saved, config, data, stored), shown)
         try:
             await self._editor.forget(config, data)
-            note = f"Deleted from the keyring, as nothing refers to it any more: {', '.join(stored)}."
+            note = f"Deleted, as nothing refers to it any more: {', '.join(stored)}."
         except McpHostError as error:
             note = describe_left_secrets(data, error)
         return replace(saved, notes=(*saved.notes, note))

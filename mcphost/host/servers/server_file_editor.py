@@ -49,6 +49,7 @@ from mcphost.host.servers.server_data import (
     SecretDeletionError,
     ServerData,
     UnreadableReferencesError,
+    describe_secret_place,
     find_bundle_folder,
 )
 from mcphost.serialization import Struct
@@ -60,7 +61,11 @@ if TYPE_CHECKING:
 
 
 class SecretEntries(Protocol):
-    """Interface to named secrets in the keyring; methods raise McpHostError if the keyring is unusable."""
+    """Interface to named secrets; `get`, `set` and `delete` raise McpHostError if the storage is unusable."""
+
+    def place_of(self, name: str) -> str:
+        """Return where the secret is, or would be, stored: "keyring", "file" or "session" (in memory only)."""
+        ...
 
     async def get(self, name: str) -> str | None:
         """Return the secret with this name, or None if there is none."""
@@ -278,6 +283,10 @@ class ServerFileEditor:
         used, unreadable = await anyio.to_thread.run_sync(find_referenced_secrets, files, planned)
         return tuple(name for name in secrets if name not in used), unreadable
 
+    def describe_data(self, data: ServerData) -> tuple[str, ...]:
+        """Return a phrase for each item of *data*, with the place in which it is stored."""
+        return data.describe(self.inputs_file, self._secrets.place_of)
+
     async def read_secrets(self, data: ServerData) -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""
         found = {name: await self._secrets.get(name) for name in data.secrets}
@@ -293,7 +302,7 @@ class ServerFileEditor:
         unused, unreadable = await self._find_unused(server, data.secrets)
         found = await self.read_secrets(replace_fields(data, secrets=unused))
         secrets = found if unreadable is None else {}
-        deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
+        deleted = self.describe_data(replace_fields(data, secrets=tuple(secrets)))
         for what in deleted:
             subject = AuditSubject(kind="file", server=server.name, name=what)
             await self._audit.record_event(subject, "removed", decision="always", who="person")
@@ -328,7 +337,7 @@ class ServerFileEditor:
 
         Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used.
         """
-        for what in replace_fields(data, secrets=tuple(secrets), bundle=None).describe(self.inputs_file):
+        for what in self.describe_data(replace_fields(data, secrets=tuple(secrets), bundle=None)):
             subject = AuditSubject(kind="file", server=server.name, name=what)
             await self._audit.record_event(subject, "undone", decision="always", who="person")
         for name, secret in secrets.items():
@@ -375,28 +384,35 @@ class ServerFileEditor:
 
     async def has_input(self, definition: ServerInput) -> bool:
         """Return whether a value is stored for an input; False if the keyring cannot be used."""
-        if not definition.password:
-            return definition.stored_value is not None
         try:
-            return await self._secrets.get(definition.keyring_entry) is not None
-        except McpHostError:
+            return await self._is_input_stored(definition)
+        except ConfigError:
             return False
 
-    async def set_input(self, server: ServerConfig, definition: ServerInput, value: str | None) -> None:
-        """Store the value of a server's input, in the keyring if it is a password; None deletes it.
+    def describe_input_place(self, definition: ServerInput) -> str:
+        """Return a phrase for the place of an input's value: "keyring", "secrets file" or the path of the file."""
+        if not definition.password:
+            return str(self.inputs_file)
+        return describe_secret_place(self._secrets.place_of(definition.keyring_entry))
 
-        Raises ConfigError, StoreError or ConsentDenied.
+    async def set_input(self, server: ServerConfig, definition: ServerInput, value: str | None) -> bool:
+        """Store the value of a server's input, with the secrets if it is a password; None deletes it.
+
+        Returns False, without a row in the audit log, if there was no value to delete. Raises ConfigError, StoreError
+        or ConsentDenied.
         """
         if value is not None:
             check_input_value(definition, value)
-        where = "keyring" if definition.password else str(self.inputs_file)
+        elif not await self._is_input_stored(definition):
+            return False
+        where = self.describe_input_place(definition)
         subject = AuditSubject(kind="file", server=server.name, name=f"{where}: input {definition.id}")
         await self._audit.record_event(
             subject, "removed" if value is None else "changed", decision="always", who="person"
         )
         if not definition.password:
             await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, definition.id, value)
-            return
+            return True
         try:
             if value is None:
                 await self._secrets.delete(definition.keyring_entry)
@@ -404,6 +420,16 @@ class ServerFileEditor:
                 await self._secrets.set(definition.keyring_entry, value)
         except McpHostError as error:
             raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
+        return True
+
+    async def _is_input_stored(self, definition: ServerInput) -> bool:
+        """Return whether a value is stored for an input. Raises ConfigError if the storage cannot be used."""
+        if not definition.password:
+            return definition.stored_value is not None
+        try:
+            return await self._secrets.get(definition.keyring_entry) is not None
+        except McpHostError as error:
+            raise ConfigError(f"The input {definition.id} cannot be read. {error.message}", error.hint) from error
 
     async def record_download(self, name: str, url: str, sha256: str) -> None:
         """Record in the audit log that a server's bundle will be downloaded; *sha256* is its expected digest.

@@ -394,7 +394,7 @@ async def test_a_secret_that_a_change_leaves_behind_is_deleted_and_comes_back_wi
         entry = await setup.server_editor.read_entry("demo")
         env = {key: text for key, text in entry["env"].items() if key != "API_TOKEN"}
         saved = await setup.server_editor.change("demo", {**entry, "env": env})
-        assert saved.notes == ("Deleted from the keyring, as nothing refers to it any more: demo-api_token.",)
+        assert saved.notes == ("Deleted, as nothing refers to it any more: demo-api_token.",)
         assert backend.secrets == {name: secret for name, secret in stored.items() if name != "demo-api_token"}
         await setup.server_editor.change("demo", {**entry, "env": {**env, "API_TOKEN": "another-secret-1"}})
         assert backend.secrets["demo-api_token"] == "another-secret-1"
