@@ -203,6 +203,8 @@ def test_an_unapproved_server_exits_5_with_the_fix_and_nothing_of_it_runs(progra
         assert "mcphost servers trust mine" in error_text
     assert "mcphost servers trust mine" in program.error("call", "mine", "x", code=5)
     assert not mark.exists()
+    program.text("servers", "disable", "mine")
+    program.text("run", "hi", "--model", "demo")
 
 
 def test_approved_server_is_used_until_it_changes(program: Program) -> None:
