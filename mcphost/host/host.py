@@ -94,16 +94,23 @@ class Host:
     ) -> bool | None:
         return await self.lifetime.__aexit__(kind, error, trace)
 
-    def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
+    def start(
+        self,
+        *,
+        resume_orphaned_tasks: bool = True,
+        only: Container[str] | None = None,
+        retry_unreachable: bool = False,
+    ) -> None:
         """Start connecting to all enabled servers and preparing the model, without waiting for either.
 
         *only* limits this to the servers with these names; None means all. If *resume_orphaned_tasks* is true, MCP
-        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls.
+        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls. With
+        *retry_unreachable*, HTTP servers that cannot be reached are tried until they can.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
             self.events.notify("warning", problem)
-        self.servers.start_all(only)
+        self.servers.start_all(only, retry_unreachable=retry_unreachable)
         self.model_selection.prepare()
         self.lifetime.start_soon(self.tool_toggles.load, name="switches")
         self.lifetime.start_soon(self._index_history, name="search index")

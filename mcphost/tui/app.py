@@ -241,7 +241,7 @@ class McpHostApp(QuestionApp):
         from mcphost.tui.terminal_notifications import TerminalNotifier
 
         self._feed = self.host.events.subscribe()
-        self.host.start()
+        self.host.start(retry_unreachable=True)
         self._is_started = True
         self.chat.attach_host(self.host, lambda: self.command_values)
         dispatcher = EventDispatcher()

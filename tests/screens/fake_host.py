@@ -649,7 +649,7 @@ class FakeHost:
         for feed in self.feeds:
             feed.queue.put_nowait(event)
 
-    def start(self) -> None:
+    def start(self, *, retry_unreachable: bool = False) -> None:
         self.started = True
         model = self.model_selection.model
         if model is not None:

@@ -324,8 +324,12 @@ class ServerConnection:
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
     # -- the task
-    async def run(self) -> None:
-        """Connect, serve and reconnect until cancelled; restart the server when one of its watched files changes."""
+    async def run(self, *, retry_unreachable: bool = False) -> None:
+        """Connect, serve and reconnect until cancelled; restart the server when one of its watched files changes.
+
+        With *retry_unreachable*, an HTTP server that cannot be reached is tried until it can, even at the start.
+        """
+        self._schedule.retry_unreachable = retry_unreachable
         if not self.config.watched_files:
             await self._keep_connected()
             return
@@ -370,7 +374,8 @@ class ServerConnection:
             await self._restart.wait()
             return
         status = self._status
-        status.set_state("connecting", f"{status.detail} Retrying in {retry.seconds:g} s.", status.hint)
+        if retry.attempts:
+            status.set_state("connecting", f"{status.detail} Retrying in {retry.seconds:g} s.", status.hint)
         with anyio.move_on_after(retry.seconds):
             await self._restart.wait()
 
@@ -391,7 +396,7 @@ class ServerConnection:
             self._log.begin_attempt()
             self._attempts += 1
             self._is_begun = False
-            self._status.set_state("connecting")
+            self._status.begin_attempt()
             silence_timer = asyncio.get_running_loop().call_later(
                 SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
             )
@@ -434,7 +439,9 @@ class ServerConnection:
         *ready_at* is the monotonic time in seconds at which the server became ready, 0 if it never did.
         """
         retry = self._schedule.next_retry(error, ready_at)
-        if retry is not None:
+        if retry is not None and not retry.attempts:
+            self._status.set_unreachable(error)
+        elif retry is not None:
             self._status.set_retrying(error, retry)
         elif self._schedule.has_given_up:
             self._status.set_given_up(error, self._schedule.attempts)

@@ -1,37 +1,55 @@
 """Schedule that decides whether and when to reopen a lost connection to a server automatically."""
 
+import ssl
 import time
 from typing import NamedTuple
 
-from mcphost.errors import ConfigError, McpHostError, SignInRequired, UnsupportedRevision
+from mcphost.errors import (
+    ConfigError,
+    McpHostError,
+    RequestNotSent,
+    SignInRequired,
+    StartupError,
+    UnsupportedRevision,
+)
 
 BACK_OFF = (1, 2, 4, 8, 16)
 """Seconds before each attempt to reconnect; after these attempts, the user must restart the server."""
 STEADY_SECONDS = 60
 """Seconds that a server must have been ready before the attempts are counted from the beginning."""
+FIRST_UNREACHABLE_DELAY = 2.0
+MAX_UNREACHABLE_DELAY = 60.0
+"""Seconds between two attempts to reach an HTTP server that is not up; each attempt doubles the delay."""
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class Retry(NamedTuple):
-    """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds."""
+    """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds.
+
+    `attempts` is 0 if the server cannot be reached: the attempts then go on until it can.
+    """
 
     seconds: float
     attempt: int
-    attempts: int
+    attempts: int = 0
 
 
 class ReconnectSchedule:
     """Schedule of the automatic attempts to reconnect to one server.
 
-    Attempts are made only if the server has been ready before; otherwise, the user must act first.
+    Attempts are made only if the server has been ready before, or if `retry_unreachable` is set and the server cannot
+    be reached; otherwise, the user must act first.
     """
 
     def __init__(self) -> None:
+        self.retry_unreachable = False
+        """Whether an HTTP server that cannot be reached is tried until it can, even if it was never ready."""
+
         self.reset()
 
     def reset(self) -> None:
         """Forget all earlier attempts, as if the server had never been started."""
-        self._failures = 0
+        self._failures = self._unreachable = 0
         self._was_ready = False
         self.has_given_up = False
         """Whether the last attempt failed as well."""
@@ -50,6 +68,11 @@ class ReconnectSchedule:
             self._failures = 0
         self._was_ready = self._was_ready or ready_at > 0
         self.has_given_up = False
+        if self.retry_unreachable and is_unreachable(error):
+            self._unreachable += 1
+            delay = FIRST_UNREACHABLE_DELAY * 2 ** min(self._unreachable - 1, 10)
+            return Retry(min(delay, MAX_UNREACHABLE_DELAY), self._unreachable)
+        self._unreachable = 0
         if not self._was_ready or isinstance(error, _PERMANENT_ERRORS):
             return None
         self._failures += 1
@@ -57,3 +80,20 @@ class ReconnectSchedule:
             self.has_given_up = True
             return None
         return Retry(BACK_OFF[self._failures - 1], self._failures, self.attempts)
+
+
+def is_unreachable(error: McpHostError) -> bool:
+    """Return whether *error* means that no connection to an HTTP server could be opened and one may be possible later.
+
+    True if nothing listens there, if its name cannot be resolved, or if connecting timed out; False for TLS errors.
+    """
+    if not isinstance(error, StartupError | RequestNotSent):
+        return False
+    cause: BaseException = error
+    while isinstance(cause.__cause__, RequestNotSent):
+        cause = cause.__cause__
+    reason = cause.__cause__
+    is_network = isinstance(reason, OSError) and not isinstance(
+        reason, ssl.SSLError | ConnectionResetError | ConnectionAbortedError
+    )
+    return is_network and isinstance(cause, RequestNotSent)

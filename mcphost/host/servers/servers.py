@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 import anyio
 
@@ -50,6 +51,7 @@ class Servers:
         self._approvals = connection_parts.approvals
         self._tool_toggles = tool_toggles
         self._lifetime = lifetime
+        self._retry_unreachable = False
         self._connections = {config.name: ServerConnection(config, connection_parts) for config in configs}
 
     def __iter__(self) -> Iterator[ServerConnection]:
@@ -105,14 +107,17 @@ class Servers:
         connection = self.find(name)
         if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
-            self._lifetime.start_soon(connection.run, name=f"server {name}")
+            run = partial(connection.run, retry_unreachable=self._retry_unreachable)
+            self._lifetime.start_soon(run, name=f"server {name}")
         return connection
 
-    def start_all(self, only: Container[str] | None = None) -> None:
+    def start_all(self, only: Container[str] | None = None, *, retry_unreachable: bool = False) -> None:
         """Start all connections, or only those whose names are in *only*.
 
+        With *retry_unreachable*, HTTP servers that cannot be reached are tried until they can, also those added later.
         Also begin to report never-rules that match no call because their server has no such tool.
         """
+        self._retry_unreachable = retry_unreachable
         self._parts.rule_notices.start()
         for name in self._connections:
             if only is None or name in only:

@@ -20,6 +20,7 @@ from mcphost.sign_in_types import SignInProgress
 
 RESTART_HINT = "Fix the cause and restart the server."
 """The hint for a server that failed with an error without a hint."""
+_RECONNECT_HINT = "mcphost connects again by itself as soon as the server answers."
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""
 
@@ -40,6 +41,9 @@ class ServerStatus:
         self.sign_in_status = ""
         """Progress of the current sign-in; "" if there is none."""
         self.error: McpHostError | None = None
+        self.is_down = False
+        """Whether no session exists because the server cannot be reached; mcphost keeps trying."""
+
         self.starting_since: float | None = None
         """Event loop time in seconds at which the current start began; a retry is not a new start."""
         self.account: Account | None = None
@@ -65,6 +69,7 @@ class ServerStatus:
         """
         if self._is_final:
             return
+        self.is_down = self.is_down and state == "unreachable"
         if state in ("ready", "unreachable"):
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
@@ -107,6 +112,21 @@ class ServerStatus:
         )
         self.set_state("failed", error.message, f"{hint} {error.hint}".rstrip(), retry_seconds=retry.seconds)
 
+    def set_unreachable(self, error: McpHostError) -> None:
+        """Set the state "unreachable" for a server without a session that mcphost keeps trying to reach.
+
+        Callers get *error* instead of waiting. The state stays until the server is ready or fails in another way.
+        """
+        self._set_error(error)
+        if not (self.is_down and self.detail == error.message):
+            self.is_down = True
+            self.set_state("unreachable", error.message, f"{error.hint} {_RECONNECT_HINT}".lstrip())
+
+    def begin_attempt(self) -> None:
+        """Set the state "connecting", unless the server could not be reached until now."""
+        if not self.is_down:
+            self.set_state("connecting")
+
     def set_given_up(self, error: McpHostError, attempts: int) -> None:
         """Set the state "failed" after the last of *attempts* automatic attempts; mcphost no longer retries."""
         self._set_error(error)
@@ -141,14 +161,12 @@ class ServerStatus:
         if error is None and self.state == "unreachable":
             self.set_state("ready")
         elif error is not None and self.state == "ready":
-            self.set_state(
-                "unreachable", error.message, "mcphost connects again by itself as soon as the server answers."
-            )
+            self.set_state("unreachable", error.message, _RECONNECT_HINT)
 
     def update_sign_in(self, event: SignInProgress) -> None:
         """Show the progress of a sign-in and publish it; an event with empty text ends the display."""
         before, self.sign_in_status = self.sign_in_status, event.text
-        if self.state in ("connecting", "silent") and event.text != before:
+        if (self.is_down or self.state in ("connecting", "silent")) and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
         self._events.publish(event)
 
@@ -198,6 +216,8 @@ class ServerStatus:
                 raise ConsentDenied(
                     f"The server {name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(name)}"
                 )
+            case "unreachable" if self.is_down and self.error is not None:
+                raise self.error
             case "disabled" if profile := self._config.excluded_by:
                 raise UsageError(
                     f"The server {name!r} is not in the profile {profile!r}.",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from mcphost.client import requests, subscriptions
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
-from mcphost.errors import ConnectionLost, ServerError
+from mcphost.errors import ConnectionLost, RequestNotSent, ServerError, StartupError
 from mcphost.host.audit.audit_log import AuditSpan
 from mcphost.host.bootstrap import build_host
 from mcphost.host.event_bus import EventBus
@@ -353,6 +354,60 @@ async def test_an_http_server_that_came_back_is_ready_again_without_a_request(
         async with serve(stateless_server(answer_list_and_call), port=port) as again:
             await wait_until(lambda: host.servers.view("peer").state == "ready")
             assert again.calls() == []
+
+
+async def test_an_http_server_that_is_not_up_when_the_chat_starts_is_unreachable_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (reconnect_schedule.FIRST_UNREACHABLE_DELAY, reconnect_schedule.MAX_UNREACHABLE_DELAY) == (2, 60)
+    monkeypatch.setattr(reconnect_schedule, "FIRST_UNREACHABLE_DELAY", 0.01)
+    monkeypatch.setattr(reconnect_schedule, "MAX_UNREACHABLE_DELAY", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = ServerConfig(name="peer", url=f"http://127.0.0.1:{port}/mcp", source="flag")
+    async with open_server_host(tmp_path, config) as host:
+        feed = host.events.subscribe()
+        host.start(retry_unreachable=True)
+        await wait_until(lambda: host.servers.view("peer").state == "unreachable")
+        view = host.servers.view("peer")
+        assert "cannot be reached: Connection refused" in view.detail
+        assert view.hint.endswith("mcphost connects again by itself as soon as the server answers.")
+        with anyio.fail_after(1), pytest.raises(ServerError, match="Connection refused"):
+            await host.servers.ensure_ready("peer")
+        async with serve(stateless_server(answer_list_and_call), port=port):
+            await wait_until(lambda: host.servers.view("peer").state == "ready")
+            assert (await host.tools.call("peer", "tool", {})).text == "ok"
+        states = [event.state for event in feed.drain() if isinstance(event, ServerState)]
+    assert states[: states.index("ready")].count("unreachable") == 1
+
+
+@pytest.mark.parametrize("fault", ["one-shot", "tls", "status"])
+async def test_an_http_server_that_is_up_but_unusable_or_needed_at_once_fails_at_once(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconnect_schedule, "FIRST_UNREACHABLE_DELAY", 0.01)
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1] if fault != "one-shot" else 9
+        url = f"{'https' if fault == 'tls' else 'http'}://127.0.0.1:{port}/mcp"
+        async with open_server_host(tmp_path, ServerConfig(name="peer", url=url, source="flag")) as host:
+            host.start(retry_unreachable=fault != "one-shot")
+            await wait_until(lambda: host.servers.view("peer").state in ("failed", "unreachable"))
+            assert host.servers.view("peer").state == "failed"
+
+
+def test_the_pauses_of_an_unreachable_server_grow_from_2_to_60_seconds() -> None:
+    schedule = reconnect_schedule.ReconnectSchedule()
+    schedule.retry_unreachable = True
+    error = StartupError("The server cannot be reached.")
+    error.__cause__ = RequestNotSent("Connection refused")
+    error.__cause__.__cause__ = ConnectionRefusedError()
+    pauses = [retry.seconds for _ in range(40) if (retry := schedule.next_retry(error, 0)) is not None]
+    assert pauses == [2, 4, 8, 16, 32, *[60] * 35]
 
 
 @pytest.mark.req("sse.stream-lost")
