@@ -61,7 +61,7 @@ LONG_TESTS = frozenset(
             " instructions project_file_approvals project_files roots sampling"
             " base64_runs sampling_bounds sampling_models skills tool_changes tool_fingerprints"
         ),
-        "unit/llm": "provider_models response_limits",
+        "unit/llm": "provider_models response_limits tool_schema_limits",
         "unit/protocol": "base frontmatter",
         "unit/registry": "bundle client",
         "unit/store": "message_search salvage spending stored_conversations",

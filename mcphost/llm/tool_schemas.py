@@ -36,7 +36,11 @@ MAX_DEPTH = 12
 MAX_NODES = 2_000
 """Maximum number of subschemas and enum values in a rewritten schema; repeated ones count each time."""
 MAX_TEXT = 1_000
-"""Maximum length of a description (a longer one is truncated), a pattern and an enum value, in characters."""
+"""Maximum length of a description, a pattern, an enum value, a reference and a property's name, in characters.
+
+A longer description is truncated, and anything else is left out."""
+MAX_ENTRIES = 100_000
+"""Maximum number of entries in the objects and lists of the subschemas that are read; repeated ones count each time."""
 PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """The names of properties that Anthropic accepts at the top of a schema."""
 COMBINATORS = ("oneOf", "anyOf", "allOf")
@@ -153,7 +157,7 @@ class ToolSchemaAdapter:
 def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
     """Return a tool's input schema as a provider accepts it; *schema* may be changed.
 
-    Takes time in proportion to the size of the schema, or to MAX_NODES if references repeat parts of it.
+    Takes time in proportion to the size of the schema, or to MAX_ENTRIES if references repeat parts of it.
     """
     root = _dict(schema)
     has_references = dialect.is_rewritten_with_references and b'"$ref"' in encode(root)
@@ -225,6 +229,7 @@ class _SchemaRewriter:
         self._root = root
         self._dialect = dialect
         self._left = MAX_NODES
+        self._entries_left = MAX_ENTRIES
 
     def merge_top(self) -> Json:
         """Return the root schema without combinators at the top; the rest is unchanged."""
@@ -240,9 +245,11 @@ class _SchemaRewriter:
     def _rewrite(self, schema: Any, depth: int, chain: frozenset[str]) -> Json:
         """Return a subschema; `{}` if it accepts any value, or if a limit is exceeded."""
         self._left -= 1
-        if depth > MAX_DEPTH or self._left < 0 or not isinstance(schema, dict):
+        if depth > MAX_DEPTH or self._is_exhausted or not isinstance(schema, dict):
             return {}
         members, chain = self._resolve(cast("Json", schema), chain)
+        if depth and not self._count_entries(members):
+            return {}
         branches = [branch for key in _ALTERNATIVES for branch in _list(members.get(key))]
         is_object = "object" in _find_types(members)
         if "allOf" in members or (branches and is_object):
@@ -264,6 +271,16 @@ class _SchemaRewriter:
             kinds = _find_types(members)
             found = self._join([self._rewrite_type(members, kind, depth, chain) for kind in kinds])
         return simple | (_make_nullable(found) if is_nullable else found)
+
+    @property
+    def _is_exhausted(self) -> bool:
+        return self._left < 0 or self._entries_left < 0
+
+    def _count_entries(self, members: Json) -> bool:
+        """Count the entries of a subschema before they are read; return whether the limit is not exceeded."""
+        lists = (cast("list[Any] | Json", value) for value in members.values() if isinstance(value, list | dict))
+        self._entries_left -= len(members) + sum(map(len, lists))
+        return not self._is_exhausted
 
     def _join(self, branches: list[Json]) -> Json:
         """Return a schema that accepts what any of *branches* accepts; equal branches are joined."""
@@ -306,8 +323,9 @@ class _SchemaRewriter:
         simple = {
             name: self._typed(self._rewrite(value, depth + 1, chain))
             for name, value in _dict(members.get("properties")).items()
-            if name != "$ref"
-            and (not checks_names or PROPERTY_NAME.fullmatch(name))  # litellm takes it for a reference
+            if name != "$ref"  # litellm takes it for a reference
+            and len(name) <= MAX_TEXT
+            and (not checks_names or PROPERTY_NAME.fullmatch(name))
         }
         required = dict.fromkeys(
             name for name in _list(members.get("required")) if isinstance(name, str) and name in simple
@@ -329,19 +347,23 @@ class _SchemaRewriter:
         A property is required only if the schema itself or `allOf` requires it.
         """
         members, chain = self._resolve(schema, chain)
+        if depth and not self._count_entries(members):
+            return {}
         merged: Json = {key: value for key, value in members.items() if key not in (*COMBINATORS, "not")}
         properties: Json = {}
         required = _names(members)
         for key in ("allOf", *_ALTERNATIVES):
             for branch in _list(members.get(key)):
                 self._left -= 1
-                if depth > MAX_DEPTH or self._left < 0 or not isinstance(branch, dict):
+                if depth > MAX_DEPTH or self._is_exhausted or not isinstance(branch, dict):
                     continue
                 inner = self._merge(cast("Json", branch), depth + 1, chain)
                 properties |= _dict(inner.get("properties"))
                 if key == "allOf":
                     required |= _names(inner)
-                    merged = {name: value for name, value in inner.items() if name != "required"} | merged
+                    for name, value in inner.items():
+                        if name != "required":
+                            merged.setdefault(name, value)
         properties |= _dict(members.get("properties"))
         found: Json = {"properties": properties, "required": [*required]}
         return merged | {key: value for key, value in found.items() if value}
@@ -355,15 +377,21 @@ class _SchemaRewriter:
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema, chain
+            self._entries_left -= len(schema)
+            if self._is_exhausted:
+                break
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             if reference in chain:
-                kinds = _find_types(self._find_target(reference))
+                target = self._find_target(reference)
+                kinds = _find_types(target) if self._count_entries(target) else []
                 return (rest | {"type": kinds[0]} if kinds else rest), chain
             chain |= {reference}
             schema = self._find_target(reference) | rest
         return {}, chain
 
     def _find_target(self, reference: str) -> Json:
+        if len(reference) > MAX_TEXT:
+            return {}
         found: Any = self._root
         for word in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
             found = _dict(found).get(word.replace("~1", "/").replace("~0", "~"))
