@@ -32,6 +32,11 @@ Source = Literal["server", "client", "stderr"]
 _LONGEST_SECRET = 1_000
 """Characters beyond the limit that are redacted, too, so that a secret is not cut before it is recognized."""
 _URL = re.compile(r"(https?://[^\s\"'<>]{1,4000})")
+_PARAMETER = re.compile(r"([?&#][^=&#]{1,100}=)")
+_MAX_ADDRESSES = 2
+_MAX_PARAMETERS = 16
+_SIGN_IN_PARAMETERS = frozenset({"client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge"})
+"""Parameters of a sign-in's address that may look like secrets (RFC 6749, RFC 7636, OpenID Connect Core 1.0)."""
 
 
 class ServerLogBuffer:
@@ -142,13 +147,27 @@ class ServerLogBuffer:
 def _redact_line(text: str) -> str:
     """Return a line of a server's output without secrets.
 
-    The address of a sign-in stays complete except for registered secrets: some servers print it, and the user has to
-    open it. It contains no secret of its own (RFC 6749, section 4.1.1).
+    The address of a sign-in keeps its own parameters, except for registered secrets: some servers print it, and the
+    user has to open it. These parameters are no secrets (RFC 6749, section 4.1.1).
     """
     if "response_type=" not in text:
         return redact(text)
-    parts = _URL.split(text)
-    return "".join(redact_registered(part) if "response_type=" in part else redact(part) for part in parts)
+    parts = _URL.split(text, maxsplit=_MAX_ADDRESSES)
+    return "".join(
+        _redact_address(part) if number % 2 and "response_type=" in part else redact(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def _redact_address(url: str) -> str:
+    # The last part has all further parameters: redacting each of many in turn would take long.
+    address, *parameters = _PARAMETER.split(url, maxsplit=_MAX_PARAMETERS)
+    parts = [redact(address)]
+    for start, value in zip(parameters[::2], parameters[1::2], strict=True):
+        is_own = start[1:-1] in _SIGN_IN_PARAMETERS and not _PARAMETER.search(value)
+        hide = redact_registered if is_own else redact
+        parts.append(hide(f"{start}{value}"))
+    return "".join(parts)
 
 
 def _to_text(data: Raw) -> str:

@@ -107,6 +107,14 @@ def test_a_secret_that_a_server_logs_is_masked() -> None:
             "visit https://as.example/authorize?response_type=code&client_id=a&state=abcdef123 to sign in",
         ),
         (
+            "GET https://h.example/v1?response_type=json&api_key=abcdef123456",
+            "GET https://h.example/v1?response_type=json&api_key=[secret]",
+        ),
+        (
+            f"https://h.example/v1?response_type=code{'&a=b' * 100}&state=abcdef123",
+            f"https://h.example/v1?response_type=code{'&a=b' * 100}&state=[secret]",
+        ),
+        (
             "got https://h.example/cb?code=abcdef123&state=abcdef123",
             "got https://h.example/cb?code=[secret]&state=[secret]",
         ),
