@@ -157,7 +157,7 @@ class ServerEditor:
         return self._editor.find_data(server, others, self._bundles)
 
     async def find_deletable(self, name: str) -> ServerData:
-        """Return the data that a removal with its data deletes.
+        """Return the data that is deleted if the server is removed together with its data.
 
         It is a part of `find_data`: without secrets that any configuration file refers to, and without all secrets if
         such a file cannot be read. Raises ConfigError or UsageError if the server cannot be removed.
