@@ -107,6 +107,16 @@ async def test_a_choice_without_the_focus_shows_the_value_that_is_sent(run: Run,
         await it.until(lambda: f"●{''.join(shown.split())}" in visible_text(it), "the same in the list")
 
 
+async def test_a_selected_value_of_any_length_is_shown_to_its_end(run: Run) -> None:
+    values = tuple(f"/{'folder/' * 90}{name}" for name in ("mine", "yours"))
+    options = tuple(Option(value, "Documents") for value in values)
+    async with run(size=(120, 50)) as it:
+        form = await open_form(it, replace(TEA, options=options), NOTE_FIELD)
+        await it.pilot.press("tab", "down", "down", "space", "tab")
+        await it.until(lambda: form.values()["tea"] == values[1], "the selection")
+        await it.until(lambda: f"Documents({values[1]})" in visible_text(it), "the whole value")
+
+
 def visible_text(it: AppDriver) -> str:
     """Return the text on the screen without borders and white space, so that it does not depend on line breaks."""
     return re.sub(r"[\s│▌▐▾]", "", it.text())

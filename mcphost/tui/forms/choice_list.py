@@ -21,6 +21,9 @@ from mcphost.tui.screen_text import clean_line
 _MAX_ROWS = 6
 _MAX_TITLE_LENGTH = 120
 _MAX_VALUE_LENGTH = 500
+"""Maximum characters of a value in the opened list; the values that were selected are always shown to their end."""
+_MAX_SUMMARY_LENGTH = 300_000
+"""More than the schema of a form can have."""
 _OPENS = " ▾"
 """Mark at the end of a list that shows only the selected options."""
 
@@ -92,9 +95,9 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     # -- what is shown
 
-    def _title(self, at: int) -> str:
+    def _title(self, at: int, max_length: int = _MAX_VALUE_LENGTH) -> str:
         option = self.field.options[at]
-        value = clean_line(option.value, _MAX_VALUE_LENGTH)
+        value = clean_line(option.value, max_length)
         if option.title == option.value:
             return value
         title = clean_line(option.title, _MAX_TITLE_LENGTH)
@@ -106,7 +109,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         selected = frozenset(self._selected)
         if selected != self._summarized:
             self._summarized = selected
-            chosen = [self._title(at) for at in sorted(selected)]
+            chosen = [self._title(at, _MAX_SUMMARY_LENGTH) for at in sorted(selected)]
             self._summary_text = WrappedText(join_list(chosen) if chosen else self._missing)
         return self._summary_text
 
