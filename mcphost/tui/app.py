@@ -168,6 +168,7 @@ class McpHostApp(QuestionApp):
     def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
         """Use changed keys from the configuration, and show them in all hints except those of earlier notices."""
         self.key_table, _problems = build_key_table({one.action: one.keys for one in keys})
+        self.key_table.use_in_hints()
         self._bindings = self.key_table.build_bindings()
         self.set_keymap(self.key_table.build_keymap())
         self.chat.composer_input.use_keys()

@@ -174,6 +174,10 @@ class KeyTable:
                 left.append(" ".join(kept.split()))
         return " · ".join(left)
 
+    def names_any(self, text: str) -> bool:
+        """Return whether *text* has the name of an action in braces whose key `fill` would show."""
+        return any(self.keys_of(match[1]) for match in _PLACEHOLDER.finditer(text))
+
     def use_in_hints(self) -> None:
         """Let sentences of the layers below name the keys of this table; see `translate_sentence`."""
         use_hints({} if self is DEFAULT_KEYS else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)

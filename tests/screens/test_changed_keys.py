@@ -8,11 +8,13 @@ import pytest
 from textual.events import Key
 from textual.widgets import Input
 
+from mcphost.config.schema import KeyConfig
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
+from mcphost.translation import translate_sentence
 from mcphost.tui.actions import ACTIONS
-from mcphost.tui.key_table import QUESTION_KEYS, build_key_table
+from mcphost.tui.key_table import DEFAULT_KEYS, QUESTION_KEYS, build_key_table
 from mcphost.tui.local_keys import LOCAL_ACTIONS
 from mcphost.tui.screens.help import HelpScreen, render_help
 from mcphost.tui.screens.history import HistoryScreen
@@ -181,6 +183,22 @@ def test_help_shows_the_changed_keys_of_a_screen() -> None:
     assert {"k copy the message", "ctrl+e during an answer send it after the next tool result"} <= set(rows)
     assert "[ ctrl+k previous and next message or tool" in rows
     assert not any("go back to your message" in row or row.startswith("–") for row in rows), "its key was removed"
+
+
+def test_help_names_the_keys_that_are_left_in_a_row_whose_first_key_was_removed() -> None:
+    keys, _ = build_key_table({"servers-restart": [], "accounts-add": []})
+    text = render_help(keys=keys).plain
+    assert "p stops it for now" in text
+    assert "o twice signs out" in text
+
+
+async def test_hints_of_the_host_name_the_keys_that_were_changed_in_the_running_program(run: Run) -> None:
+    async with run() as driver:
+        try:
+            driver.app.use_keys((KeyConfig("servers", ("ctrl+k",)),))
+            assert translate_sentence("Enable it: F3, then d.") == "Enable it: Ctrl+K, then d."
+        finally:
+            DEFAULT_KEYS.use_in_hints()
 
 
 async def test_the_changed_keys_of_the_queue_work_and_are_shown(run: Run) -> None:

@@ -32,9 +32,10 @@ def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
         if place != where:
             lines += [Content(""), Content.styled(_(place), "bold $accent")]
             where = place
-        if not (names := keys.fill(_(key), in_sentence=False)):
+        names = keys.fill(_(key), in_sentence=False)
+        if not names and not keys.names_any(does):
             continue  # the user removed its key
-        lead = Content.styled(f"  {pad_cells(names, 26)}", "bold")
+        lead = Content.styled(f"  {pad_cells(names or '–', 26)}", "bold")
         lines += _layout_help_row(lead, keys.fill(_(does)), width)
     lines += [Content(""), Content.styled(_("Marks on tool calls"), "bold $accent")]
     for mark, words, style in STATES.values():
