@@ -155,6 +155,8 @@ class ConfigChangeNotices:
     def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:
         if changes is not None and not self._refuse_while_answering():
             self._remove_replaceable()
+            for problem in changes.problems:
+                self._add_notice("warning", problem)
             self._apply(changes)
 
     def _apply(self, changes: "ConfigChanges") -> None:

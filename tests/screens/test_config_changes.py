@@ -279,6 +279,19 @@ async def test_settings_that_cannot_be_read_are_the_reason_shown_for_a_missing_m
         assert "Choose a model to start chatting" not in words_of(driver)
 
 
+async def test_mistakes_in_a_changed_file_are_still_told_after_the_change_was_applied(files: Files) -> None:
+    files.write_settings("")
+    async with files.open((120, 40)) as driver:
+        files.write_settings("[limits]\nmax_rounds = 30\nfoo = 1\n")
+        await driver.until(lambda: '"limits.foo" is unknown' in driver.transcript(), "the mistake")
+        await command(driver, "/reload")
+        await driver.until(lambda: "25 → 30" in driver.text(), "the page")
+        await driver.until(lambda: "not yet" not in driver.text(), "that it was read")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from the configuration files" in driver.transcript(), "the notice")
+        assert driver.transcript().count('"limits.foo" is unknown') == 1
+
+
 async def test_changed_keys_work_and_are_shown_once_they_are_applied(files: Files) -> None:
     files.write_settings("[keys]\nhelp = 'ctrl+k'\n")
     async with files.open((120, 40)) as driver:
