@@ -120,7 +120,10 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             (N_("no longer forbid {names}"), self.never_removed),
             (N_("run the hook {names}"), [hook.name for hook in self.hooks_added]),
             (N_("no longer run the hook {names}"), [hook.name for hook in self.hooks_removed]),
-            (N_("change the profiles {names}"), self.profiles),
+            (
+                N_("change the profile {names}") if len(self.profiles) == 1 else N_("change the profiles {names}"),
+                self.profiles,
+            ),
             (N_("use the project's instructions"), ("",) if self.project_instructions else ()),
             (N_("no longer use the project's instructions"), ("",) if self.project_instructions is False else ()),
             (N_("add the folder {names}"), self._list_changed("roots", "after")),

@@ -96,7 +96,8 @@ class ConfigChangeNotices:
         if not changes.can_apply:
             self._add_notice("info", _describe_rest(changes) or _("Nothing changed in the configuration files."))
             return
-        self._app.open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
+        page = ConfigChangesScreen(changes, self._chat.host.running_calls.list)
+        self._app.open_page(page, self._apply_if_confirmed)
 
     def open_profiles(self) -> None:
         """Open the screen for choosing a profile."""

@@ -23,7 +23,8 @@ def hook(*command: str) -> HookConfig:
 async def review(driver: AppDriver, **changes: Any) -> list[ConfigChanges | None]:
     """Show the changes, and return a list that will contain the result."""
     results: list[ConfigChanges | None] = []
-    driver.app.push_screen(ConfigChangesScreen(ConfigChanges(config=HostConfig(), **changes)), results.append)
+    page = ConfigChangesScreen(ConfigChanges(config=HostConfig(), **changes), driver.host.running_calls.list)
+    driver.app.push_screen(page, results.append)
     await driver.until(lambda: "Changes in the configuration files" in driver.text(), "the page")
     return results
 
@@ -144,3 +145,39 @@ async def test_a_new_folder_is_shown_to_its_end_before_it_is_applied(run: Run) -
         await driver.until(lambda: "END" in driver.text() and "not yet" not in driver.text(), "the end")
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: results, "the result")
+
+
+async def test_a_row_says_how_many_running_calls_end_with_the_change(run: Run) -> None:
+    old = ServerConfig(name="git", command="run")
+    async with run(size=(100, 30)) as driver:
+        calls = driver.host.running_calls
+        with calls.track("c1", "git", "index", "once"), calls.track("c2", "files", "index", "once"):
+            results = await review(
+                driver, changed=((old, replace(old, disabled=True)),), removed=("files",), never_added=("a/b",)
+            )
+            await driver.until(lambda: "git · 1 running call ends" in driver.text(), "the changed server")
+            assert "files · 1 running call ends" in driver.text()
+            with calls.track("c3", "git", "index", "once"):
+                await driver.pilot.press("ctrl+s")
+                await driver.until(lambda: "git · 2 running calls end" in driver.text(), "the new call")
+                assert not results
+                await driver.pilot.press("ctrl+s")
+                await driver.until(lambda: results, "the result")
+
+
+async def test_a_row_whose_details_are_still_to_be_read_is_marked(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        await review(driver, hooks_added=(hook("/bin/first"), hook("/bin/second")))
+        await driver.until(lambda: driver.text().count("details not read yet") == 1, "the second hook")
+        await driver.pilot.press("down")
+        await driver.until(lambda: "details not read yet" not in driver.text(), "both read")
+
+
+async def test_a_limit_of_zero_dollars_is_shown_as_no_limit(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        await review(driver, settings=(SettingChange("budget.per_conversation", 0, 0.01),))
+        await driver.until(lambda: "no limit → 0.01" in driver.text(), "the change")
+
+
+def test_one_changed_profile_is_named_in_the_singular() -> None:
+    assert ConfigChanges(config=HostConfig(), profiles=("review",)).describe() == ("change the profile review",)

@@ -1,16 +1,18 @@
 """Screen for reviewing changes in the configuration files and applying all of them at once."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from shlex import join
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.host.config_changes import list_model_settings
 from mcphost.host.runtime_settings import LISTS, format_setting
-from mcphost.translation import N_, _, join_list
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
 from mcphost.tui.widgets.entry_list import EntryList
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from mcphost.config.schema import HookConfig, ServerConfig
     from mcphost.host.config_changes import ConfigChanges
     from mcphost.host.runtime_settings import SettingChange
+    from mcphost.host.servers.running_calls import RunningCall
 
 _SECRET_FIELDS = ("env", "headers")
 """Fields that may contain secrets; only the names of their members are shown."""
+_MAX_TITLE = 60
 _MAX_VALUE = 20_000
 """Characters of a value to show; a command must be readable to its end."""
 
@@ -36,6 +40,8 @@ class _Change(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
     runs_code: bool = False
     is_critical: bool = False
+    server: str = ""
+    """The server whose running calls end with the change, "" if none do."""
 
 
 class ConfigChangesScreen(ListScreen):
@@ -50,9 +56,15 @@ class ConfigChangesScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("ctrl+s", N_("apply all"), "screen.apply"),)
     BINDINGS: ClassVar[list[Any]] = [("ctrl+s", "apply", "")]
 
-    def __init__(self, changes: "ConfigChanges") -> None:
+    def __init__(
+        self, changes: "ConfigChanges", list_running_calls: "Callable[[], Sequence[RunningCall]]" = tuple
+    ) -> None:
+        """Create the screen; *list_running_calls* returns the tool calls in progress, some of which may end."""
         super().__init__()
         self._changes = changes
+        self._list_running_calls = list_running_calls
+        self._call_counts = Counter(call.server for call in list_running_calls())
+        self._shown_marks: dict[tuple[str, str, _Change], str] = {}
         self._seen: set[tuple[str, str, _Change]] = set()
         self._read: set[tuple[str, str, _Change]] = set()
         self._shown: tuple[str, str, _Change] | None = None
@@ -78,16 +90,17 @@ class ConfigChangesScreen(ListScreen):
 
     def _server_rows(self) -> list[ListRow]:
         changes = self._changes
-        rows = [(one, _("new server"), "+", "$accent", _server_facts(one)) for one in changes.added]
+        rows = [(one, _("new server"), "+", "$accent", _server_facts(one), "") for one in changes.added]
         rows += [
-            (new, _("changed server"), "~", "$warning", _compare_servers(old, new)) for old, new in changes.changed
+            (new, _("changed server"), "~", "$warning", _compare_servers(old, new), old.name)
+            for old, new in changes.changed
         ]
         return [
             *(
-                _row(facts, one.name, _with_value(text, _address(one)), mark, style, runs_code=one.is_stdio)
-                for one, text, mark, style, facts in rows
+                _row(facts, one.name, _with_value(text, _address(one)), mark, style, ended, runs_code=one.is_stdio)
+                for one, text, mark, style, facts, ended in rows
             ),
-            *(_row([(_("server"), name)], name, _("removed server"), "-", "$error") for name in changes.removed),
+            *(_row([(_("server"), name)], name, _("removed server"), "-", "$error", name) for name in changes.removed),
         ]
 
     def _hook_rows(self) -> list[ListRow]:
@@ -137,6 +150,31 @@ class ConfigChangesScreen(ListScreen):
             rows.append(_row([(title, text)], title, text, "~", "$warning"))
         return rows
 
+    def render_row(self, row: ListRow) -> Content:
+        """Render a change, and mark it if calls end with it, or if its details are still to be read."""
+        self._shown_marks[_key(row)] = mark = self._describe_marks(row)
+        return super().render_row(row._replace(title=f"{clean_line(row.title, _MAX_TITLE)}{mark}"))
+
+    def _describe_marks(self, row: ListRow) -> str:
+        """Return what is said beside the title: how many calls end, and that the details are not read yet."""
+        marks: list[str] = []
+        if row.value.server and (count := self._call_counts[row.value.server]):
+            ends = ngettext("{count} running call ends", "{count} running calls end", count)
+            marks.append(ends.format(count=count))
+        if row.value.is_critical and _key(row) not in self._read:
+            marks.append(_("details not read yet"))
+        return "".join(f" · {mark}" for mark in marks)
+
+    def _count_calls(self) -> Counter[str]:
+        """Return how many calls are running on each server that the changes remove or restart."""
+        servers = {row.value.server for row in self.entries if row.value.server}
+        return Counter(call.server for call in self._list_running_calls() if call.server in servers)
+
+    def _update_marks(self) -> None:
+        for number, row in enumerate(self.visible_rows):
+            if self._shown_marks.get(_key(row)) != self._describe_marks(row):
+                self.list_widget.replace_entry(number, self.render_row(row))
+
     def show_details(self, row: ListRow) -> None:
         """Show the details of a change, such as the old and new value of each field."""
         self.show_about(
@@ -183,27 +221,36 @@ class ConfigChangesScreen(ListScreen):
             self._update_state()
 
     def _update_state(self) -> None:
+        self._update_marks()
         self.update_head()
         self.update_key_bar()
 
     def action_apply(self) -> None:
         """Close the screen with all changes as its result, which the caller then applies.
 
-        If the user still has to read something, show a notification about that instead.
+        If the user still has to read something, show a notification about that instead. This includes that more calls
+        would end than the screen says, because they have started since.
         """
-        if reason := self.warning():
+        shown, self._call_counts = self._call_counts, self._count_calls()
+        self._update_marks()
+        reason = self.warning()
+        if not reason and self._call_counts - shown:
+            reason = _("More calls are running now: they end with the changes.")
+        if reason:
             self.notify(reason, severity="warning", markup=False, timeout=4)
         else:
             self.dismiss(self._changes)
 
 
-def _row(pairs: Sequence[tuple[str, str]], title: str, detail: str, mark: str, style: str, **flags: bool) -> ListRow:
+def _row(
+    pairs: Sequence[tuple[str, str]], title: str, detail: str, mark: str, style: str, server: str = "", **flags: bool
+) -> ListRow:
     """Return a row for the change that *pairs* describe.
 
-    *mark* is the symbol of the row, and *style* the color of the symbol. *flags* sets the boolean fields of
-    `_Change`.
+    *mark* is the symbol of the row, and *style* the color of the symbol. *server* and *flags*, which are booleans, are
+    the other fields of `_Change`.
     """
-    return ListRow(_Change(tuple(pairs), **flags), title, detail, mark, style)
+    return ListRow(_Change(tuple(pairs), server=server, **flags), title, detail, mark, style)
 
 
 def _key(row: ListRow) -> tuple[str, str, _Change]:
@@ -221,7 +268,7 @@ def _address(server: "ServerConfig") -> str:
 def _setting_row(change: "SettingChange") -> ListRow:
     if change.name in LISTS:
         return _list_row(change)
-    text = " → ".join(format_setting(value, _, _MAX_VALUE) for value in (change.before, change.after))
+    text = " → ".join(_show_setting(change.name, value) for value in (change.before, change.after))
     if change.restart_reason:
         pairs = [(change.name, text), (_("after a restart"), _(change.restart_reason))]
         return _row(pairs, change.name, _("{change} · after a restart").format(change=text), "~", "$muted")
@@ -232,6 +279,12 @@ def _setting_row(change: "SettingChange") -> ListRow:
         text = _("{change} · deletes the stored results above it").format(change=text)
     style = "$error" if is_critical else "$warning"
     return _row([(change.name, text)], change.name, text, "~", style, is_critical=is_critical)
+
+
+def _show_setting(name: str, value: Any) -> str:
+    """Return a setting's value as text; 0 dollars is the word for no limit."""
+    is_unlimited = name.startswith("budget.") and not isinstance(value, bool) and value == 0
+    return _("no limit") if is_unlimited else format_setting(value, _, _MAX_VALUE)
 
 
 def _list_row(change: "SettingChange") -> ListRow:
