@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
+from textual.widgets import TextArea
 
 from mcphost.config.typed_pairs import PairSeparator
 from mcphost.config.typed_servers import TypedSettings, read_settings
@@ -260,3 +261,37 @@ async def test_a_scheme_and_a_token_without_a_name_are_hidden(line: str) -> None
 ])  # fmt: skip
 async def test_names_and_ordinary_values_are_shown(line: str, separator: PairSeparator) -> None:
     assert await show_line(line, separator) == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"command": "run", "env": {{"API_TOKEN":"{SECRET}", "LEVEL": "plain"}}}}',
+        '{"command": "run", "env": {"OTHER": "sk-quiet0123456789abcdefgh", "LEVEL": "plain"}}',
+        f'{{"url": "https://a.example/plain", "headers": {{"Authorization": "Bearer {SECRET}"}}}}',
+        f'{{"command": "plain", "args": ["--token", "{SECRET}"]}}',
+        f'{{"command": "plain", "args": ["--token",\n  "{SECRET}"]}}',
+        f'{{"env": {{"API_TOKEN": "a\\"{SECRET}", "LEVEL": "plain"}}}}',
+        f"docker run -e API_TOKEN={SECRET} plain",
+        f"https://a.example/plain?token={SECRET}",
+    ],
+)
+async def test_a_secret_in_a_pasted_server_is_masked(files: Files, text: str) -> None:
+    files.write_servers()
+    async with files.open((110, 40), approved=False) as driver:
+        await open_form(driver)
+        area = driver.app.screen.query_one("#text", TextArea)
+        area.insert(text)
+        await driver.until(lambda: "plain" in driver.text(), "the text")
+        assert "quiet" not in driver.text()
+        assert "•••" in driver.text()
+        assert area.text == text
+
+
+async def test_a_reference_in_a_pasted_server_is_shown(files: Files) -> None:
+    files.write_servers()
+    async with files.open((110, 40), approved=False) as driver:
+        await open_form(driver)
+        text = '{"command": "run", "env": {"API_TOKEN": "${env:WORK_TOKEN}"}}'
+        driver.app.screen.query_one("#text", TextArea).insert(text)
+        await driver.until(lambda: text in driver.text(), "the reference")

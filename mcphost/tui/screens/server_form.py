@@ -16,8 +16,8 @@ from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.pair_lines import LabeledPairs
-from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
+from mcphost.tui.widgets.pair_lines import EntryTextArea, LabeledPairs
+from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
@@ -114,7 +114,7 @@ class ServerForm(FormScreen[str]):
         else:
             yield Static(_("Its entry. Secrets that you type are stored outside of it."), id="what", markup=False)
         text = "" if self._entry is None else dumps(self._entry, indent=2)
-        yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
+        yield EntryTextArea(text, id="text", tab_behavior="focus", compact=True)
         if self._entry is None:
             yield LabeledPairs(_("environment"), "=", "env", placeholder=_("one NAME=VALUE per line"))
             yield LabeledPairs(_("headers"), ":", "headers", placeholder=_("one NAME: VALUE per line; only for a URL"))
@@ -170,7 +170,7 @@ class ServerForm(FormScreen[str]):
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:
-        text = self.query_one("#text", OrderedTextArea)
+        text = self.query_one("#text", EntryTextArea)
         await wait_for_typed_text(*self.query(TextArea), *self.query(Input))
         values = {str(field.id): field.value for field in self.query(Input)}
         values |= {str(field.id): field.text for field in self.query(TextArea)}

@@ -1,6 +1,7 @@
-"""Text area for lines such as `NAME=VALUE`, in which values that look like secrets are hidden."""
+"""Text areas for lines such as `NAME=VALUE` and for server entries, which hide values that look like secrets."""
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,9 +12,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.config.typed_pairs import PairSeparator, split_pair_line
-from mcphost.config.variable_references import find_references
+from mcphost.config.variable_references import Reference, find_references
 from mcphost.llm.api_key_formats import has_api_key_prefix
-from mcphost.redact import find_key_spans, is_probable_secret, is_secret_name, is_strong, redact_patterns
+from mcphost.redact import PLACEHOLDER, find_key_spans, is_probable_secret, is_secret_name, is_strong, redact_patterns
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 _MASK = "•"
@@ -23,6 +24,13 @@ _HARMLESS = ("", "basic", "bearer", "dpop", "token")
 _WORD = re.compile(r"[\w.-]{1,200}")
 _RANDOM_WORD = re.compile(r"[A-Za-z0-9+/]{20,}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_STRING = r"(?:[^\"\\]|\\.)"
+_NAMED_VALUES = (
+    re.compile(rf'"(?P<name>{_STRING}{{1,200}})"\s*:\s*"(?P<value>{_STRING}*)'),  # a member of a JSON object
+    re.compile(rf'"--?(?P<name>[\w-]{{1,200}})"\s*,\s*"(?P<value>{_STRING}*)'),  # an option among JSON arguments
+    re.compile(r"(?<!\w)(?P<name>[A-Za-z_][\w.-]{0,200})=(?P<value>[^\s\"']+)"),
+    re.compile(r"(?<!\w)(?P<name>[A-Za-z_][\w.-]{0,200}):\s+(?P<value>[^\"']+)"),  # a header in quotes
+)
 
 
 class PairTextArea(OrderedTextArea):
@@ -47,6 +55,46 @@ class PairTextArea(OrderedTextArea):
         elif _is_secret(name, value.strip()):
             line.plain = f"{lead}{''.join(map(_mask, value))}"
         return line
+
+
+class EntryTextArea(OrderedTextArea):
+    """Text area for a server's command line, URL or JSON; it masks values that look like secrets.
+
+    A value is masked if the name before it, on the same line or at the end of the line above, is that of a secret, or
+    if it looks like a key itself.
+    """
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line for display, with each secret replaced by as many dots as it has characters."""
+        line = super().get_line(line_index)
+        above = self.document.get_line(line_index - 1).rstrip() if line_index else ""
+        above = above if above.endswith((",", ":")) else ""
+        shown, start = list(line.plain), len(above)
+        for first, end in _find_secrets(above + line.plain):
+            begin = max(0, first - start)
+            shown[begin : max(0, end - start)] = map(_mask, line.plain[begin : max(0, end - start)])
+        line.plain = "".join(shown)
+        return line
+
+
+def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each value in *text* that must be masked."""
+    yield from find_key_spans(text)
+    for pattern in _NAMED_VALUES:
+        for match in pattern.finditer(text):
+            if _is_secret(match["name"], match["value"].strip()):
+                yield match.span("value")
+    before, *others = redact_patterns(text).split(PLACEHOLDER)
+    at = len(before)
+    for number, after in enumerate(others):  # the texts after each secret
+        is_last = number == len(others) - 1
+        end = len(text) - len(after) if is_last else text.find(after, at + 1) if after else at
+        if end < at:
+            yield at, len(text)
+            return
+        if not _is_reference(text[at:end]):
+            yield at, end
+        at = end + len(after)
 
 
 def _is_key(line: str, lead: str, name: str) -> bool:
@@ -83,12 +131,23 @@ def _is_secret(name: str, value: str) -> bool:
     *name* is the text before the separator. If it contains several words and is therefore invalid, each word is
     checked as a name.
     """
-    references = [one for one in find_references(value) if one.kind != "unknown" and one.default is None]
+    if _is_reference(value):
+        return False
+    for reference in _find_known_references(value):
+        value = value.replace(reference.text, "")
+    return any(is_secret_name(word) or is_probable_secret(word, value) for word in (name, *_WORD.findall(name)))
+
+
+def _is_reference(value: str) -> bool:
+    """Return whether *value* is a reference, with no other text than an authorization scheme."""
+    references = _find_known_references(value)
     for reference in references:
         value = value.replace(reference.text, "")
-    if references and value.strip().lower() in _HARMLESS:
-        return False
-    return any(is_secret_name(word) or is_probable_secret(word, value) for word in (name, *_WORD.findall(name)))
+    return bool(references) and value.strip().lower() in _HARMLESS
+
+
+def _find_known_references(value: str) -> list[Reference]:
+    return [one for one in find_references(value) if one.kind != "unknown" and one.default is None]
 
 
 class LabeledPairs(Horizontal):
