@@ -423,7 +423,7 @@ class ActiveConversation:
     def require_idle(self) -> None:
         """Raise UsageError if a turn is running."""
         if self.is_busy:
-            raise UsageError("A turn is running.", "Stop it first.")
+            raise UsageError("The model is still answering.", "Press Esc to stop it first.")
 
     def on_replaced(self, listener: Callable[[], object]) -> None:
         """Register *listener* to be called each time another conversation is opened."""

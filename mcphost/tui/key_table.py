@@ -53,6 +53,7 @@ _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
 
 
 HOST_HINTS = (
+    N_("Press {stop} to stop it first."),
     N_("Start it: {servers}, then {servers-restart}."),
     N_("Enable it: {servers}, then {servers-disable}."),
     N_("Review them: /servers, then {servers-changes}."),

@@ -9,8 +9,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
-from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import clean_line
@@ -213,10 +212,9 @@ class Announcer:
             return
         shown = self.text
         if self._waiting and not shown.startswith(_("Question")):
-            waits = "waits" if self._waiting == 1 else "wait"
-            shown = (
-                f"{shown} {translate_count(self._waiting, 'question')} {waits}: {self._app.key_table.long('answer')}."
-            )
+            waiting = ngettext("{count} question waits: {key}.", "{count} questions wait: {key}.", self._waiting)
+            key = self._app.key_table.long("answer")
+            shown = f"{shown} {waiting.format(count=self._waiting, key=key)}"
         lines = list(screen.query(AnnouncementLine))
         if lines:
             lines[0].show(shown)

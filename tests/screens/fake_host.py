@@ -459,7 +459,7 @@ class FakeConversation:
 
     async def set_system_prompt(self, text: str) -> None:
         if self.is_busy:
-            raise UsageError("A turn is running.", "Stop it first.")
+            raise UsageError("The model is still answering.", "Press Esc to stop it first.")
         self.system_prompts.append(text)
 
     async def undo_system_prompt(self) -> None:
@@ -524,7 +524,7 @@ class FakeConversation:
 
     def open_new(self) -> None:
         if self.is_busy:
-            raise UsageError("A turn is running.", "Stop it first.")
+            raise UsageError("The model is still answering.", "Press Esc to stop it first.")
         self._messages = ()
 
 

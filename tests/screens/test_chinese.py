@@ -331,3 +331,20 @@ async def test_a_notice_for_a_screen_reader_loses_no_character_at_the_end_of_a_r
         await driver.until(lambda: text[-1] in driver.text(), "the notice")
         shown = "".join(driver.text().split())
         assert [one for one in text if one not in shown] == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "you called it; the hook sh -c 'x y' changed its arguments, in another conversation",
+        "files · write: The hook sh -c 'x y' changed the arguments",
+        "files · write: The hook sh -c 'x y' says: 12",
+        "files · write: The hook sh -c 'x y' withheld the result: 12.",
+        "The hook sh -c 'x y' declined it: 12. Change the arguments or the hook.",
+        "The hook sh -c 'x y' declined it: 12.",
+        "The model is still answering. Press Esc to stop it first.",
+    ],
+)
+def test_what_hooks_did_and_what_hinders_a_new_conversation_is_translated(sentence: str) -> None:
+    shown = translate_sentence(sentence).replace("sh -c 'x y'", "").replace("files · write", "").replace("Esc", "")
+    assert re.search("[a-z]{2}", shown) is None

@@ -119,7 +119,7 @@ async def test_enter_pressed_twice_at_once_sends_once(run: Run, text: str) -> No
         await driver.until(lambda: driver.host.sent or driver.host.called, "it")
         await driver.pilot.pause()
         assert len(driver.host.sent) + len(driver.host.called) == 1
-        assert "A turn is running" not in driver.transcript()
+        assert "The model is still answering" not in driver.transcript()
 
 
 async def test_the_card_and_the_attachment_have_the_arguments_that_a_hook_changed(run: Run) -> None:

@@ -80,6 +80,8 @@ async def test_during_an_answer_the_form_keeps_the_text_and_says_why(run: Run, m
         area = await open_form(driver)
         monkeypatch.setattr(type(driver.host.conversation), "is_busy", property(lambda _: True))
         await replace_text(driver, area, "be brief")
-        await driver.until(lambda: "A turn is running. Stop it first." in driver.text(), "the reason")
+        await driver.until(
+            lambda: "The model is still answering. Press Esc to stop it first." in driver.text(), "the reason"
+        )
         assert area.text == "be brief"
         monkeypatch.undo()

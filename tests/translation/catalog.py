@@ -164,6 +164,14 @@ _SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "confirm", "c
 
 VALUES = (
     "Declined.",
+    "you called it",
+    "{why}; the hook {changed_by} changed its arguments",
+    "The hook {hook} declined it: {reason}",
+    "The hook {hook} declined it: {reason} Change the arguments or the hook.",
+    "{server} · {tool}: The hook {hook} changed the arguments",
+    "{server} · {tool}: The hook {hook} changed the result that the model gets",
+    "{server} · {tool}: The hook {hook} withheld the result: {reason}",
+    "{server} · {tool}: The hook {hook} says: {notice}",
     "audit log {path}",
     "conversation store {path}",
     "audit log in memory",

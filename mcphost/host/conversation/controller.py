@@ -400,7 +400,7 @@ class ConversationController:
         is logged and raised as an McpHostError. Cancelling the caller stops the work.
         """
         if self._work is not None:
-            raise UsageError("A turn is running.", "Wait for it, or stop it first.")
+            raise UsageError("The model is still answering.", "Wait for it, or stop it first.")
         if self._lifetime.tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
         done = anyio.Event()

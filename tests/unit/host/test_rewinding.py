@@ -161,7 +161,7 @@ async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_save
             tasks.start_soon(host.conversation.send, "again")
             await anyio.wait_all_tasks_blocked()
             if host.conversation.is_busy:
-                with pytest.raises(UsageError, match="A turn is running"):
+                with pytest.raises(UsageError, match="The model is still answering"):
                     await host.conversation.branches.rewind(0)
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("ALTER TABLE messages RENAME TO away")

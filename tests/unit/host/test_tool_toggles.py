@@ -163,9 +163,9 @@ async def test_a_turn_can_be_stopped_while_the_store_still_loads_the_toggles(
             tasks.start_soon(host.conversation.send, "first")
             await asked.wait()
             assert host.conversation.is_busy
-            with pytest.raises(UsageError, match="A turn is running"):
+            with pytest.raises(UsageError, match="The model is still answering"):
                 await host.conversation.send("meanwhile")
-            with pytest.raises(UsageError, match="A turn is running"):
+            with pytest.raises(UsageError, match="The model is still answering"):
                 host.conversation.open_new()
             assert host.conversation.stop()
         assert not host.conversation.is_busy

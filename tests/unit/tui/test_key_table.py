@@ -225,7 +225,7 @@ def test_a_table_of_many_entries_is_cut() -> None:
     assert len(read_key_settings({f"a{n}": "ctrl+k" for n in range(100_000)})) == 200
 
 
-_KEY = re.compile(r"\bF\d{1,2}\b|\bCtrl\+\w|, then \w\b(?! )")
+_KEY = re.compile(r"\bPress Esc\b|\bF\d{1,2}\b|\bCtrl\+\w|, then \w\b(?! )")
 
 
 def read_texts_with_keys() -> Iterator[str]:
