@@ -62,7 +62,7 @@ def add_digest_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--accept-digest` to *parser*."""
     parser.add_argument(
         "--accept-digest", action="store_true",
-        help="use the package even if its digest differs from the one in the registry or the lock file",
+        help="use the package even if its digest differs from the registry or lock file, or its version was not found",
     )  # fmt: skip
 
 

@@ -60,6 +60,9 @@ _INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==|sha384-[A-Za-z0-9+/]{64}|sh
 _REQUIREMENT = re.compile(
     r"([A-Za-z0-9._-]{1,200})==([A-Za-z0-9.!+_-]{1,200})((?: --hash=[a-z0-9]{1,20}:[0-9a-f]{1,200})*)"
 )
+# What npm and uv say if the package index has no such package or version; the white space is made uniform before.
+_NPM_NOT_FOUND = re.compile(r"npm (?:error|ERR!) code E404\b")
+_UV_NOT_FOUND = re.compile(r"Because (?:there is no version of|\S{1,200} was not found in the package registry)")
 _RELEASE = re.compile(r"([0-9.]*+)(.*)")
 _SPELLINGS = re.compile(r"alpha|beta|preview|pre|(?<![a-z])c(?=[0-9])")
 _SUFFIX = re.compile(r"[._-]?(a|b|rc|post|dev)[._-]?")
@@ -78,6 +81,13 @@ class PackageDigest(Struct, frozen=True):
 
     `digest` of a Python package is made from them. The one file of an npm package is known only after `ask_npm_file`.
     """
+
+    is_missing: bool = False
+    """Whether the package index has no such version, so that `problem` is not about the request."""
+
+
+class PackageNotFoundError(RegistryError):
+    """Raised if the package index that npm or uv asks has no such package, or no such version of it."""
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
@@ -186,7 +196,8 @@ async def ask_queries(queries: list[Query]) -> dict[Query, PackageDigest]:
             try:
                 answers[query] = await _TOOLS[kind](runner, folder, name, version)
             except RegistryError as error:
-                answers[query] = PackageDigest(problem=error.message)
+                is_missing = isinstance(error, PackageNotFoundError)
+                answers[query] = PackageDigest(problem=error.message, is_missing=is_missing)
 
     try:
         with _make_empty_folder() as folder:
@@ -219,7 +230,10 @@ def _make_empty_folder() -> "tempfile.TemporaryDirectory[str]":
 async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> PackageDigest:
     fields = ("name", "version", "dist.integrity")
     command = ("npm", "view", "--json", f"{name}@{version}", *fields)
-    output = await _run(runner, command, folder, b"")
+    missing = PackageNotFoundError(f"npm found no version {version} of {name}.")
+    output = await _run(runner, command, folder, b"", (_NPM_NOT_FOUND, missing))
+    if not output.strip():
+        raise missing  # as some versions of npm answer
     return PackageDigest(await anyio.to_thread.run_sync(read_npm_answer, output, name, version))
 
 
@@ -282,7 +296,8 @@ def _read_npm_file(folder: Path, digest: str) -> str:
 async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> PackageDigest:
     options = ("--no-deps", "--no-build", "--generate-hashes", "--no-header", "--no-annotate")
     command = ("uv", "pip", "compile", "-", *options, "--refresh-package", name)
-    output = await _run(runner, command, folder, f"{name}=={version}\n".encode())
+    missing = PackageNotFoundError(f"uv found no version {version} of {name}.")
+    output = await _run(runner, command, folder, f"{name}=={version}\n".encode(), (_UV_NOT_FOUND, missing))
     return await anyio.to_thread.run_sync(read_uv_answer, output, name, version)
 
 
@@ -338,12 +353,23 @@ def _short_spelling(match: re.Match[str]) -> str:
     return {"alpha": "a", "beta": "b"}.get(match[0], "rc")
 
 
-async def _run(runner: HookRunner, command: tuple[str, ...], folder: str, document: bytes) -> bytes:
-    """Run a package tool and return its output. Raises RegistryError if it fails."""
+async def _run(
+    runner: HookRunner,
+    command: tuple[str, ...],
+    folder: str,
+    document: bytes,
+    missing: tuple[re.Pattern[str], PackageNotFoundError] | None = None,
+) -> bytes:
+    """Run a package tool and return its output. Raises RegistryError if it fails.
+
+    *missing* is the error to raise if what the tool says matches the pattern.
+    """
     result: HookOutput = await runner.run(command, folder, document, QUERY_TIMEOUT, _ENVIRONMENT)
     if result.failure:
         raise RegistryError(f"{command[0]} {result.failure.rstrip('.')}.")
     if result.code:
+        if missing is not None and missing[0].search(" ".join(result.error_output.split())):
+            raise missing[1]
         said = sanitize(" | ".join(result.error_output.splitlines()[:2])[:_MAX_REASON], keep_newlines=False)
         reason = f": {said.rstrip('.')}" if said else ""
         raise RegistryError(f"{command[0]} ended with code {result.code}{reason}.")

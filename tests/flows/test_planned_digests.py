@@ -91,6 +91,42 @@ def test_a_digest_that_nobody_knows_is_said_and_stops_nothing(
     assert configured(program, "files")["args"] == ["-y", "@ada/files@1.0.0"]
 
 
+_UV_MISSING = """error: No solution found when resolving dependencies
+  cause: Because there is no version of
+      ada-clock==1.0.0 and you require ada-clock==1.0.0, we can conclude that your requirements are unsatisfiable.
+"""
+_UV_UNKNOWN_NAME = """error: No solution found when resolving dependencies
+  cause: Because ada-clock was not found in the package registry and you require ada-clock==1.0.0, we can conclude \
+that your requirements are unsatisfiable.
+"""
+_NPM_MISSING = "npm error code E404\nnpm error 404 No match found for version 1.0.0\nnpm error 404\n"
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "error", "code", "told"),
+    [
+        (FILES, "npm", _NPM_MISSING, 1, "npm found no version 1.0.0 of @ada/files."),
+        (FILES, "npm", "", 0, "npm found no version 1.0.0 of @ada/files."),
+        (CLOCK, "uv", _UV_MISSING, 1, "uv found no version 1.0.0 of ada-clock."),
+        (CLOCK, "uv", _UV_UNKNOWN_NAME, 1, "uv found no version 1.0.0 of ada-clock."),
+    ],
+)
+def test_a_version_that_does_not_exist_is_not_installed(
+    program: Program, runners: PackageRunners, registry: RegistryServer, server: str, tool: str, error: str, code: int,
+    told: str,
+) -> None:  # fmt: skip
+    runners.tools.answer(tool, "", error=error, code=code)
+    planned = install(program, registry, server, "--dry-run")
+    assert f"  digest: unknown. {told}\n" in planned
+    assert f"  Warning: {told}\n" in planned
+    said = refuse(program, registry, server)
+    assert f"{told} Nothing was changed." in said
+    assert "--accept-digest" in said
+    assert not (program.home / "config" / "mcp.json").exists()
+    assert runners.started == []
+    assert "It works" in install(program, registry, server, "--yes", "--accept-digest")
+
+
 def test_nobody_is_asked_about_a_package_that_may_come_from_elsewhere_or_that_no_tool_knows(
     program: Program, runners: PackageRunners, registry: RegistryServer
 ) -> None:

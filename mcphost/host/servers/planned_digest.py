@@ -31,8 +31,8 @@ _UNKNOWN = "unknown. "
 class PlannedDigest(Struct, frozen=True, kw_only=True):
     """The digest of the package that an install plan runs; if it is "", `problem` says why it is unknown.
 
-    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file, and one if the lock
-    file cannot be used.
+    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file, one if the lock file
+    cannot be used, and one if the package index has no such version.
     """
 
     digest: str = ""
@@ -52,7 +52,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
         return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
 
     def check(self, *, server: str = "", command: str = "") -> None:
-        """Raise RegistryError if the registry or the lock file has another digest of the package.
+        """Raise RegistryError if there are mismatches, as with another digest in the lock file.
 
         *command* is a command that installs the package; the error's hint suggests running it with `--accept-digest`.
         If *command* is "", the hint suggests repeating the current command with *server* and `--accept-digest`.
@@ -98,7 +98,7 @@ async def plan_digest(
             return PlannedDigest(is_pending=True)
         known.update(await ask_queries([query]))
     found, (kind, name, version) = known[query], query
-    mismatches: list[str] = []
+    mismatches = [found.problem] if found.is_missing else []
     if kind == "npm" and found.digest and not found.files and package is not None and package.file_sha256:
         # The schema of server.json (2025-12-11): clients must compare `fileSha256` of any package before they run it.
         if not asks:

@@ -143,9 +143,9 @@ async def test_a_package_of_two_servers_is_asked_about_once(tmp_path: Path, tool
 
 
 async def test_a_tool_that_fails_is_quoted(tmp_path: Path, tools: FakePackageTools) -> None:
-    tools.answer("npm", "{}", error="npm error code E404\nnpm error 404 Not \x1b[2JFound.\nmore\n", code=1)
+    tools.answer("npm", "{}", error="npm error code E500\nnpm error 500 Not \x1b[2JFound.\nmore\n", code=1)
     answer = await ask(tmp_path, "npx", "files@1.2.3")
-    assert answer == PackageDigest("", "npm ended with code 1: npm error code E404 | npm error 404 Not ␛[2JFound.")
+    assert answer == PackageDigest("", "npm ended with code 1: npm error code E500 | npm error 500 Not ␛[2JFound.")
 
 
 async def test_a_tool_that_hangs_is_ended(
