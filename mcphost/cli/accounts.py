@@ -287,6 +287,7 @@ async def _create_oauth_provider(
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.server_preparation import expand_references
     from mcphost.cli.terminal_frontend import SignInProgressPrinter
+    from mcphost.host.servers.accounts import no_sign_in_error
     from mcphost.host.servers.server_approval import approval_source
     from mcphost.serialization import replace
     from mcphost.transport.http_client import proxy_for
@@ -296,10 +297,7 @@ async def _create_oauth_provider(
         require_server(config, args.server)
         server = next(server for server in config.servers if server.name == args.server)
         if server.is_stdio:
-            raise UsageError(
-                f"{server.name!r} is a program on this machine; there is nothing to sign in to.",
-                f"Its secrets are set in its entry: mcphost servers edit {quote(server.name)}",
-            )
+            raise no_sign_in_error(server.name)
         if server.oauth.grant != "person" and (args.device or args.scope or args.account):
             raise UsageError(
                 f"mcphost signs in to {server.name!r} without user interaction, as its entry in {server.file} says.",

@@ -80,10 +80,10 @@ def _check_kind(reader: "AuditReader", kind: str) -> None:
     *kind* is always accepted.
     """
     from mcphost.host.audit.audit_labels import KIND_LABELS
-    from mcphost.store.audit_reader import AuditFilter
+    from mcphost.store.audit_reader import AuditFilter, unknown_kind_error
 
     if kind and kind not in KIND_LABELS and not reader.page(AuditFilter(kind=kind), 1):
-        raise UsageError(f"There is no kind {kind!r}.", f"The kinds are: {', '.join(sorted(KIND_LABELS))}.")
+        raise unknown_kind_error(kind, KIND_LABELS)
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:

@@ -15,6 +15,7 @@ from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, Ove
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
 from mcphost.headless.turn_order import TurnOrder
+from mcphost.host.audit.audit_labels import KIND_LABELS
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.conversation.prompt_messages import make_prompt_messages
 from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
@@ -24,7 +25,7 @@ from mcphost.host.server_views import TurnResult
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert, encode, loads
-from mcphost.store.audit_reader import AuditFilter, to_export
+from mcphost.store.audit_reader import AuditFilter, to_export, unknown_kind_error
 
 CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 """Handles a command's JSON object; returns the result and the matching exit code. Raises McpHostError."""
@@ -225,6 +226,8 @@ class PipeCommands:
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
                 raise UsageError(f'"{name}" must be a number from 0 to {most}.')
         server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
+        if kind and kind not in KIND_LABELS and not await self._host.audit.read_page(AuditFilter(kind=kind), 1):
+            raise unknown_kind_error(kind, KIND_LABELS)
         query = AuditFilter(server=server, kind=kind, text=text, before=before)
         rows = await self._host.audit.read_page(query, limit)
         return {"rows": [to_export(row) for row in rows]}, 0

@@ -4,12 +4,12 @@ The file is opened read-only and never repaired, so that reading cannot destroy 
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mcphost.errors import StoreError
+from mcphost.errors import StoreError, UsageError
 from mcphost.redact import identifier_digest
 from mcphost.serialization import Struct, to_builtins
 from mcphost.store.audit_store import (
@@ -31,6 +31,11 @@ ProgressFunction = Callable[[int, int], bool]
 DescribeFunction = Callable[[str, str, str, str], str]
 """Receives the kind, event, decision and source of a row; returns its displayed text in lower case, for searching."""
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
+
+
+def unknown_kind_error(kind: str, kinds: Iterable[str]) -> UsageError:
+    """Return the error for a *kind* of rows that is none of the known *kinds*, and that no row has."""
+    return UsageError(f"There is no kind {kind!r}.", f"The kinds are: {', '.join(sorted(kinds))}.")
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):

@@ -527,3 +527,18 @@ def test_stop_also_ends_a_message_whose_files_are_still_being_read(program: Prog
         assert pipe.event("result", id="second")["result"] == {"stopped": True}
         stopped = pipe.event("result", id="first")
         assert (stopped["exit"], stopped["result"]["outcome"]) == (0, "stopped")
+
+
+def test_errors_on_the_pipe_are_those_of_the_commands_and_hints_fit_both(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO)) as pipe:
+        said = pipe.ask("audit", kind="nokind")
+        assert error_of(said) == ("usage", 2)
+        assert said["error"]["message"] == "There is no kind 'nokind'."
+        assert said["error"]["hint"] in program.error("audit", "--kind", "nokind", code=2)
+        for command in ({"do": "use_account", "account": "work"}, {"do": "login"}):
+            said = pipe.ask(command.pop("do"), server="demo", **command)
+            assert error_of(said) == ("usage", 2)
+            assert "is a program on this machine; there is nothing to sign in to." in said["error"]["message"]
+        assert pipe.ask("prompt", server="demo", name="plan")["error"]["hint"] == "Give a value for each."
+        missing = pipe.ask("read", server="demo", uri="demo://no")["error"]
+        assert missing["hint"] == "Choose one from the list of its resources."

@@ -148,6 +148,14 @@ def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str
     )
 
 
+def no_sign_in_error(server: str) -> UsageError:
+    """Return the error for a sign-in to a server that is a program on this machine."""
+    return UsageError(
+        f"{server!r} is a program on this machine; there is nothing to sign in to.",
+        f"Its secrets are set in its entry: mcphost servers edit {shlex.quote(server)}",
+    )
+
+
 class Accounts:
     """Account operations for user interfaces: list, select, sign in and sign out."""
 
@@ -191,6 +199,8 @@ class Accounts:
         failures raise ServerError, ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
+        if connection.config.is_stdio:
+            raise no_sign_in_error(server)
         before = connection.account
         name = None if account is None else parse_account_name(account)
         with anyio.CancelScope() as scope:
@@ -224,6 +234,8 @@ class Accounts:
         no account with this name or if `mcp.json` sets the account; ServerError or ConsentDenied if the server cannot
         be reached with the new account.
         """
+        if self._servers.find(server).config.is_stdio:
+            raise no_sign_in_error(server)
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
         span = await self._audit.start_span(AuditSubject(kind="account", server=server, name=name), who=who)

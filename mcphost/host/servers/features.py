@@ -5,7 +5,6 @@ import re
 import time
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from shlex import quote
 from typing import Protocol
 
 import anyio
@@ -181,7 +180,7 @@ class ServerFeatures:
         )
         if missing:
             raise UsageError(
-                f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Pass each as NAME=VALUE."
+                f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Give a value for each."
             )
         prompt = await session.request(GetPrompt(name, dict(arguments)))
         if self._editable_texts is not None:
@@ -280,7 +279,7 @@ def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
         f"The server {server!r} has no resource {shown}. It says: {message}"
         if error.code == RESOURCE_NOT_FOUND
         else f"The server {server!r} does not have or accept the resource {shown}. It says: {message}",
-        f"List its resources: mcphost resources {quote(server)}",
+        "Choose one from the list of its resources.",
         code=error.code,
         data=error.data,
         server_message=error.server_message,

@@ -168,7 +168,7 @@ async def test_a_missing_resource_is_reported_in_words(error: ErrorData, words: 
     assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in exc_info.value.message
     assert error.message in exc_info.value.message
     assert exc_info.value.code == error.code
-    assert "mcphost resources peer" in exc_info.value.hint
+    assert exc_info.value.hint == "Choose one from the list of its resources."
 
 
 async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
