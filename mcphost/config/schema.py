@@ -1,7 +1,7 @@
 """The configuration as immutable structs; their types and bounds are also used to validate the files."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
@@ -17,6 +17,25 @@ class ConfigWarning(str):
 
     Other problems are plain strings, or instances of UnreadFile or UnreadSettings.
     """
+
+    __slots__ = ()
+
+
+class SettingProblem(str):
+    """An invalid value in config.toml; `setting` is its key with its tables, as in "limits.max_rounds"."""
+
+    __slots__ = ("setting",)
+    setting: str
+
+    def __new__(cls, text: str, setting: str) -> Self:
+        """Create a problem with the message *text*."""
+        problem = super().__new__(cls, text)
+        problem.setting = setting
+        return problem
+
+
+class SettingWarning(SettingProblem, ConfigWarning):
+    """An invalid value in config.toml that is replaced by its default."""
 
     __slots__ = ()
 

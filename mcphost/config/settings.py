@@ -29,6 +29,7 @@ from mcphost.config.schema import (
     SamplingLimits,
     ScreenConfig,
     SecretStore,
+    SettingProblem,
     Source,
     TitlesConfig,
 )
@@ -165,7 +166,9 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
         notifications=top.get_table("notifications").read(NotificationsConfig),
         screen=top.get_table("screen").read(ScreenConfig),
         keys=_parse_keys(top.get_table("keys"), text),
-        roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
+        roots=parse_roots(document["roots"], file, "user", lambda text: on_problem(SettingProblem(text, "roots")))
+        if "roots" in document
+        else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         hooks=parse_hooks(document.get("hooks", []), file),
         never_rules=_parse_never_rules(top.get_table("consent")),
@@ -242,7 +245,10 @@ def _parse_sampling(table: TomlTable) -> SamplingConfig:
         values = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(values, dict):
             table.on_problem(
-                f'{table.file}: "sampling.models" is a list of models; {describe_type(values)} is left out.'
+                SettingProblem(
+                    f'{table.file}: "sampling.models" is a list of models; {describe_type(values)} is left out.',
+                    "sampling.models",
+                )
             )
             continue
         prefix = f"sampling.models[{number}]"
@@ -250,7 +256,9 @@ def _parse_sampling(table: TomlTable) -> SamplingConfig:
         if model.name:
             models.append(model)
         else:
-            table.on_problem(f'{table.file}: "{prefix}" has no name and is left out.')
+            table.on_problem(
+                SettingProblem(f'{table.file}: "{prefix}" has no name and is left out.', "sampling.models")
+            )
     limits = SamplingLimits(**table.read_values(SamplingLimits, keys))
     return SamplingConfig(limits=limits, models=tuple(models))
 
@@ -268,8 +276,11 @@ def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
         if keys is None or len(keys) > MAX_KEYS_OF_ACTION:
             name, line = sanitize(action[:60], keep_newlines=False), find_entry_line(text, "keys", action)
             table.on_problem(
-                f'{table.file}, line {line}: "{name}" is not a key nor a list of at most {MAX_KEYS_OF_ACTION}; '
-                'write "ctrl+k" or ["f6", "alt+h"].'
+                SettingProblem(
+                    f'{table.file}, line {line}: "{name}" is not a key nor a list of at most {MAX_KEYS_OF_ACTION}; '
+                    'write "ctrl+k" or ["f6", "alt+h"].',
+                    "keys",
+                )
             )
         else:
             found.append(KeyConfig(action, keys))

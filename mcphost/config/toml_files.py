@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
-from mcphost.config.schema import ConfigWarning, ProblemCallback
+from mcphost.config.schema import ConfigWarning, ProblemCallback, SettingWarning
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
@@ -103,8 +103,9 @@ class TomlTable:
                 self._warn(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
         return values
 
-    def _warn(self, key: str, what: str) -> None:
-        self.on_problem(ConfigWarning(f'{self.file}: "{self.prefix}{key}" {what}'))
+    def _warn(self, key: str, what: str, *, is_known: bool = True) -> None:
+        text = f'{self.file}: "{self.prefix}{key}" {what}'
+        self.on_problem(SettingWarning(text, f"{self.prefix}{key}") if is_known else ConfigWarning(text))
 
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if there is one."""
@@ -112,7 +113,7 @@ class TomlTable:
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             near = find_similar(key, known)
             hint = f'did you mean "{self.prefix}{near}"?' if near else "it does nothing."
-            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
+            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}", is_known=False)
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             more = len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN
             self.on_problem(ConfigWarning(f"{self.file}: {more:,} more keys are unknown."))

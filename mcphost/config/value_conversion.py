@@ -48,8 +48,8 @@ def _explain(value: Any, kind: Any, reason: str) -> str:
         return f"is over {info.max_length} characters"
     if isinstance(info, msgspec.inspect.IntType | msgspec.inspect.FloatType):
         if info.gt is not None:
-            return f"is not above {info.gt:g} and at most {info.le:g}"
-        return f"is not between {info.ge:g} and {info.le:g}"
+            return f"is not above {info.gt:.15g} and at most {info.le:.15g}"
+        return f"is not between {info.ge:.15g} and {info.le:.15g}"
     return "is not valid"
 
 

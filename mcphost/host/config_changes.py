@@ -23,7 +23,9 @@ from mcphost.host.runtime_settings import (
     RuntimeSettings,
     SettingChange,
     compare_settings,
+    describe_kept_setting,
     format_setting,
+    keep_invalid_settings,
     keep_settings,
 )
 from mcphost.host.server_requests.root_folders import compare_roots, configured_roots
@@ -352,6 +354,7 @@ class ConfigChangeDetector:
         if find_unread_settings(new.problems):
             # All settings have defaults here; these must not replace the settings in use.
             new = _keep_settings(new, old)
+        new = keep_invalid_settings(new, self._settings.apply_to(old))
         running = {connection.config.name: connection.config for connection in self._servers}
         before = {server.name: server for server in old.servers}
         after = {server.name: server for server in new.servers}
@@ -390,7 +393,7 @@ class ConfigChangeDetector:
             theme=new.theme if new.theme != old.theme else None,
             settings=tuple(change for change in changes if not change.restart_reason),
             at_start=tuple(change for change in changes if change.restart_reason and change.name in changed_names),
-            problems=problems,
+            problems=tuple(map(describe_kept_setting, problems)),
         )
 
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:

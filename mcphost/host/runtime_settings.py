@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from mcphost.config.schema import HostConfig
+from mcphost.config.schema import HostConfig, SettingProblem
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_
@@ -49,6 +49,8 @@ _WIDENING_VALUES: Mapping[str, Any] = {
 """Values with which mcphost sends texts to a model, runs calls or stores texts, without asking each time."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
 """Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
+_FIELDS: Mapping[str, str] = {"ledger": "audit", "secrets": "secret_store"}
+"""Tables of config.toml whose fields of HostConfig have another name."""
 _SEPARATE = "context.project_instructions"
 """A setting that is compared and applied on its own; see ConfigChanges."""
 
@@ -170,6 +172,42 @@ def _get_section(config: HostConfig, name: str) -> Any:
 def keep_settings(old: HostConfig) -> dict[str, Any]:
     """Return the fields of *old* that `compare_settings` and `compare_roots` compare, keyed by name."""
     return {name: getattr(old, name) for name in (*LIVE_SECTIONS, *_LISTING_FIELDS)}
+
+
+def keep_invalid_settings(new: HostConfig, old: HostConfig) -> HostConfig:
+    """Return *new* with the values of *old* for the settings that have an error in config.toml."""
+    for problem in new.problems:
+        if isinstance(problem, SettingProblem):
+            new = _keep_setting(new, old, *problem.setting.split(".", 1))
+    return new
+
+
+def _keep_setting(new: HostConfig, old: HostConfig, section: str, key: str = "") -> HostConfig:
+    if section == "sampling":
+        sampling = old.sampling
+        if key in sampling.limits.__struct_fields__:
+            sampling = replace(new.sampling, limits=_keep_field(new.sampling.limits, sampling.limits, key))
+        elif key:  # such as "models[1].name"
+            sampling = replace(new.sampling, models=sampling.models)
+        return replace(new, sampling=sampling)
+    field = _FIELDS.get(section, section)
+    before, after = getattr(old, field), getattr(new, field)
+    # Headers and keys are for one address only.
+    is_same_model = (new.model.name, new.model.api_base) == (old.model.name, old.model.api_base)
+    is_kept_alone = isinstance(after, Struct) and key in after.__struct_fields__ and (field != "model" or is_same_model)
+    return replace(new, **{field: _keep_field(after, before, key) if is_kept_alone else before})
+
+
+def _keep_field(new: T, old: T, key: str) -> T:
+    return replace(new, **{key: getattr(old, key)})
+
+
+def describe_kept_setting(problem: str) -> str:
+    """Return a problem of config.toml for a running chat, which keeps the value in use of an invalid setting."""
+    if not isinstance(problem, SettingProblem):
+        return problem
+    text, default, _rest = problem.partition("; the default")
+    return f"{text}; the value in use is kept." if default else f"{text} The value in use is kept."
 
 
 def format_setting(value: Any, translate: Callable[[str], str] = str, limit: int = 200) -> str:

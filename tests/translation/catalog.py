@@ -160,7 +160,7 @@ _PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[
 
 _FIELDS = re.compile(r"\{\w+\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
-_SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "confirm", "confirm_with")
+_SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "SettingProblem", "confirm", "confirm_with")
 
 VALUES = (
     "Declined.",
@@ -188,6 +188,8 @@ VALUES = (
     "the entry of {name}",
     "Restore it from version control, or delete it and write it again: mcphost servers lock",
     "It is deprecated.",
+    "{error}; the value in use is kept.",
+    "The value in use is kept.",
     "It is deprecated. {message}",
     "The answer does not match the schema of --schema. {problem}",
     '{file}: "theme" is {theme}, which is not one of: {names}; {default} is used.',

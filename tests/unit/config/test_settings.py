@@ -373,9 +373,9 @@ def test_settings_that_are_not_valid_are_not_touched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("per_day = -1", '"budget.per_day" is not between 0 and 1e+06.'),
+        ("per_day = -1", '"budget.per_day" is not between 0 and 1000000.'),
         ('per_turn = "1"', '"budget.per_turn" is text, not a number.'),
-        ("ask_above = nan", '"budget.ask_above" is not between 0 and 1e+06.'),
+        ("ask_above = nan", '"budget.ask_above" is not between 0 and 1000000.'),
     ],
 )
 def test_a_wrong_budget_is_refused_because_its_default_is_no_limit(tmp_path: Path, line: str, reason: str) -> None:

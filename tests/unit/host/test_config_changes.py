@@ -279,6 +279,37 @@ async def test_a_misspelt_key_does_not_hide_a_changed_limit(tmp_path: Path) -> N
         assert changes.describe() == ("budget.ask_above = 0.5",)
 
 
+@pytest.mark.parametrize(
+    ("used", "invalid"),
+    [
+        ("[sampling]\nrequests_per_minute = 3\n", "[sampling]\nrequests_per_minute = -3\n"),
+        ("[sampling]\nrequests_per_minute = 3\n", "sampling = 3\n"),
+        ('[notifications]\nmode = "off"\n', '[notifications]\nmode = "horn"\n'),
+        ("[limits]\nmax_rounds = 3\n", '[limits]\nmax_rounds = "many"\n'),
+        ('[sampling]\nmodels = ["openai/x"]\n', "[sampling]\nmodels = [3]\n"),
+        ('roots = ["/tmp"]\n', "roots = [3]\n"),
+        ('[keys]\ntheme = "ctrl+k"\n', "[keys]\ntheme = 3\n"),
+        ('[model]\nname = "openai/x"\ntemperature = 0.5\n', '[model]\nname = "openai/x"\ntemperature = "warm"\n'),
+        ('[secrets]\nstore = "session"\n', '[secrets]\nstore = "pocket"\n'),
+    ],
+)
+async def test_a_setting_with_an_error_keeps_the_value_in_use_until_it_is_corrected(
+    tmp_path: Path, used: str, invalid: str
+) -> None:
+    write_settings(tmp_path, used)
+    async with open_setup(tmp_path) as (host, _):
+        detector = config_change_detector(host)
+        write_settings(tmp_path, invalid + '[titles]\nmode = "model"\n')
+        changes = await detector.check()
+        assert changes.describe() == ("titles.mode = model",)
+        assert changes.at_start == ()
+        assert changes.problems
+        assert "the default" not in changes.problems[0]
+        detector.apply(changes)
+        write_settings(tmp_path, used + '[titles]\nmode = "model"\n')
+        assert (await detector.check()).is_empty
+
+
 async def test_a_server_that_is_only_disabled_or_enabled_is_named_as_such(tmp_path: Path) -> None:
     off = {"command": "/nowhere/off", "disabled": True}
     write_servers(tmp_path, demo=DEMO_ENTRY, off=off)
