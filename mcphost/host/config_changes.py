@@ -13,9 +13,10 @@ from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
+from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError, McpHostError, UsageError
-from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
@@ -296,6 +297,10 @@ class ConfigChangeDetector:
         self._parts.sampling.config = self._settings.sampling
         self._parts.roots.use_configured(configured_roots(changes.config))
         self.config = changes.config
+        if changes.needs_confirmation:
+            self._parts.audit.queue_event(
+                AuditSubject(kind="config"), "changed", who="person", detail={"changes": _list_for_audit(changes)}
+            )
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
@@ -407,6 +412,39 @@ class ConfigChangeDetector:
             if name in before and profile.model == self._model_selection.config:
                 before[name] = replace(before[name], model=profile.model)
         return tuple(name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name))
+
+
+def _list_for_audit(changes: ConfigChanges) -> list[str]:
+    """Return a line for each applied change, with the values before and after it, without secrets."""
+    lines: list[str] = []
+    for change in changes.settings:
+        before, after = (format_setting(value) for value in (change.before, change.after))
+        item = f"+ {after}" if change.after is not None else f"- {before}"
+        lines.append(f"{change.name}: {item if change.name in LISTS else f'{before} → {after}'}")
+    if changes.model is not None:
+        before, after = (_describe_model(one, str) for one in (changes.model_before, changes.model))
+        lines += [f"model: {before} → {after}"] if before != after else []
+        lines += [f"model.{name}: {text}" for name, text in list_model_settings(changes.model_before, changes.model)]
+    for old, new in changes.changed:
+        before, after = _describe_target(old), _describe_target(new)
+        fields = [name for name in new.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+        lines.append(f"server {new.name}: {f'{before} → {after}' if before != after else ', '.join(fields)}")
+    lines += [f"server {name}: removed" for name in changes.removed]
+    lines += [f"server {server.name}: added" for server in changes.added]
+    lines += [f"consent.never: + {rule}" for rule in changes.never_added]
+    lines += [f"consent.never: - {rule}" for rule in changes.never_removed]
+    lines += [f"hooks: + {hook.name}" for hook in changes.hooks_added]
+    lines += [f"hooks: - {hook.name}" for hook in changes.hooks_removed]
+    lines += [f"profiles: {name}" for name in changes.profiles]
+    lines += ["system_prompt"] if changes.system_prompt is not None else []
+    if changes.project_instructions is not None:
+        lines.append(f"context.project_instructions: {format_setting(changes.project_instructions)}")
+    return [_clean(line) for line in lines]
+
+
+def _describe_target(server: ServerConfig) -> str:
+    state = " (disabled)" if server.disabled else ""
+    return f"{' '.join(masked_argv(server)) if server.is_stdio else masked_url(server)}{state}"
 
 
 def _unconfirmed_error() -> UsageError:

@@ -188,6 +188,7 @@ VALUES = (
     "the entry of {name}",
     "Restore it from version control, or delete it and write it again: mcphost servers lock",
     "It is deprecated.",
+    "{count} tokens at most",
     "{error}; the value in use is kept.",
     "The value in use is kept.",
     "It is deprecated. {message}",

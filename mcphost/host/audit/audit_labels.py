@@ -5,7 +5,8 @@ import re
 from mcphost.translation import N_, _, translate_sentence
 
 KIND_LABELS = {
-    "account": N_("account"), "browser": N_("browser"), "budget": N_("budget"), "connection": N_("connection"),
+    "account": N_("account"), "browser": N_("browser"), "budget": N_("budget"), "config": N_("configuration"),
+    "connection": N_("connection"),
     "drift": N_("changed tools"), "enter_client": N_("client id"), "file": N_("file"), "form": N_("form"),
     "grant": N_("permission"), "hook": N_("hook"), "keep_secrets": N_("secret storage"), "ledger": N_("audit log"),
     "mode": N_("auto-approve"), "process": N_("server"), "result": N_("result"), "roots": N_("folders"),
@@ -32,6 +33,7 @@ DECISION_LABELS = {
     "closed": N_("closed"), "compacted": N_("conversation compacted"), "continued": N_("continued"),
     "decline": N_("declined"), "declined": N_("declined"), "deferred tools": N_("tools left to the search"),
     "denied": N_("denied"), "deny": N_("denied"),
+    "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),
     "each": N_("answered for each server"), "edited": N_("edited, then allowed"), "entered": N_("entered"),
     "erased here": N_("deleted only here"), "error": N_("error"), "failed": N_("failed"),
     "for this run": N_("kept in memory"), "held back": N_("quarantined"), "in a file": N_("stored in a file"),

@@ -84,6 +84,8 @@ def answer_label(question: Question[Any], answer: Any) -> str:
             return "once, edited"
         case AllowRule(arguments=dict()):
             return "rule, edited"
+        case _ if tokens := getattr(answer, "max_output_tokens", 0):  # SendOnce, loaded with the first such question
+            return f"once, {tokens:,} tokens at most"
         case _:
             name = type(answer).__name__
             return ANSWER_LABELS.get(name) or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
@@ -118,12 +120,15 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     """Return the details to record in the audit row of an answer; {} for most answers.
 
-    For an approved tool call, these are the origins of its arguments; for tool changes, the names of the accepted and
+    For an approved tool call, these are the origins of its arguments; for a request with a shorter answer, its maximum
+    length in tokens; for tool changes, the names of the accepted and
     the quarantined tools; for a reviewed result, the sizes in bytes before and after the review and the SHA-256 of what
     the model received.
     """
     if isinstance(question, ApproveTool):
         return origin_details(question.origins)
+    if tokens := getattr(answer, "max_output_tokens", 0):
+        return {"max_output_tokens": tokens}
     if isinstance(question, ReviewToolChanges) and answer is not None:
         accepted, held_back = split_tools(question, answer)
         return {"kept": list(accepted), "held_back": list(held_back)}

@@ -1,9 +1,14 @@
 """Tests for the English labels of audit rows; tests/screens/test_chinese.py has tests of their translation."""
 
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from mcphost.host.audit.audit_labels import SOURCE_LABELS, event_label, outcome_label, search_text
-from mcphost.host.audit.audit_summary import ANSWER_LABELS
+from mcphost.host.audit.audit_labels import KIND_LABELS, SOURCE_LABELS, event_label, outcome_label, search_text
+from mcphost.host.audit.audit_summary import ANSWER_LABELS, answer_label
+from mcphost.host.questions.cost import SendOnce
 
 
 @pytest.mark.parametrize(
@@ -64,3 +69,24 @@ def test_each_source_of_an_approval_has_a_label_of_its_own() -> None:
     labels = [SOURCE_LABELS.get(source, "") for source in sources]
     assert "" not in labels
     assert len(set(labels)) == len(labels)
+
+
+def test_the_documentation_lists_every_kind_of_row() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "audit.md").read_text(encoding="utf-8")
+    (line,) = (line for line in document.splitlines() if line.startswith("| `kind` |"))
+    listed = re.sub(r"\([^)]*\)", "", line.split("|")[2]).replace(" and ", ", ")
+    assert {word.strip() for word in listed.split(",")} == set(KIND_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("decision", "label"), [("endTurn", "end of turn"), ("maxTokens", "token limit"), ("stopSequence", "stop sequence")]
+)
+def test_the_outcome_of_a_sampling_request_is_shown_in_words(decision: str, label: str) -> None:
+    assert outcome_label("sampling", "ended", decision) == label
+
+
+def test_a_request_that_is_sent_with_a_shorter_answer_is_recorded_with_its_length() -> None:
+    question = SimpleNamespace(KIND="approve_cost")
+    assert answer_label(question, SendOnce()) == "once"  # type: ignore[arg-type]
+    assert answer_label(question, SendOnce(1_500)) == "once, 1,500 tokens at most"  # type: ignore[arg-type]
+    assert outcome_label("budget", "answered", "once, 1,500 tokens at most") == "allowed once, 1,500 tokens at most"

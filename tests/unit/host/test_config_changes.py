@@ -310,6 +310,24 @@ async def test_a_setting_with_an_error_keeps_the_value_in_use_until_it_is_correc
         assert (await detector.check()).is_empty
 
 
+async def test_applied_changes_are_recorded_in_one_row_with_the_values_before_and_after(tmp_path: Path) -> None:
+    write_settings(tmp_path, "[limits]\nmax_rounds = 3\n")
+    write_servers(tmp_path, demo={"url": "https://x.example/mcp?token=s3cretvalue", "disabled": True})
+    log = create_audit_log(tmp_path)
+    async with open_setup(tmp_path, audit_log=log) as (host, _):
+        write_settings(tmp_path, 'roots = ["/tmp"]\n[limits]\nmax_rounds = 9\n[model]\nname = "openai/x"\n')
+        write_servers(tmp_path, demo={"url": "https://y.example/mcp?token=s3cretvalue", "disabled": True})
+        detector = config_change_detector(host)
+        detector.apply(await detector.check())
+        (row,) = await read_rows(log, "config")
+    assert (row.event, row.who) == ("changed", "person")
+    recorded = json.loads(row.detail)["changes"]
+    assert {"limits.max_rounds: 3 → 9", "model: none → openai/x"} <= set(recorded)
+    assert any(line.startswith("roots: + /tmp") for line in recorded)
+    assert any("https://x.example" in line and "https://y.example" in line for line in recorded)
+    assert "s3cretvalue" not in row.detail
+
+
 async def test_a_server_that_is_only_disabled_or_enabled_is_named_as_such(tmp_path: Path) -> None:
     off = {"command": "/nowhere/off", "disabled": True}
     write_servers(tmp_path, demo=DEMO_ENTRY, off=off)
