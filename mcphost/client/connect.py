@@ -226,7 +226,7 @@ class ClientSessionOpener:
             raise
         raise RequestTimeout(
             f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
-            "Check its log, or restart it.",
+            "Check its log.",
             server=server.name,
         )
 

@@ -227,7 +227,7 @@ class ReferenceExpander:
             shown = sanitize(reference.name, keep_newlines=False)
             raise ConfigError(
                 f"{where} needs the environment variable {shown}, which is not set.",
-                f"Set {shown} and start again, or write a default: "
+                f"Set {shown} and start mcphost again, or write a default: "
                 f"{sanitize(reference.short_text[:-1], keep_newlines=False)}:-VALUE}}.",
             )
         if reference.name.upper().endswith(SECRET_ENDINGS):

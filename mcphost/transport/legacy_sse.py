@@ -85,7 +85,7 @@ class SseConnector(HttpConnector):
         if answer is None:
             raise StartupError(
                 f"The server {self._name!r} did not answer within {self.connect_timeout:.0f} s.",
-                "Check its log, or restart it.",
+                "Check its log.",
                 server=self._name,
             )
         answer.close()

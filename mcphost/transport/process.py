@@ -93,6 +93,11 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
         path = Path(folder or ".", Path(command).expanduser())
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return str(path)
+        if not os.path.isabs(os.path.expanduser(command)) and not path.exists():
+            raise StartupError(
+                f"{command!r} is relative, and there is no {path.absolute()}.",
+                "Correct `command` or `cwd` in mcp.json.",
+            )
         raise StartupError(f"{command!r} is not an executable file.", "Correct `command` in mcp.json.")
     places = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which(command, path=os.pathsep.join(os.path.join(folder or os.getcwd(), one) for one in places))

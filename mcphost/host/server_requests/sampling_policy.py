@@ -192,7 +192,11 @@ def _rank_models(preferences: Mapping[str, Any], offers: Sequence[ModelCandidate
     best = offers[max(scores, key=lambda at: scores[at])]
     note = f" The {' and the '.join(unknown)} of some models is unknown." if unknown else ""
     if not weights:
-        reason = "It is the first of them." if offers[0].rank is not None else "It is the model of your conversation."
+        reason = (
+            "It is first in [sampling] models."
+            if offers[0].rank is not None
+            else "It is the model of your conversation."
+        )
         return best, f"{reason}{note}"
     return best, f"It fits the server's priorities best: {', '.join(weights)}.{note}"
 

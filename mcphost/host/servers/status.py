@@ -20,6 +20,8 @@ from mcphost.sign_in_types import SignInProgress
 
 RESTART_HINT = "Fix the cause and restart the server."
 """The hint for a server that failed with an error without a hint."""
+NEW_START_WORDS = "start mcphost again"
+"""Words in the hint for a server that a restart of the server cannot help, such as a missing environment variable."""
 _RECONNECT_HINT = "mcphost connects again by itself as soon as the server answers."
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""

@@ -61,12 +61,12 @@ def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
     The hint names the key that signs in to the server or restarts it, and includes the hint of *event*, which may
     describe what mcphost does about the problem.
     """
-    from mcphost.host.servers.status import RESTART_HINT  # loaded with the host
+    from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT  # loaded with the host
 
     way = ""
     if event.state == "sign_in":
         way = keys.fill(_("Press {servers-sign-in} on the servers page ({servers}) to sign in."))
-    elif event.state == "failed" and not event.retry_seconds:
+    elif event.state == "failed" and not event.retry_seconds and NEW_START_WORDS not in event.hint:
         way = keys.fill(_("Press {servers-restart} on the servers page ({servers}) to restart it."))
     hint = "" if way and event.hint == RESTART_HINT else translate_sentence(event.hint)
     return " ".join(filter(None, (way, hint)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.servers.status import RESTART_HINT
+from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -124,7 +124,7 @@ def describe_next_step(view: ServerView, keys: KeyTable) -> str:
     if view.state == "stopped":
         return keys.fill(_("{servers-restart} starts it"))
     hint = translate_sentence(view.hint)
-    if view.state != "failed":
+    if view.state != "failed" or NEW_START_WORDS in view.hint:
         return hint
     if view.hint == RESTART_HINT:
         return keys.fill(_("{servers-restart} restarts it"))
