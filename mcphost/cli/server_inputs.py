@@ -64,7 +64,10 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
 
 
 def _describe_change(input_id: str, place: str, is_delete: bool, *, was_stored: bool) -> str:
-    where = {"keyring": _("the keyring"), "secrets file": _("the secrets file")}.get(place, place)
+    from mcphost.host.servers.server_data import describe_secret_place
+
+    named = {"keyring": _("the keyring"), "file": _("the secrets file")}
+    where = next((name for key, name in named.items() if describe_secret_place(key) == place), place)
     if not is_delete:
         return _("{id} is stored in {where}").format(id=input_id, where=where)
     if was_stored:

@@ -3,8 +3,8 @@
 An account consists of the OAuth tokens stored under one account name for one server.
 """
 
-import shlex
 from collections.abc import Callable, Sequence
+from shlex import join, quote
 from typing import Literal
 
 import anyio
@@ -141,7 +141,7 @@ def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str
 
     The message lists their *names*; the hint gives a command that selects the first one.
     """
-    command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
+    command = join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
         f"Press Enter on it in /accounts, or run: {command}",
@@ -152,7 +152,7 @@ def no_sign_in_error(server: str) -> UsageError:
     """Return the error for a sign-in to a server that is a program on this machine."""
     return UsageError(
         f"{server!r} is a program on this machine; there is nothing to sign in to.",
-        f"Its secrets are set in its entry: mcphost servers edit {shlex.quote(server)}",
+        f"Its secrets are set in its entry: mcphost servers edit {quote(server)}",
     )
 
 
