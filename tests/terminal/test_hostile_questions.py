@@ -106,7 +106,11 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
             call_by_hand(terminal, tool)
             terminal.wait_for_question(question, seconds=30)
             if tool == "form":
-                terminal.press("Tab", "Tab", "Space")  # opens the list of options
+                terminal.press("Tab")
+                terminal.wait_for("tab/enter next")
+                terminal.press("Tab")
+                terminal.wait_until(lambda screen: "ctrl+t empty text" not in screen, "the field with options")
+                terminal.press("Space")  # opens the list of options
                 terminal.wait_for("(option-name)")
                 terminal.press("Escape")
                 terminal.wait_for("esc cancel")  # the buttons have the focus again

@@ -48,4 +48,4 @@ def test_a_folder_that_cannot_be_written_is_named_with_another_way(tmp_path: Pat
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written") as caught:
         RestartRequests(tmp_path / "file" / "state").add("a", "/mcp.json")
-    assert "F3" in caught.value.hint
+    assert "/servers" in caught.value.hint
