@@ -333,7 +333,7 @@ def test_an_ordinary_field_is_not_marked(name: str) -> None:
     assert not field.secret
 
 
-@pytest.mark.parametrize("text", ["\ufdfa", "a ", "\ud55c", "toke n ", "ﬃ", "e\u0301"])
+@pytest.mark.parametrize("text", ["\ufdfa", "a ", "\ud55c", "compass ", "ﬃ", "e\u0301"])
 def test_long_descriptions_are_searched_for_secrets_in_little_time(text: str) -> None:
     schema = {"type": "string", "description": (text * 10_000)[:10_000]}
     began = time.process_time()
