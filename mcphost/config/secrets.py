@@ -9,7 +9,6 @@ from math import log2
 from types import MappingProxyType
 from typing import cast
 
-from mcphost.config.json_edits import replace_value
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
@@ -163,6 +162,8 @@ def replace_in_text(text: str, file: str, entry: tuple[str, ...], plaintext: Pla
     contains the secret, or if the edit would change another value.
     """
     new = plaintext.with_reference(plaintext.value, name)
+    from mcphost.config.json_edits import replace_value  # only needed to move secrets
+
     return replace_value(text, file, (*entry, *plaintext.keys), plaintext.value, new)
 
 

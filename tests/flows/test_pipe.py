@@ -500,7 +500,7 @@ def test_messages_start_turns_in_the_order_they_were_written(program: Program) -
         for later in ("second", "third"):
             refused = pipe.event("result", id=later)
             assert error_of(refused) == ("usage", 2)
-            assert refused["error"]["message"] == "A turn is running."
+            assert refused["error"]["message"] == "The model is still answering."
         pipe.ask("answer", question=approve["question"], answer="once")
         assert pipe.event("result", id="first")["ok"]
 

@@ -148,7 +148,7 @@ def test_each_label_of_an_audit_row_is_translated() -> None:
     assert [label for label in known.values() if _(label) == label] == []
     assert decision_label("not sent again: its grant was revoked") == "未再次发送: 其授权已撤销"
     assert decision_label("2 folders") == "2 个文件夹"
-    assert decision_label("endTurn: {0}") == "endTurn: {0}", "a word of a server"
+    assert decision_label("myEnd: {0}") == "myEnd: {0}", "a word of a server"
     assert event_label("tool", "answered", "once, edited") == "工具：编辑后允许一次"
 
 

@@ -14,7 +14,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.project_file_approvals import ProjectApprovals
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from mcphost.tui.screens.custom_commands import CommandArgumentsForm
+from mcphost.tui.screens.command_form import CommandArgumentsForm
 from mcphost.tui.screens.instructions import InstructionsScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run

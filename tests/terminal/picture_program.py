@@ -12,8 +12,8 @@ from tests.screens.sample_images import sunset_image
 class PictureHost(FakeHost):
     """A fake host whose conversation begins with a picture."""
 
-    def start(self) -> None:
-        super().start()
+    def start(self, *, retry_unreachable: bool = False) -> None:
+        super().start(retry_unreachable=retry_unreachable)
         self.put(events.TurnStarted(1, Message(role="user", parts=(TextPart("What is it?"), sunset_image()))))
 
 

@@ -32,7 +32,7 @@ Source = Literal["server", "client", "stderr"]
 _LONGEST_SECRET = 1_000
 """Characters beyond the limit that are redacted, too, so that a secret is not cut before it is recognized."""
 _URL = re.compile(r"(https?://[^\s\"'<>]{1,4000})")
-_PARAMETER = re.compile(r"([?&#][^=&#]{1,100}=)")
+_QUERY_PARAMETER = re.compile(r"([?&#][^=&#]{1,100}=)")
 _MAX_ADDRESSES = 2
 _MAX_PARAMETERS = 16
 _SIGN_IN_PARAMETERS = frozenset({"client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge"})
@@ -161,10 +161,10 @@ def _redact_line(text: str) -> str:
 
 def _redact_address(url: str) -> str:
     # The last part has all further parameters: redacting each of many in turn would take long.
-    address, *parameters = _PARAMETER.split(url, maxsplit=_MAX_PARAMETERS)
+    address, *parameters = _QUERY_PARAMETER.split(url, maxsplit=_MAX_PARAMETERS)
     parts = [redact(address)]
     for start, value in zip(parameters[::2], parameters[1::2], strict=True):
-        is_own = start[1:-1] in _SIGN_IN_PARAMETERS and not _PARAMETER.search(value)
+        is_own = start[1:-1] in _SIGN_IN_PARAMETERS and not _QUERY_PARAMETER.search(value)
         hide = redact_registered if is_own else redact
         parts.append(hide(f"{start}{value}"))
     return "".join(parts)
