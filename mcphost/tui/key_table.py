@@ -181,7 +181,8 @@ class KeyTable:
 
     def use_in_hints(self) -> None:
         """Let sentences of the layers below name the keys of this table; see `translate_sentence`."""
-        use_hints({} if self is DEFAULT_KEYS else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
+        is_default = self._keys == DEFAULT_KEYS._keys and not self.local_changes
+        use_hints({} if is_default else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
 
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
         """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.

@@ -8,7 +8,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import anyio
@@ -17,7 +17,6 @@ import anyio.lowlevel
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.conversation.rewind import ConversationBranches
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnOutcome, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
@@ -32,6 +31,7 @@ from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
+    from mcphost.host.conversation.rewind import ConversationBranches
     from mcphost.host.conversation.turn import Turn, TurnParts
     from mcphost.store.manual_calls import StoredManualCall
 
@@ -101,9 +101,6 @@ class ConversationController:
         self._audit = audit
         self._active = active
         self._store = store
-        self.branches = ConversationBranches(active, store)
-        """Rewind, fork, and switch between the branches of the open conversation."""
-
         self._turn_parts = turn_parts
         self._model_selection = model_selection
         self._startup = startup
@@ -116,6 +113,13 @@ class ConversationController:
         self._insertion: _Insertion | None = None
 
     # -- the open conversation
+    @cached_property
+    def branches(self) -> "ConversationBranches":
+        """Rewind, fork, and switch between the branches of the open conversation; imported on first use."""
+        from mcphost.host.conversation.rewind import ConversationBranches
+
+        return ConversationBranches(self._active, self._store)
+
     @property
     def id(self) -> str:
         """The id of the open conversation; "" until it has a message."""
