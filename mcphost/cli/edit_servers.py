@@ -9,7 +9,8 @@ from shlex import join, quote
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli.parser import build_options
-from mcphost.cli.printing import print_error, print_note, print_text, translate_line
+from mcphost.cli.printing import print_error, print_note, print_text
+from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.translation import N_, _, translate_sentence
 

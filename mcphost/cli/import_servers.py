@@ -10,7 +10,8 @@ from shlex import join, shlex
 from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import build_options
-from mcphost.cli.printing import format_error, print_json, print_note, print_table, print_text, translate_line
+from mcphost.cli.printing import format_error, print_json, print_note, print_table, print_text
+from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConfigError, UsageError
 from mcphost.translation import _, join_list, translate_sentence
 

@@ -13,8 +13,8 @@ from mcphost.cli.printing import (
     print_text,
     show_status,
     translate_counts,
-    translate_line,
 )
+from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.translation import _, join_list, translate_sentence
@@ -144,7 +144,12 @@ class _Installation:
         """
         from mcphost.cli.servers import summarize_command
         from mcphost.config.server_files import plan_set, scope_file
-        from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
+        from mcphost.host.servers.registry_installer import (
+            check_programs,
+            describe_plan,
+            translate_plan_line,
+            with_registry,
+        )
         from mcphost.registry.entries import describe_publisher
 
         args, option = self._args, source.option
@@ -158,7 +163,7 @@ class _Installation:
         digest = await ask_digest(self._options, edit, option)
         plan = describe_plan(edit.server, planned, option, warnings, digest)
         risks = [translate_sentence(one) for one in plan.warnings[len(warnings) :]]
-        lines = [f"  {_translate_detail(line, option.inputs)}" for line in plan.details]
+        lines = [f"  {translate_plan_line(line, option.inputs)}" for line in plan.details]
         lines += [_("  Warning: {warning}").format(warning=risk) for risk in risks]
         file = _("  file: {file}, as {name}").format(file=edit.file.path, name=name)
         self._review.show(*lines, file)
@@ -272,31 +277,6 @@ def digest_json(digest: "PlannedDigest | None") -> dict[str, Any]:
     if digest is None:
         return {}
     return {"digest": digest.digest, "digest_files": list(digest.files), "digest_problem": digest.problem}
-
-
-def translate_digest(line: str) -> str:
-    """Translate a line of an install plan; in a line about an unknown digest, the reason is translated, too."""
-    from mcphost.host.servers.planned_digest import split_unknown
-
-    if reason := split_unknown(line):
-        return _("digest: unknown. {reason}").format(reason=translate_sentence(reason))
-    return translate_line(line)
-
-
-def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
-    if line.startswith("inputs: "):
-        return _("inputs: {names}").format(names=join_list(map(_describe_input, inputs)))
-    if line.startswith("needs: ") and line.endswith(" (not installed)"):
-        program = line.removeprefix("needs: ").removesuffix(" (not installed)")
-        return _("needs: {program} (not installed)").format(program=program)
-    return translate_digest(line)
-
-
-def _describe_input(one: "PlanInput") -> str:
-    """Describe an input of an install plan: its name, whether it is required or secret, and the allowed values."""
-    about = [_("needed")] * one.is_required + [_("secret")] * one.is_secret
-    about += [_(" or ").join(one.choices)[:200]] if one.choices else []
-    return f"{one.name} ({join_list(about)})" if about else one.name
 
 
 def show_server(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
-from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,38 +128,6 @@ def count_cells(text: str) -> int:
     from mcphost.cli.help_text import count_wide_cells
 
     return count_wide_cells(text)
-
-
-LINE_LABELS = (
-    N_("address"),
-    N_("argument"),
-    N_("certificates"),
-    N_("command"),
-    N_("digest"),
-    N_("disabled tool"),
-    N_("environment file"),
-    N_("environment"),
-    N_("folder"),
-    N_("header"),
-    N_("inputs"),
-    N_("needs"),
-    N_("never"),
-    N_("results: reviewed by you before the model gets them"),
-    N_("runs"),
-    N_("same server as yours"),
-    N_("sign-in"),
-    N_("started in"),
-    N_("value of"),
-)
-"""Labels of the lines that describe a server's entry; a label comes before any shorter one it begins with."""
-
-
-def translate_line(line: str) -> str:
-    """Translate the label of a line that describes a server's entry or a change to it; the value is not translated."""
-    mark = line[:2] if line[:2] in ("- ", "+ ", "  ") else ""
-    text = line[len(mark) :]
-    label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")
-    return f"{mark}{_(label)}{text[len(label) :]}" if label else line
 
 
 def translate_counts(text: str) -> str:

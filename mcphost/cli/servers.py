@@ -18,8 +18,8 @@ from mcphost.cli.printing import (
     print_text,
     show_status,
     translate_counts,
-    translate_line,
 )
+from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, join_list, translate_sentence

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_error, print_json, print_note, print_text
+from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, UsageError
 from mcphost.translation import _, translate_sentence
 
@@ -246,7 +247,7 @@ class _Update:
 
         Return a report as JSON data and the saved server; the latter is None if nothing was written.
         """
-        from mcphost.cli.install_servers import ask_digest, digest_json, translate_digest
+        from mcphost.cli.install_servers import ask_digest, digest_json
         from mcphost.cli.servers import summarize_command
         from mcphost.config.approval_digest import with_file_digests
         from mcphost.config.server_files import find_server_file, plan_set
@@ -264,7 +265,7 @@ class _Update:
         changes, warnings = describe_update(before, after, planned, digest)
         self._review.show(
             _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
-            *(f"  {translate_digest(line)}" for line in changes),
+            *(f"  {translate_line(line)}" for line in changes),
             *(_("  Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings),
         )
         report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}

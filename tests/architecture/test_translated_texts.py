@@ -91,7 +91,7 @@ NOT_TRANSLATED_COMMANDS = {
         "only until mcphost quits; the chat asks for another place, and so do commands in a terminal",
     },
     "edit_servers.py": {"mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"},
-    "install_servers.py": {" (not installed)", "It is "},  # JSON has the plan and the warnings
+    "install_servers.py": {"It is "},  # JSON has the plan and the warnings
     "lock_servers.py": {'server "'},  # what is searched for
     "printing.py": {"mcphost: "},  # a name
     "parser.py": {", KEY=VALUE", "mcphost "},  # names

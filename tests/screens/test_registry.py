@@ -71,7 +71,7 @@ def is_plan_complete(driver: AppDriver) -> bool:
     if not isinstance(form, InstallForm):
         return False
     plan = str(form.query_one("#plan", Static).render())
-    return "download: " in plan or ("digest: " in plan and "requesting it" not in plan)
+    return "download: " in plan or ("digest: " in plan and "being requested" not in plan)
 
 
 async def press_install(driver: AppDriver) -> None:
@@ -108,7 +108,7 @@ async def test_many_inputs_are_mounted_in_steps_and_the_last_one_is_part_of_the_
             await driver.pilot.press("enter")
             await driver.until(lambda: isinstance(driver.app.screen, InstallForm), "the form")
             form = driver.app.screen
-            assert form.query("SteppedInputGroup")
+            await driver.until(lambda: bool(form.query("SteppedInputGroup")), "the inputs")
             await driver.until(lambda: len(form.query(Input)) == 40, "all inputs")
             form.query_one("#input-39", Input).value = "the last"
             await driver.until(
@@ -319,10 +319,10 @@ async def test_nothing_is_installed_while_the_digest_is_being_asked_for(
         async with files.open((120, 40), approved=False) as driver:
             await open_registry(driver)
             await driver.pilot.press("enter")
-            await driver.until(lambda: "digest: requesting it from npm" in driver.text(), "the plan")
+            await driver.until(lambda: "being requested" in driver.text(), "the plan")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
-            await driver.until(lambda: "is being requested" in driver.text(), "the demand")
+            await driver.until(lambda: "package is being requested" in driver.text(), "the demand")
             assert files.read_servers() == {}
             await driver.pilot.press("escape")
             await driver.until(lambda: "Install io.github" not in driver.text(), "the list")
@@ -343,7 +343,7 @@ async def test_another_kind_can_be_chosen_while_the_digest_of_the_first_is_being
         async with files.open((120, 40), approved=False) as driver:
             await open_registry(driver)
             await driver.pilot.press("enter")
-            await driver.until(lambda: "digest: requesting it from npm" in driver.text(), "the first plan")
+            await driver.until(lambda: "being requested" in driver.text(), "the first plan")
             for _ in range(2):
                 before = "clock-py@1.0.0" if "clock-py@1.0.0" in driver.text() else "clock-js@1.0.0"
                 after = {"clock-py@1.0.0": "clock-js@1.0.0", "clock-js@1.0.0": "clock-py@1.0.0"}[before]
@@ -352,7 +352,7 @@ async def test_another_kind_can_be_chosen_while_the_digest_of_the_first_is_being
                 assert before not in driver.text()
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
-            await driver.until(lambda: "is being requested" in driver.text(), "the demand")
+            await driver.until(lambda: "package is being requested" in driver.text(), "the demand")
             assert files.read_servers() == {}
 
 

@@ -318,7 +318,7 @@ def test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_
             terminal.wait_until(lambda screen: "Install io.github" not in screen, "the list")
             assert not file.exists()
             terminal.press("Enter")
-            terminal.wait_for("Install io.github.ada/clock", "file: ", "digest: not known.")
+            terminal.wait_for("Install io.github.ada/clock", "file: ", "digest: unknown.")
             terminal.wait_between_keys()
             terminal.press("C-s")
             terminal.wait_for("implementation", "10 tools")

@@ -230,6 +230,8 @@ VALUES = (
     "No such file or directory",
     "Permission denied",
     "Temporary failure in name resolution",
+    "unknown.",
+    "{program} (not installed)",
     "none",
     "a number",
     "text in quotes",

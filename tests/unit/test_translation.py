@@ -1,8 +1,10 @@
 """Tests for the language of the user interface: how it is chosen, and that texts are translated when shown."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
+from babel.messages.pofile import read_po
 
 from mcphost.errors import ServerError
 from mcphost.pluralize import translate_count
@@ -10,6 +12,7 @@ from mcphost.translation import (
     CHINESE,
     ENGLISH,
     N_,
+    SENTENCE,
     SentencePatterns,
     _,
     choose_language,
@@ -20,6 +23,7 @@ from mcphost.translation import (
     translate_facts,
     translate_sentence,
 )
+from tests.translation.catalog import PO_FILE
 
 
 @pytest.fixture(autouse=True)
@@ -201,3 +205,12 @@ def test_a_list_for_a_person_has_the_separator_of_the_language() -> None:
     set_language(CHINESE)
     assert join_list(["a", "b"]) == "a、b"
     assert ", " not in translate_facts("tools, prompts")
+
+
+def test_adjacent_fields_of_a_sentence_stay_adjacent_in_its_translation() -> None:
+    # Nothing shows where the first one's value ends, so that only both values together are known.
+    with PO_FILE.open("rb") as file:
+        known = [(one.id, one.string) for one in read_po(file) if one.context == SENTENCE]
+    pairs = [(pair, shown) for text, shown in known for pair in re.findall(r"\{\w+\}\{\w+\}", str(text))]
+    assert pairs
+    assert [(pair, shown) for pair, shown in pairs if pair not in str(shown)] == []

@@ -22,10 +22,7 @@ from mcphost.serialization import Struct, replace
 KnownDigests = MutableMapping[Query, PackageDigest]
 """Digests received from npm and uv, keyed by package."""
 
-PENDING = "digest: …"
-"""The plan's line for a digest that has not been requested yet."""
-
-_UNKNOWN = "unknown. "
+_PENDING = "It is being requested from npm or uv."
 
 
 class PlannedDigest(Struct, frozen=True, kw_only=True):
@@ -47,9 +44,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
     @property
     def lines(self) -> tuple[str, ...]:
         """The line of the plan that shows the digest."""
-        if self.is_pending:
-            return (PENDING,)
-        return (f"digest: {self.digest or f'{_UNKNOWN}{self.problem}'}",)
+        return (f"digest: {self.digest or f'unknown. {_PENDING if self.is_pending else self.problem}'}",)
 
     def check(self, *, server: str = "", command: str = "") -> None:
         """Raise RegistryError if there are mismatches, as with another digest in the lock file.
@@ -65,12 +60,6 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
                 else f"Nothing was changed. To use the package anyway, repeat the command with {server} and "
                 "--accept-digest.",
             )
-
-
-def split_unknown(line: str) -> str:
-    """Return the reason from a plan's line about an unknown digest, or "" for any other line."""
-    start = f"digest: {_UNKNOWN}"
-    return line.removeprefix(start) if line.startswith(start) else ""
 
 
 async def plan_digest(

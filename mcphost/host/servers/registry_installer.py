@@ -1,7 +1,7 @@
 """Installation of servers from a registry: install plans for review by the user, installation and updates."""
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from shlex import join
 from typing import Any, cast
@@ -9,6 +9,7 @@ from typing import Any, cast
 import anyio.to_thread
 
 from mcphost.config.approval_digest import ShownValues, describe_server, diff_lines
+from mcphost.config.description_lines import translate_line
 from mcphost.config.published_values import PUBLISHED_KEY, REGISTRY_KEY, read_published
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, ServerFile, find_server_file, plan_set, scope_file
@@ -31,6 +32,7 @@ from mcphost.registry.plan_inputs import PlanInput
 from mcphost.registry.updates import InstalledServer, merge_update, read_record
 from mcphost.registry.updates import input_names as list_asked_names
 from mcphost.serialization import Struct, replace
+from mcphost.translation import N_, _, join_list
 
 _SEARCH_LIMIT = 100
 
@@ -157,17 +159,24 @@ def describe_plan(
     if digest is not None:
         summary = (*summary, *digest.lines)
     if option.inputs:
-        summary = (*summary, f"inputs: {', '.join(map(describe_input, option.inputs))}")
+        summary = (*summary, f"inputs: {', '.join(map(_describe_input, option.inputs))}")
     notes = tuple(f"{note[0].upper()}{note[1:]}" for note in planned.notes)
     risks = (*(digest.mismatches if digest is not None else ()), *notes, *server_warnings(masked))
     return PlanDescription(masked, (*needs, *summary, *describe_server(masked, planned.shown)), risks, earlier)
 
 
-def describe_input(one: PlanInput) -> str:
+def _describe_input(one: PlanInput, translate: Callable[[str], str] = str) -> str:
     """Describe an input: its name, whether it is required or secret, and its choices."""
-    about = ["needed"] * one.is_required + ["secret"] * one.is_secret
-    about += [" or ".join(one.choices)[:200]] if one.choices else []
-    return f"{one.name} ({', '.join(about)})" if about else one.name
+    about = [translate(N_("needed"))] * one.is_required + [translate(N_("secret"))] * one.is_secret
+    about += [translate(N_(" or ")).join(one.choices)[:200]] if one.choices else []
+    return f"{one.name} ({translate(N_(', ')).join(about)})" if about else one.name
+
+
+def translate_plan_line(line: str, inputs: Sequence[PlanInput]) -> str:
+    """Translate a line of an installation plan whose inputs are *inputs*."""
+    if line.startswith("inputs: "):
+        return translate_line(f"inputs: {join_list(_describe_input(one, _) for one in inputs)}")
+    return translate_line(line)
 
 
 def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:

@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Static
 from mcphost.errors import McpHostError
 from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import describe_publisher
-from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean, clean_line
@@ -201,8 +201,10 @@ class InstallForm(FormScreen[str]):
         self.show_fault(review.problem or missing or note)
 
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
+        from mcphost.host.servers.registry_installer import translate_plan_line  # not needed before there is a plan
+
         parts = [(f"▲ {clean(translate_sentence(warning))}", "$warning") for warning in warnings]
-        parts += [(clean(_translate_line(line)), "") for line in lines]
+        parts += [(clean(translate_plan_line(line, self.draft.inputs)), "") for line in lines]
         shown = tuple(Content.styled(text, style) for text, style in parts)
         if shown != self._shown:
             pairs = enumerate(zip(shown, self._shown, strict=False))
@@ -305,50 +307,6 @@ class InstallForm(FormScreen[str]):
         self.show_fault("")
         self._focus_first()
         self._request_review()
-
-
-_LINE_LABELS = frozenset(
-    {
-        N_("address"),
-        N_("argument"),
-        N_("certificates"),
-        N_("command"),
-        N_("digest"),
-        N_("environment"),
-        N_("environment file"),
-        N_("file"),
-        N_("folder"),
-        N_("header"),
-        N_("inputs"),
-        N_("needs"),
-        N_("runs"),
-        N_("sign-in"),
-        N_("started in"),
-        N_("version"),
-    }
-)
-"""The labels of a plan's lines; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
-
-
-def _translate_line(line: str) -> str:
-    """Translate the label of a line in the installation plan.
-
-    A diff mark such as "+ " may precede the label.
-    """
-    from mcphost.host.servers.planned_digest import PENDING, split_unknown  # not needed before there is a plan
-
-    if reason := split_unknown(line):
-        return _("digest: not known. {reason}").format(reason=translate_sentence(reason))
-    if line == PENDING:
-        return _("digest: requesting it from npm or uv…")
-    mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
-    label, colon, value = text.partition(": ")
-    kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")
-    if not colon or kind not in _LINE_LABELS:
-        return line
-    if kind == "file":
-        value = _(", as ").join(value.rsplit(N_(", as "), 1))
-    return f"{mark}{' '.join(filter(None, (_(kind), subject)))}: {value}"
 
 
 def _placeholder(one: "PlanInput") -> str:

@@ -1,0 +1,60 @@
+"""Translation of the lines that describe a server's entry or an installation plan, such as "command: npx".
+
+The lines stay English in the program, because approvals store and compare them.
+"""
+
+from mcphost.translation import N_, _, translate_sentence
+
+LINE_LABELS = (
+    N_("address"),
+    N_("argument"),
+    N_("certificates"),
+    N_("command"),
+    N_("digest"),
+    N_("disabled tool"),
+    N_("environment file"),
+    N_("environment"),
+    N_("file"),
+    N_("folder"),
+    N_("header"),
+    N_("inputs"),
+    N_("needs"),
+    N_("never"),
+    N_("results: reviewed by you before the model gets them"),
+    N_("runs"),
+    N_("same server as yours"),
+    N_("sign-in"),
+    N_("started in"),
+    N_("value of"),
+    N_("version"),
+)
+"""Labels of the lines; a number or a name may follow. A label comes before any shorter one it begins with."""
+
+_SENTENCE_LABELS = frozenset({"digest", "needs"})
+"""Labels of the lines whose values are translated, too, where they are sentences."""
+
+_DIFF_MARKS = ("- ", "+ ", "  ")
+
+
+def translate_line(line: str) -> str:
+    """Translate the label of a line; a diff mark may precede the label, and most values are not translated."""
+    mark = line[:2] if line.startswith(_DIFF_MARKS) else ""
+    text = line[len(mark) :]
+    label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")
+    if not label:
+        return line
+    rest = text[len(label) :]
+    if label in _SENTENCE_LABELS:
+        rest = f": {_translate_sentences(rest.removeprefix(': '))}"
+    elif label == "file":
+        rest = _(", as ").join(rest.rsplit(N_(", as "), 1))
+    return f"{mark}{_(label)}{rest}"
+
+
+def _translate_sentences(value: str) -> str:
+    first, stop, rest = value.partition(". ")
+    if not stop:
+        return translate_sentence(value)
+    # Translated apart, because in a template that begins with a name, the first sentence would be a part of the name.
+    shown = translate_sentence(f"{first}.")
+    return f"{shown}{'' if shown.endswith('。') else ' '}{translate_sentence(rest)}"
