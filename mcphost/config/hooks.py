@@ -33,13 +33,15 @@ class HookOutput(Struct, frozen=True):
     """Result of running a hook: the exit code, the output as bytes, and the end of the error output.
 
     `failure` is a phrase that describes why the hook failed, for example because it timed out or printed too much; it
-    is "" if the hook succeeded.
+    is "" if the hook succeeded. `start_error` is set in addition if the program, or the script that it was given, could
+    not be opened, and says why.
     """
 
     code: int = 0
     output: bytes = b""
     error_output: str = ""
     failure: str = ""
+    start_error: str = ""
 
 
 def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:

@@ -3,7 +3,9 @@
 When a program has finished, its process group is ended.
 """
 
+import errno
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.config.hooks import HookOutput
 from mcphost.errors import StartupError
 from mcphost.redact import redact
+from mcphost.serialization import replace
 from mcphost.transport.process import build_environment, find_command
 from mcphost.transport.watchdog import Watchdog
 
@@ -24,6 +27,11 @@ MAX_OUTPUT = 1_000_000
 
 MAX_ERROR_OUTPUT = 4_000
 STOP_TIMEOUT = 1.0
+
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_INTERPRETER = re.compile(rf"{_PYTHON.pattern}|(?:ba|da|k|z)?sh|node|perl|ruby")
+_PYTHON_FLAGS = re.compile(r"-[BEIOPSbdqsuvx]+")
+"""Options of Python that take no value and may precede the script."""
 
 
 class HookRunner:
@@ -47,7 +55,7 @@ class HookRunner:
 
         The process is ended after *timeout* seconds, or on cancellation. Like an MCP server, it inherits only a few
         harmless environment variables, to which *variables* are added. No errors are raised: failures such as a missing
-        program or a timeout are described in the output.
+        program, a script that its interpreter cannot open, or a timeout are described in the output.
         """
         environment = build_environment(variables or {})
         process: Process | None = None
@@ -61,21 +69,43 @@ class HookRunner:
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                 )  # fmt: skip
         except StartupError as error:
-            return HookOutput(failure=f"was not started: {error.message}")
+            return HookOutput(failure=f"was not started: {error.message}", start_error=error.message)
         except (OSError, ValueError) as error:
-            return HookOutput(failure=f"was not started: {error}")
+            return HookOutput(failure=f"was not started: {error}", start_error=str(error))
         assert process is not None  # noqa: S101
         try:
             await self._watchdog.watch(process.pid)
-            return await _exchange(process, document, timeout)
+            output = await _exchange(process, document, timeout)
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process)
                 self._watchdog.unwatch(process.pid)
+        # Python, dash and perl exit with status 2 then, which would otherwise mean that the hook denies the call.
+        if output.code and (why := _describe_unopened_script(command, folder)):
+            return replace(output, failure=f"was not started: {why}", start_error=why)
+        return output
 
     async def close(self) -> None:
         """End the watchdog process. Idempotent."""
         await self._watchdog.close()
+
+
+def _describe_unopened_script(command: Sequence[str], folder: str) -> str:
+    """Return why an interpreter cannot open the script that *command* gives it, or "" if it can or has none."""
+    name = os.path.basename(command[0])
+    arguments = list(command[1:])
+    while arguments and _PYTHON.fullmatch(name) and _PYTHON_FLAGS.fullmatch(arguments[0]):
+        del arguments[0]
+    if not arguments or arguments[0].startswith("-") or not _INTERPRETER.fullmatch(name):
+        return ""
+    path = os.path.join(folder, arguments[0])
+    try:
+        os.stat(path)
+    except OSError as error:
+        return f"{arguments[0]} cannot be opened: {error.strerror}"
+    except ValueError:
+        return ""
+    return "" if os.access(path, os.R_OK) else f"{arguments[0]} cannot be opened: {os.strerror(errno.EACCES)}"
 
 
 async def _exchange(process: Process, document: bytes, seconds: float) -> HookOutput:

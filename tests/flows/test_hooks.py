@@ -233,7 +233,7 @@ async def test_a_hook_that_fails_denies_unless_it_is_set_to_continue(
 async def test_a_program_that_does_not_exist_denies(open_hooked: Open, tmp_path: Path) -> None:
     (hook,) = parse_hooks([{"event": "before_call", "command": ["no-such-program"]}], str(tmp_path / "config.toml"))
     async with open_hooked(hook) as hooked:
-        assert "was not started" in await hooked.call()
+        assert "could not be run" in await hooked.call()
 
 
 async def test_a_hook_after_the_call_annotates_or_withholds_the_result(open_hooked: Open, write_hook: Any) -> None:

@@ -47,7 +47,7 @@ RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
 async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, seconds: float) -> HookOutput:
     """Report a hook as failed without running it; used if this host cannot run hooks."""
     del command, folder, document, seconds
-    return HookOutput(failure="cannot be run here")
+    return HookOutput(failure="was not started", start_error="hooks are not available here")
 
 
 class HookDenied(ToolFailure):
@@ -63,9 +63,25 @@ class HookDenied(ToolFailure):
         self.model_text = f"{self.model_text} Reason: {reason}"
 
 
-class HookVerdict(Struct, frozen=True):
-    """Parsed output of a hook; None or "" stands for a member that is missing from the output."""
+class HookFailed(HookDenied):
+    """Raised if a hook could not be run or failed, and the call is refused for that reason.
 
+    *problem* says which of the two happened, for example "could not be run".
+    """
+
+    def __init__(self, hook: str, problem: str, reason: str) -> None:
+        super().__init__(hook, reason)
+        self.user_text = f"The hook {hook} {problem}, so the call was refused: {reason}"
+        self.model_text = f"One of the user's hooks {problem}; the tool did not run. Reason: {reason}"
+
+
+class HookVerdict(Struct, frozen=True):
+    """Parsed output of a hook; None or "" stands for a member that is missing from the output.
+
+    `problem` is "could not be run" or "failed" if the reason for the denial is that the hook did not work.
+    """
+
+    problem: str = ""
     denial: str = ""
     arguments: dict[str, Any] | None = None
     result: str | None = None
@@ -296,6 +312,8 @@ class ToolHooks:
             verdict = await self._ask(hook, "before_call", call, rule_input, {}, is_project=is_project)
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
+                if verdict.problem:
+                    raise HookFailed(hook.name, verdict.problem, verdict.denial)
                 raise HookDenied(hook.name, verdict.denial)
             if verdict.arguments is not None and arguments_digest(verdict.arguments) != arguments_digest(
                 rule_input.arguments
@@ -324,8 +342,9 @@ class ToolHooks:
             verdict = await self._ask(hook, "after_call", call, rule_input, members, is_project=is_project)
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
-                self._notify(rule_input, f"The hook {hook.name} withheld the result: {verdict.denial}")
-                return verdict.denial
+                why = f"it {verdict.problem}: {verdict.denial}" if verdict.problem else verdict.denial
+                self._notify(rule_input, f"The hook {hook.name} withheld the result: {why}")
+                return why
             if verdict.result is not None and verdict.result != _clean_text(members["result"]):
                 members |= {"result": verdict.result, "is_cut": False}
                 notes.result = verdict.result
@@ -389,14 +408,18 @@ class ToolHooks:
             output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
             verdict, failure = _read_verdict(event, output)
             if failure:
-                self._notify(rule_input, f"The hook {hook.name} {failure}")
+                problem = "could not be run" if output.start_error else "failed"
+                failure = failure if failure.endswith(".") else f"{failure}."
+                self._notify(rule_input, f"The hook {hook.name} {problem}: {failure}")
                 outcome = "failed"
-                verdict = HookVerdict(f"it {failure}" if settings.on_failure == "deny" else "")
+                # A script that is missing or unreadable makes most interpreters exit with the status that denies.
+                is_denied = settings.on_failure == "deny" or output.code == DENY_CODE
+                verdict = HookVerdict(problem, failure) if is_denied else HookVerdict()
             else:
                 has_changed = verdict.arguments is not None or verdict.result is not None
                 outcome = "denied" if verdict.denial else "changed" if has_changed else "continued"
         except ConsentDenied as error:
-            return HookVerdict(error.message)  # the audit log cannot be written, so nothing may run
+            return HookVerdict("could not be run", error.message)  # the audit log cannot be written, so nothing may run
         finally:
             span.end(outcome)
         return verdict
@@ -421,22 +444,24 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Parse a hook's output; return the verdict and a phrase that says how the hook failed, "" if it did not."""
+    """Parse a hook's output; return the verdict and why the hook failed or could not be run, "" if it worked."""
+    if output.start_error:
+        return HookVerdict(), _line(output.start_error)
     if output.failure:
-        return HookVerdict(), output.failure
+        return HookVerdict(), f"it {output.failure}"
     if output.code == DENY_CODE:
-        return HookVerdict(_line(output.error_output) or "no reason given"), ""
+        return HookVerdict(denial=_line(output.error_output) or "no reason given"), ""
     if output.code != 0:
         said = _line(output.error_output)
-        return HookVerdict(), f"exited with status {output.code}{f': {said}' if said else ''}"
+        return HookVerdict(), f"it exited with status {output.code}{f': {said}' if said else ''}"
     if not output.output.strip():
         return HookVerdict(), ""
     try:
         answer = loads(output.output, "answer")
     except MalformedMessage:
-        return HookVerdict(), "did not print JSON"
+        return HookVerdict(), "it did not print JSON"
     if not isinstance(answer, dict):
-        return HookVerdict(), "did not print a JSON object"
+        return HookVerdict(), "it did not print a JSON object"
     return _parse_answer(event, cast("dict[str, Any]", answer))
 
 
@@ -445,19 +470,19 @@ def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict
     arguments: Any = answer.get("arguments")
     result: Any = answer.get("result")
     if unknown := sorted(set(answer) - {"decision", "reason", "arguments", "result", "note", "notice"}):
-        return HookVerdict(), f"answered with the unknown member {_line(unknown[0])!r}"
+        return HookVerdict(), f"it answered with the unknown member {_line(unknown[0])!r}"
     if decision not in ("continue", "deny"):
-        return HookVerdict(), f"answered {_line(str(decision))!r}: a hook can deny or continue, never allow"
+        return HookVerdict(), f"it answered {_line(str(decision))!r}: a hook can deny or continue, never allow"
     if any(not isinstance(answer.get(key, ""), str) for key in ("reason", "note", "notice")):
-        return HookVerdict(), "answered with a reason or note that is not text"
+        return HookVerdict(), "it answered with a reason or note that is not text"
     if arguments is not None and (event == "after_call" or not isinstance(arguments, dict)):
-        return HookVerdict(), "answered with arguments that cannot be used"
+        return HookVerdict(), "it answered with arguments that cannot be used"
     if result is not None and (event == "before_call" or not isinstance(result, str)):
-        return HookVerdict(), "answered with a result that cannot be used"
+        return HookVerdict(), "it answered with a result that cannot be used"
     if result is not None and len(result) > MAX_RESULT_CHARACTERS:
-        return HookVerdict(), f"answered with a result of more than {MAX_RESULT_CHARACTERS:,} characters"
+        return HookVerdict(), f"it answered with a result of more than {MAX_RESULT_CHARACTERS:,} characters"
     if decision == "deny":
-        return HookVerdict(_line(answer.get("reason", "")) or "no reason given"), ""
+        return HookVerdict(denial=_line(answer.get("reason", "")) or "no reason given"), ""
     return HookVerdict(
         arguments=cast("dict[str, Any] | None", arguments),
         result=_clean_text(result) if result is not None else None,

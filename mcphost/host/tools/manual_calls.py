@@ -13,7 +13,7 @@ from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
 from mcphost.host.tools.call_executor import ToolExecutor
-from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
+from mcphost.host.tools.hooks import HookDenied, HookFailed, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
 from mcphost.serialization import replace
 
@@ -106,6 +106,8 @@ class ManualCalls:
         notes = HookNotes()
         try:
             checked = await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
+        except HookFailed as error:
+            raise ConsentDenied(error.user_text, "Correct the hook.") from error
         except HookDenied as error:
             raise ConsentDenied(error.user_text, "Change the arguments or the hook.") from error
         if arguments_digest(checked) == arguments_digest(arguments):

@@ -1,0 +1,86 @@
+"""Tests that a hook which cannot be run is reported as such, not as a hook that declined the call."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.hooks import parse_hooks
+from mcphost.config.schema import HookConfig
+from mcphost.errors import ConsentDenied
+from mcphost.llm.messages import ToolReturnPart
+from tests.flows.hooked_host import HookedHost, open_hooked_host
+from tests.unit.host.audit_rows import read_rows
+
+pytestmark = pytest.mark.anyio
+
+
+def hook_of(folder: Path, *command: str, **settings: Any) -> HookConfig:
+    """Return a hook that runs *command* in *folder* before each call."""
+    entry = {"event": "before_call", "command": list(command), **settings}
+    return parse_hooks([entry], str(folder / "config.toml"))[0]
+
+
+def shown_result(hooked: HookedHost) -> str:
+    """Return what the user is shown as the result of the last call."""
+    parts = [part for one in hooked.host.conversation.messages for part in one.parts]
+    result = next(part for part in reversed(parts) if isinstance(part, ToolReturnPart))
+    return result.user_text
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("no-such-program",), "The command 'no-such-program' was not found."),
+        (("python3", "gone.py"), "gone.py cannot be opened: No such file or directory."),
+        (("python3", "-I", "-u", "gone.py", "more"), "gone.py cannot be opened: No such file or directory."),
+        (("dash", "gone.sh"), "gone.sh cannot be opened: No such file or directory."),
+        (("bash", "gone.sh"), "gone.sh cannot be opened: No such file or directory."),
+        (("perl", "file/gone.pl"), "file/gone.pl cannot be opened: Not a directory."),
+    ],
+)
+async def test_a_hook_whose_program_cannot_be_opened_refuses_and_says_why(
+    tmp_path: Path, command: tuple[str, ...], why: str
+) -> None:
+    (tmp_path / "file").touch()
+    hook = hook_of(tmp_path, *command)
+    async with open_hooked_host(tmp_path, hook) as hooked:
+        text = await hooked.call()
+        assert hooked.called == []
+        assert text == f"One of the user's hooks could not be run; the tool did not run. Reason: {why}"
+        assert shown_result(hooked) == f"The hook {hook.name} could not be run, so the call was refused: {why}"
+        assert f"peer · write: The hook {hook.name} could not be run: {why}" in hooked.notices()
+        rows = await read_rows(hooked.host.audit, "hook")
+        assert [row.decision for row in rows if row.event == "ended"] == ["failed"]
+
+
+async def test_a_script_that_is_missing_refuses_also_if_failures_may_continue(tmp_path: Path) -> None:
+    async with open_hooked_host(tmp_path, hook_of(tmp_path, "python3", "gone.py", on_failure="continue")) as hooked:
+        assert "could not be run" in await hooked.call()
+        assert hooked.called == []
+
+
+async def test_a_script_that_exits_with_status_2_declines(tmp_path: Path) -> None:
+    (tmp_path / "hook.py").write_text("import sys\nsys.exit(2)\n")
+    hook = hook_of(tmp_path, "python3", "hook.py", "gone.txt")
+    async with open_hooked_host(tmp_path, hook) as hooked:
+        await hooked.call()
+        assert shown_result(hooked) == f"The hook {hook.name} declined it: no reason given"
+
+
+async def test_a_hook_that_fails_is_not_said_to_have_declined(tmp_path: Path) -> None:
+    (tmp_path / "hook.py").write_text("print('yes')\n")
+    hook = hook_of(tmp_path, "python3", "hook.py")
+    async with open_hooked_host(tmp_path, hook) as hooked:
+        text = await hooked.call()
+        assert text == "One of the user's hooks failed; the tool did not run. Reason: it did not print JSON."
+        assert shown_result(hooked) == f"The hook {hook.name} failed, so the call was refused: it did not print JSON."
+        assert f"peer · write: The hook {hook.name} failed: it did not print JSON." in hooked.notices()
+
+
+async def test_a_call_by_hand_says_that_a_hook_could_not_be_run(tmp_path: Path) -> None:
+    async with open_hooked_host(tmp_path, hook_of(tmp_path, "python3", "gone.py")) as hooked:
+        with pytest.raises(ConsentDenied, match=r"could not be run, so the call was refused: gone\.py") as error:
+            await hooked.host.tools.call("peer", "write", {"path": "a"})
+        assert error.value.hint == "Correct the hook."
+        assert hooked.called == []
