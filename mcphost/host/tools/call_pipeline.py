@@ -84,8 +84,10 @@ class ToolPipeline:
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
             arguments, has_changed, notes = use.arguments, False, HookNotes()
-            if self.recorded.is_available and (reused := await self._reuse(call, offered, arguments)) is not None:
-                return reused
+            if self.recorded.is_available:
+                reused = await self._reuse(call, offered, arguments, notes)
+                if reused is not None:
+                    return reused
             while True:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
@@ -157,14 +159,14 @@ class ToolPipeline:
             await self.recorded.add(call.use.id, identity, approval.arguments, grant_id=approval.grant_id)
 
     async def _reuse(
-        self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
+        self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
     ) -> ToolCallOutcome | None:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
         The tool's definition must be the same as in the earlier call. The hooks that run before a call are run again,
-        but not the hooks that run after a call, because they have already processed the result. The user is asked if
-        the permission for the earlier call has ended with its session. Raises ToolFailure if the call is not allowed
-        now.
+        but not the hooks that run after a call, because they have already processed the result. If the call must run
+        after all, *notes* keeps what the hooks returned for it. The user is asked if the permission for the earlier
+        call has ended with its session. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -173,8 +175,9 @@ class ToolPipeline:
             found = await self.recorded.find(identity, arguments) if is_read_only else None
             if found is None or await self._validator.validate(offered, arguments):
                 return None
-            notes = HookNotes()
-            checked = await self._hooks.check(call.use.id, identity.to_rule_input(arguments), notes)
+            rule_input = identity.to_rule_input(arguments)
+            checked = await self._hooks.check(call.use.id, rule_input, notes)
+            notes.checked = rule_input, checked
             # The grant may have been revoked while the hooks ran.
             if arguments_digest(checked) != arguments_digest(arguments) or not await self.recorded.is_permitted(found):
                 return None
@@ -228,7 +231,11 @@ class ToolPipeline:
                 if not errors:
                     hook_rounds += 1
                     rule_input = identify_tool(offered).to_rule_input(arguments)
-                    checked = await self._hooks.check(call.use.id, rule_input, notes)
+                    if notes.checked is not None and notes.checked[0] == rule_input:
+                        checked = notes.checked[1]
+                    else:
+                        checked = await self._hooks.check(call.use.id, rule_input, notes)
+                    notes.checked = None
                     if arguments_digest(checked) != arguments_digest(arguments):
                         approval, arguments = None, checked
                         if errors := await self._validator.validate(offered, arguments):

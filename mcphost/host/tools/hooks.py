@@ -95,13 +95,15 @@ class HookNotes:
 
     `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set if one of
     the project's hooks changed them. `result` is the text that replaces the result for the model, or None if no hook
-    changed the result.
+    changed the result. `checked` is a call whose hooks have already run, with the arguments that they returned: they
+    are not run again for the same call.
     """
 
     notes: list[str] = field(default_factory=list[str])
     changed_by: str = ""
     is_changed_by_project: bool = False
     result: str | None = None
+    checked: tuple[RuleInput, dict[str, Any]] | None = None
 
     @property
     def editor(self) -> str:

@@ -199,6 +199,32 @@ async def test_a_result_whose_grant_is_revoked_while_a_hook_runs_is_not_used_aga
         assert [question.recorded_at for question in frontend.asked if isinstance(question, ApproveTool)] == [0, 0]
 
 
+async def test_hooks_run_once_before_a_call_whose_arguments_they_change_although_a_result_is_recorded(
+    tmp_path: Path,
+) -> None:
+    peer, frontend, answers = counting_peer(), ScriptedFrontend(AllowSession(), AllowOnce()), list[bytes]()
+    runs = list[bytes]()
+
+    async def change(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        del command, folder, seconds
+        runs.append(document)
+        return HookOutput(output=answers[-1] if answers else b"")
+
+    hook = HookConfig(settings=HookSettings(event="before_call", command=("change",)))
+    model, audit_log = asking_model({"at": "noon"}), create_audit_log(tmp_path)
+    async with open_host_with(
+        tmp_path, peer, model, frontend, hooks=(hook,), run_hook=change, audit_log=audit_log
+    ) as host:
+        await host.conversation.send("when?")
+        answers.append(b'{"arguments": {"at": "night"}, "note": "It is late."}')
+        await host.conversation.retry()
+        assert [params["arguments"] for params in peer.asked("tools/call")] == [{"at": "noon"}, {"at": "night"}]
+        assert len(runs) == 2, "one run for each call"
+        assert results(host)[0].text.count("It is late.") == 1
+        hooked = [row.event for row in await read_rows(audit_log, "hook")]
+        assert hooked == ["started", "ended"] * 2
+
+
 async def test_a_call_that_was_declined_or_failed_is_made_again(tmp_path: Path) -> None:
     peer = counting_peer()
     peer.answers["tools/call"] = text_result("no tide", isError=True)
