@@ -135,6 +135,7 @@ class CoreTaskRunner:
             target=poller.tool,
             call_number=poller.context.call_number,
             candidate_calls=(),
+            task_contexts=(poller.task_context,),
         )
 
     async def run(

@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -400,10 +401,11 @@ class RequestSender:
         flight, its context is returned; otherwise, the context lists all client requests in flight as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
-        return (
-            calls[0]
-            if len(calls) == 1
-            else ServerRequestContext(candidate_calls=tuple(call.call_number for call in calls))
+        if len(calls) == 1:
+            return calls[0]
+        return ServerRequestContext(
+            candidate_calls=tuple(call.call_number for call in calls),
+            task_contexts=tuple(one for call in calls for one in call.task_contexts),
         )
 
     def _build_params(
@@ -430,7 +432,7 @@ class InFlightRequest(PausableDeadline):
     The class extends PausableDeadline because every request has exactly one deadline.
     """
 
-    __slots__ = ("_meter", "_on_notification", "call", "error", "number")
+    __slots__ = ("_meter", "_on_notification", "_task_context", "call", "error", "number")
 
     def __init__(
         self,
@@ -448,12 +450,15 @@ class InFlightRequest(PausableDeadline):
         self.error: ServerError | None = None
         """The error with which `fail` ended the request, if its target is a cancel scope."""
         self._on_notification = on_notification
+        self._task_context = copy_context()
         self._meter = None if on_notification is None else ProgressThrottle(on_notification)
 
     @property
     def context(self) -> ServerRequestContext:
         """The context for requests that the server sends during this request."""
-        return ServerRequestContext(self.call.METHOD, _call_detail(self.call), self.number)
+        return ServerRequestContext(
+            self.call.METHOD, _call_detail(self.call), self.number, task_contexts=(self._task_context,)
+        )
 
     def fail(self, error: ServerError) -> None:
         """End the request with *error*; return without waiting."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextvars import Context
 from typing import Any, Protocol, TypeVar
 
 from mcphost.auth.accounts import Account, StoredAccount
@@ -143,7 +144,9 @@ class ServerRequestContext(Struct, frozen=True):
 
     `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
     `call_number` identifies the client request. If `call_number` is 0, the client request is unknown, and
-    `candidate_calls` are the numbers of the client requests that were running.
+    `candidate_calls` are the numbers of the client requests that were running. `task_contexts` are the context
+    variables of the tasks that sent the client request, or all the requests that it may be; a server's request is
+    usually answered in another task.
     """
 
     method: str = ""
@@ -151,6 +154,7 @@ class ServerRequestContext(Struct, frozen=True):
     call_number: int = 0
     revision: Revision = Revision.V2026_07_28
     candidate_calls: tuple[int, ...] = ()
+    task_contexts: tuple[Context, ...] = ()
 
 
 class RequestHandler(Protocol):

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from typing import Any
 
 import anyio
@@ -102,6 +103,8 @@ class TaskPoller:
         self._on_notification = on_notification
         self._warn = warn
         self._is_connected = is_connected
+        self.task_context = copy_context()
+        """The context variables of the task that made the tool call."""
         self._started_at = anyio.current_time()
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False

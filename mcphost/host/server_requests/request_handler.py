@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
+from mcphost.host.active_conversation import call_context
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
@@ -237,6 +238,7 @@ class ServerRequestHandler:
         """
         try:
             with (
+                _in_conversation_of_call(context),
                 self._rate_limiter.acquire(),
                 self._question_budget.reserve(self._server, server_request_size(request)),
             ):
@@ -287,6 +289,23 @@ class ServerRequestHandler:
     def on_elicitation_complete(self, elicitation: str) -> None:
         """Handle the server's report that an elicitation is complete; see RequestHandler."""
         self._elicitation.on_elicitation_complete(elicitation)
+
+
+@contextmanager
+def _in_conversation_of_call(context: ServerRequestContext) -> Generator[None]:
+    """Attribute questions and audit rows to the conversation of the tool call during which a server asks.
+
+    Before revision 2026-07-28, a server's request is handled in another task than the call, which may be one of a
+    conversation that the user has left. If it may be one of several calls, they must be of the same conversation.
+    """
+    calls = [one.get(call_context) for one in context.task_contexts]
+    conversations = {id(call.conversation) if call is not None else 0 for call in calls}
+    token = call_context.set(calls[0]) if len(conversations) == 1 else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            call_context.reset(token)
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:

@@ -25,9 +25,10 @@ from mcphost.host.questions.questions import (
     WithholdResult,
 )
 from mcphost.serialization import replace
+from tests.event_loop import wait_until
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.consent_attacks.attack import SelectiveFrontend
-from tests.unit.host.asking_server import STATELESS, AskingServer, form_request
+from tests.unit.host.asking_server import BOTH_ERAS, STATELESS, AskingServer, form_request
 from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.host_events import wait_for_event
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
@@ -66,12 +67,15 @@ async def open_left_call(
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
     audit_log: AuditLog | None = None,
+    revision: str = STATELESS,
 ) -> AsyncGenerator[LeftCall]:
     """Open a host with a call in the background; *answers* are those about calls of `ask` after the first."""
-    web = AskingServer(STATELESS, {"who": form_request()})
+    web = AskingServer(revision, {"who": form_request()})
     web.answers["tools/list"] = tools_result(tool_definition("ask", annotations={"readOnlyHint": True}))
     mail = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(DOOR_CODE))
-    model = ScriptedModel(tool_round(("mail__read", {})), tool_round(("web__ask", {"q": DOOR_CODE})), text_round("bye"))
+    model = ScriptedModel(
+        tool_round(("mail__read", {})), tool_round(("web__ask", {"q": DOOR_CODE})), *map(text_round, ("bye", "hi"))
+    )
     is_asked, may_answer = anyio.Event(), anyio.Event()
 
     async def fill_form(_question: FillForm) -> Accept:
@@ -172,3 +176,28 @@ async def test_the_audit_rows_of_the_call_name_its_conversation(tmp_path: Path) 
     rows = [row for row in await read_rows(log, "tool") if row.subject == "ask"]
     assert {row.event for row in rows} >= {"answered", "started", "ended"}
     assert {row.conversation for row in rows} == {conversation}
+
+
+@pytest.mark.parametrize("revision", BOTH_ERAS)
+async def test_the_audit_row_of_a_form_names_the_conversation_of_its_call(tmp_path: Path, revision: str) -> None:
+    log = create_audit_log(tmp_path)
+    async with open_left_call(tmp_path, AllowOnce(), audit_log=log, revision=revision) as left:
+        conversation = left.host.conversation.id
+        left.host.conversation.open_new()
+        await left.host.conversation.send("something else")
+        assert left.host.conversation.id not in ("", conversation)
+        await left.finish()
+    rows = await read_rows(log, "form")
+    assert [row.event for row in rows] == ["answered"]
+    assert {row.conversation for row in rows} == {conversation}
+
+
+async def test_a_form_of_a_left_conversation_says_so_if_the_server_does_not_say_which_call_it_is_for(
+    tmp_path: Path,
+) -> None:
+    async with open_left_call(tmp_path, revision="2025-11-25") as left:
+        left.host.conversation.open_new()
+        left.web.ask("later", *form_request())
+        await wait_until(lambda: len(left.frontend.questions_of(FillForm)) == 2)
+        assert left.frontend.questions_of(FillForm)[-1].why == "requested by its tool ask, in another conversation"
+        await left.finish()
