@@ -46,6 +46,7 @@ class Conversation:
 
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
+        self._reserved_id = ""
         self.title = ""
         self.title_prefix = ""
         """The beginning of the title that the first message will give the conversation."""
@@ -109,6 +110,13 @@ class Conversation:
         conversation._choose_compaction()
         conversation.beginning_changed_at = conversation.compaction.at if conversation.compaction else 0.0
         return conversation
+
+    @property
+    def reserved_id(self) -> str:
+        """The id of the conversation, or the one that it will get with its first message."""
+        if not self.id and not self._reserved_id:
+            self._reserved_id = secrets.token_hex(6)
+        return self.id or self._reserved_id
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -203,7 +211,7 @@ class Conversation:
             message = await self.find_copies(message)
         message = message if message.at else replace(message, at=time.time())
         if not self.id or self._is_titled_by_call():
-            self.id = self.id or secrets.token_hex(6)
+            self.id = self.reserved_id
             self.title = f"{self.title_prefix}{make_title(message.text)}"
             self.is_newly_titled = not self.title_prefix
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
@@ -241,7 +249,7 @@ class Conversation:
         self.manual_calls.append(call)
         self._unsaved_calls.append(call)
         if not self.id:
-            self.id = secrets.token_hex(6)
+            self.id = self.reserved_id
             self.title = _title_call(call)
 
     def _is_titled_by_call(self) -> bool:

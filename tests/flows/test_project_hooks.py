@@ -10,8 +10,17 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.rules import parse_rule
 from mcphost.errors import ConsentDenied
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways, TrustProject
+from mcphost.host.questions.questions import (
+    AllowOnce,
+    AllowRule,
+    ApproveTool,
+    Deny,
+    DoNotTrust,
+    TrustAlways,
+    TrustProject,
+)
 from mcphost.serialization import replace
 from tests.flows.hooked_host import make_hook, open_hooked_host
 from tests.unit.host.audit_rows import read_rows
@@ -228,3 +237,31 @@ async def test_the_audit_log_names_the_project_whose_hook_ran(tmp_path: Path, pl
         assert await hooked.call() == "done"
         rows = [row for row in await read_rows(hooked.host.audit, "hook") if row.event == "started"]
         assert [(row.who, row.grant) for row in rows] == [("project", str(places.folder)), ("config", "")]
+
+
+async def test_a_rule_chosen_before_the_conversation_has_a_message_counts_for_this_conversation_only(
+    tmp_path: Path, places: ProjectPlaces
+) -> None:
+    write_project_hook(places, CHANGE)
+    rule = AllowRule(replace(parse_rule("peer/write"), scope="conversation"))
+    async with open_hooked_host(tmp_path, answers=(TrustAlways(), rule, Deny()), project=places) as hooked:
+        host = hooked.host
+
+        async def call() -> None:
+            await host.tools.call("peer", "write", {"path": "a"})
+
+        def count_questions() -> int:
+            return len([one for one in hooked.frontend.asked if isinstance(one, ApproveTool)])
+
+        await call()
+        await call()
+        assert count_questions() == 1
+        assert [status.state for status in await host.grants.list_grants()] == ["counts"]
+        await hooked.call()
+        assert count_questions() == 1
+        assert [status.grant.place for status in await host.grants.list_grants()] == [host.conversation.id]
+        host.conversation.open_new()
+        assert [status.state for status in await host.grants.list_grants()] == ["elsewhere"]
+        with pytest.raises(ConsentDenied):
+            await call()
+        assert count_questions() == 2

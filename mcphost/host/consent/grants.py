@@ -199,7 +199,7 @@ class ActiveGrants:
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant and return it; if it cannot be stored, add it for this session instead."""
-        places = {"conversation": self.conversation.for_call.conversation.id, "project": self._project_folder}
+        places = {"conversation": self.conversation.for_call.conversation.reserved_id, "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
             return await self._grants.add(grant)
@@ -342,7 +342,7 @@ class ActiveGrants:
             self._on_store_error(error)
 
     async def _covers(self, grant: Grant, identity: ToolIdentity, call: RuleInput, newest: float) -> bool:
-        places = {"conversation": self.conversation.for_call.conversation.id, "project": self._project_folder}
+        places = {"conversation": self.conversation.for_call.conversation.reserved_id, "project": self._project_folder}
         applies = (
             grant.server_digest == identity.server_digest
             and grant.tools.get(identity.tool) == identity.digest
@@ -550,7 +550,7 @@ class GrantRegistry:
             return GrantStatus(grant, "elsewhere", SERVER_CHANGED)
         if grant.account is not None and connection.account and grant.account != connection.account:
             return GrantStatus(grant, "elsewhere", OTHER_ACCOUNT)
-        if grant.rule.scope == "conversation" and grant.place != self._active_grants.conversation.id:
+        if grant.rule.scope == "conversation" and grant.place != self._active_grants.conversation.current.reserved_id:
             return GrantStatus(grant, "elsewhere", "it is for another conversation")
         if grant.rule.scope == "project" and grant.place != project_folder():
             return GrantStatus(grant, "elsewhere", "it is for another folder")

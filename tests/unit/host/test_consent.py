@@ -13,7 +13,7 @@ import pytest
 from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
-from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, make_grant
@@ -64,7 +64,8 @@ class ConsentProgram:
     ) -> None:
         self.path, self.frontend, self.checker = path, frontend, checker
         database = Database(path)
-        self.conversation = ActiveConversation(ConversationStore(database), EventBus())
+        self.store = ConversationStore(database)
+        self.conversation = ActiveConversation(self.store, EventBus())
         self.conversation.current.id = "c1"
         self.told: list[str] = []
         self.grants = GrantStore(database)
@@ -274,10 +275,27 @@ async def test_the_call_with_which_a_grant_is_given_counts_as_its_first_use(open
     assert (grant.uses, bool(grant.last_used)) == (1, True)
 
 
-async def test_without_a_place_nothing_is_allowed_for_it(open_consent: Make) -> None:
-    consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
-    consent.conversation.current.id = ""
+async def test_without_a_place_nothing_is_allowed_for_it(
+    open_consent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    consent = open_consent(allow_rule("s/t", scope="project"), NO)
     assert await consent.decide(create_identity()) == Deny(RULE_MISMATCH)
+    assert await consent.decide(create_identity()) == NO
+
+
+async def test_a_conversation_rule_applies_before_the_conversation_has_an_id_and_to_no_other(
+    open_consent: Make,
+) -> None:
+    consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
+    first, other = (Conversation(consent.store, pytest.fail) for _ in range(2))
+    consent.conversation.current = first
+    assert isinstance(await consent.decide(create_identity()), Approval)
+    assert isinstance(await consent.decide(create_identity()), Approval)
+    consent.conversation.current = other
     assert await consent.decide(create_identity()) == NO
 
 
