@@ -348,10 +348,11 @@ class AuditSpan:
             self.end("not done")
             raise
 
-    def end(self, outcome: str, *, size: int = 0) -> None:
+    def end(self, outcome: str, *, size: int = 0, detail: Mapping[str, Any] | None = None) -> None:
         """Queue a row with the action's outcome and duration, without waiting for the disk.
 
-        *size* is the size of the result in bytes. Does nothing if the action was not started or has already ended.
+        *size* is the size of the result in bytes, and *detail* is recorded with the row. Does nothing if the action was
+        not started or has already ended.
         """
         entry, self._entry = self._entry, None
         if entry is None:
@@ -364,7 +365,7 @@ class AuditSpan:
                 at=at, kind=subject.kind, event="ended", server=redact_identifier(subject.server),
                 subject=redact_name(subject.kind, subject.name),
                 decision=outcome, who="mcphost", call=subject.call, conversation=conversation, size=size,
-                duration=milliseconds,
+                duration=milliseconds, detail=redact_details(dict(detail or {})),
             )  # fmt: skip
 
         self._audit.queue_record(make, entry)

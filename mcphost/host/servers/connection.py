@@ -35,6 +35,7 @@ from mcphost.host.server_requests.request_handler import ServerRequestHandlerFac
 from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
 from mcphost.host.servers.change_watcher import ChangeWatcher, ServerChanges
+from mcphost.host.servers.connection_record import ConnectionRecorder
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.reconnect_schedule import ReconnectSchedule, Retry
 from mcphost.host.servers.rule_notices import NeverRuleNotices
@@ -89,6 +90,7 @@ class ServerConnection:
         self.changes = ServerChanges(self.session)
         self._opener = parts.opener
         self._approvals = parts.approvals
+        self._recorder = ConnectionRecorder(parts.approvals)
         self._events = events
         self._session: Session | None = None
         self._status = ServerStatus(
@@ -330,6 +332,12 @@ class ServerConnection:
         With *retry_unreachable*, an HTTP server that cannot be reached is tried until it can, even at the start.
         """
         self._schedule.retry_unreachable = retry_unreachable
+        try:
+            await self._run()
+        finally:
+            self._recorder.finish()
+
+    async def _run(self) -> None:
         if not self.config.watched_files:
             await self._keep_connected()
             return
@@ -366,11 +374,14 @@ class ServerConnection:
                 return
             if self._restart.is_set():
                 self._schedule.reset()
-                continue
-            await self._wait_for_retry(retry)
+            else:
+                await self._wait_for_retry(retry)
+            if self._restart.is_set():
+                self._recorder.finish()
 
     async def _wait_for_retry(self, retry: Retry | None) -> None:
         if retry is None:
+            self._recorder.finish()
             await self._restart.wait()
             return
         status = self._status
@@ -401,8 +412,9 @@ class ServerConnection:
                 SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
             )
             opened = self._opener.open(approved, self.request_handler, self, self._prepare)
-            async with self._approvals.record_connection(approved, lambda: self._is_begun), opened as session:
+            async with self._recorder.record(approved, lambda: self._is_begun), opened as session:
                 self._is_begun = True
+                await self._recorder.handle_connected()
                 watcher = self._create_watcher(session)
                 self.listing = await watcher.list_all()
                 await self.tool_changes.compare_first(self.listing)

@@ -5,8 +5,7 @@ digest of its content.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -223,28 +222,11 @@ class ServerApprovals:
 
         Raises StoreError.
         """
-        return bool(await approval_source(self._grants, server, self._run))
+        return bool(await self.find_source(server))
 
-    @asynccontextmanager
-    async def record_connection(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
-        """Return a context manager that records the start and end of a connection in the audit log.
-
-        The start is recorded before a process is started or an address contacted. If the block raises an error, the
-        recorded outcome is "lost" if *is_begun* returns True, else "failed". Raises StoreError or ConsentDenied.
-        """
-        kind, what = (
-            ("process", " ".join(masked_argv(server))) if server.is_stdio else ("connection", masked_url(server))
-        )
-        subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
-        span = await self.audit.start_span(subject, who=await approval_source(self._grants, server, self._run))
-        outcome = "closed"
-        try:
-            yield
-        except Exception:
-            outcome = "lost" if is_begun() else "failed"
-            raise
-        finally:
-            span.end(outcome)
+    async def find_source(self, server: ServerConfig) -> str:
+        """Return how this exact server configuration was approved; see `approval_source`. Raises StoreError."""
+        return await approval_source(self._grants, server, self._run)
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:

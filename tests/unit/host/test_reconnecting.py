@@ -18,7 +18,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, RequestNotSent, ServerError, StartupError
-from mcphost.host.audit.audit_log import AuditSpan
+from mcphost.host.audit.audit_log import AuditLog, AuditSpan
 from mcphost.host.bootstrap import build_host
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ToolFinished
@@ -35,6 +35,7 @@ from tests.fakes.model import ScriptedModel
 from tests.unit.client.scripted_http import DISCOVERY, SessionForgettingServer, stateless_server, text_answer
 from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.stdio_sessions import FAULTY_SERVER
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.scripted_host import open_peer_host as peered
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 from tests.unit.transport.scripted_sse import SSE_HEAD, ScriptedSseServer, format_event
@@ -43,7 +44,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def open_server_host(folder: Path, server: ServerConfig, limits: Limits | None = None) -> AsyncIterator[Host]:
+async def open_server_host(
+    folder: Path, server: ServerConfig, limits: Limits | None = None, audit_log: AuditLog | None = None
+) -> AsyncIterator[Host]:
     database = Database(folder / "store.db")
     limits = limits or Limits()
     host = build_host(
@@ -52,6 +55,7 @@ async def open_server_host(folder: Path, server: ServerConfig, limits: Limits | 
         opener=ClientSessionOpener(limits=limits),
         model_factory=lambda _: ScriptedModel(),
         frontend=ScriptedFrontend(),
+        audit=audit_log,
     )
     async with host:
         yield host
@@ -379,6 +383,72 @@ async def test_an_http_server_that_is_not_up_when_the_chat_starts_is_unreachable
             assert (await host.tools.call("peer", "tool", {})).text == "ok"
         states = [event.state for event in feed.drain() if isinstance(event, ServerState)]
     assert states[: states.index("ready")].count("unreachable") == 1
+
+
+class AttemptCounter:
+    """A count of the attempts to reach servers that failed, and will be repeated."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        next_retry = reconnect_schedule.ReconnectSchedule.next_retry
+
+        def count(schedule: reconnect_schedule.ReconnectSchedule, error: Any, ready_at: float) -> Any:
+            self.count += 1
+            return next_retry(schedule, error, ready_at)
+
+        monkeypatch.setattr(reconnect_schedule.ReconnectSchedule, "next_retry", count)
+        monkeypatch.setattr(reconnect_schedule, "FIRST_UNREACHABLE_DELAY", 0.01)
+        monkeypatch.setattr(reconnect_schedule, "MAX_UNREACHABLE_DELAY", 0.01)
+
+    async def wait_for(self, count: int) -> None:
+        await wait_until(lambda: self.count >= count)
+
+
+async def read_connection_rows(host: Host) -> list[tuple[str, str, str]]:
+    return [(row.event, row.decision, row.detail) for row in await read_rows(host.audit, "connection")]
+
+
+async def test_the_audit_log_has_one_row_for_each_change_of_an_unreachable_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = AttemptCounter(monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = ServerConfig(name="peer", url=f"http://127.0.0.1:{port}/mcp", source="flag")
+    log = create_audit_log(tmp_path)
+    async with open_server_host(tmp_path, config, audit_log=log) as host:
+        host.start(retry_unreachable=True)
+        await attempts.wait_for(6)
+        assert await read_connection_rows(host) == [("started", "", ""), ("ended", "failed", ""), ("started", "", "")]
+        async with serve(stateless_server(answer_list_and_call), port=port):
+            await wait_until(lambda: host.servers.view("peer").state == "ready")
+            *_, retried, again = await read_connection_rows(host)
+            assert retried[:2] == ("ended", "connected")
+            assert json.loads(retried[2])["attempts"] >= 6
+            assert again == ("started", "", "")
+    assert (await read_rows(log, "connection"))[-1].event == "ended"
+    assert len(await read_rows(log, "connection")) == 6
+
+
+async def test_attempts_to_reach_a_server_are_counted_when_the_user_restarts_it_or_the_program_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = AttemptCounter(monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = ServerConfig(name="peer", url=f"http://127.0.0.1:{port}/mcp", source="flag")
+    log = create_audit_log(tmp_path)
+    async with open_server_host(tmp_path, config, audit_log=log) as host:
+        host.start(retry_unreachable=True)
+        await attempts.wait_for(4)
+        host.servers.restart("peer")
+        seen = attempts.count
+        await attempts.wait_for(seen + 4)
+    rows = [(row.event, row.decision) for row in await read_rows(log, "connection")]
+    assert rows == [("started", ""), ("ended", "failed")] * 4
+    counted = [json.loads(row.detail)["attempts"] for row in await read_rows(log, "connection") if row.detail]
+    assert len(counted) == 2
+    assert min(counted) >= 2
 
 
 @pytest.mark.parametrize("fault", ["one-shot", "tls", "status"])
