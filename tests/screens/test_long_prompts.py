@@ -101,6 +101,29 @@ async def test_only_the_beginning_of_a_long_description_is_above_a_form(run: Run
         assert visible.contains_region(form.query_one("#keys").region)
 
 
+async def test_a_tall_description_is_read_to_its_end_with_page_down_while_an_input_has_the_focus(run: Run) -> None:
+    description = "\n".join(f"line {number}" for number in range(40))
+    arguments = (PromptArgument(name="topic"),)
+    async with run(size=(80, 24)) as driver:
+        await open_form(driver, Prompt(name="tall", arguments=arguments, description=description))
+        await driver.until(lambda: "page up/down" in driver.text(), "the keys")
+        assert "line 39" not in driver.text()
+        for _step in range(20):
+            await driver.pilot.press("pagedown")
+        await driver.until(lambda: "line 39" in driver.text(), "the end")
+        for _step in range(20):
+            await driver.pilot.press("pageup")
+        await driver.until(lambda: "line 0" in driver.text(), "the beginning")
+        assert isinstance(driver.app.focused, Input)
+
+
+async def test_a_short_description_has_no_hint_about_scrolling(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_form(driver, Prompt(name="short", arguments=(PromptArgument(name="topic"),), description="Says it."))
+        await driver.until(lambda: "Says it." in driver.text(), "the description")
+        assert "page up/down" not in driver.text()
+
+
 async def test_a_template_with_a_long_description_and_many_variables_shows_its_input_and_its_address(run: Run) -> None:
     template = ResourceTemplate(
         uri_template="file:///" + "".join(f"{{v{number}}}" for number in range(COUNT)),

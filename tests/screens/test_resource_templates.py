@@ -4,9 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.serialization import replace
+from mcphost.tui.screens.resources import ResourceTemplateForm
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 
@@ -45,6 +47,27 @@ async def test_text_typed_right_after_a_variable_goes_into_the_next_one(run: Run
         driver.press_together(*"docs", key, *"a.md", "enter")
         await driver.until(lambda: driver.app.query_one(Composer).attachment_names, "the attachment")
         assert "file:///docs/a.md" in driver.app.query_one(Composer).attachment_names[0]
+
+
+async def test_a_long_address_leaves_the_error_and_the_keys_in_sight_and_is_read_with_page_down(run: Run) -> None:
+    template = ResourceTemplate(uri_template="file:///{folder}/{file}", name="a file", description="word " * 400)
+    async with run(size=(80, 24)) as driver:
+        form = ResourceTemplateForm(driver.host, "files", template)  # type: ignore[arg-type]
+        driver.app.push_screen(form)
+        await driver.until(lambda: driver.app.screen is form and isinstance(driver.app.focused, Input), "the form")
+        form.query_one("#value-0", Input).value = "long/" * 300 + "end"
+        await driver.until(lambda: "long%2Flong" in driver.text(), "the address")
+        await driver.pilot.press("enter", "enter")
+        await driver.until(lambda: "file is required." in driver.text(), "the error in sight")
+        box = form.query_one("#box").content_region
+        for name in ("#description", "#value-1", "#fault", "#keys"):
+            assert box.contains_region(form.query_one(name).region), name
+        assert "page up/down" in driver.text()
+        assert "Fend/" not in driver.text()
+        for _step in range(100):
+            await driver.pilot.press("pagedown")
+        await driver.until(lambda: "Fend/" in driver.text(), "the end of the address")
+        assert "file is required." in driver.text()
 
 
 async def test_a_late_preview_does_not_appear_under_another_entry(run: Run) -> None:

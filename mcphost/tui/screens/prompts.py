@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -31,14 +31,14 @@ from mcphost.tui import input_guard
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.screen_text import clean, clean_description, clean_line
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screens.arguments_form import ArgumentsForm
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widget_messages import Section
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.image_view import MAX_IMAGES, ImageView
-from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.stepped_column import SteppedColumn
 
@@ -80,17 +80,10 @@ class FilledPrompt(NamedTuple):
     links: dict[int, str]
 
 
-class PromptArgumentsForm(FormScreen[FilledPrompt]):
+class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
     """Form for the arguments of a prompt; its result is the filled prompt, or None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "insert", show=False)]
-    DEFAULT_CSS = """
-    PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
-    PromptArgumentsForm #fields { height: auto; }
-    PromptArgumentsForm #description { height: auto; max-height: 30vh; margin-bottom: 1; }
-    PromptArgumentsForm #buttons { margin: 0; }
-    PromptArgumentsForm #keys { text-align: left; }
-    """
 
     def __init__(self, host: "Host", server: str, prompt: Prompt) -> None:
         super().__init__()
@@ -103,9 +96,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
     def body(self) -> ComposeResult:
         """Yield the prompt's description and a labeled input for each argument."""
-        if about := clean_description(self.prompt.description or ""):
-            quoted = quote_statement(_("The server's description:"), about, "$muted")
-            yield VerticalScroll(quoted, id="description", can_focus=False)
+        yield from self.describe(self.prompt.description)
         yield SteppedColumn(self._argument_widgets(), widget_id="fields")
 
     def _argument_widgets(self) -> Iterator[Widget]:
@@ -125,11 +116,8 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         """Return the action and the label of the Insert button."""
         return (("insert", _("Insert")),)
 
-    def key_hints(self) -> str:
-        """Return the line that explains the keys.
-
-        The keys for suggestions are included only if the server supports completion.
-        """
+    def input_hints(self) -> str:
+        """Return the key hints; those for suggestions are included only if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next field or insert · ctrl+s insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
@@ -138,10 +126,6 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
     def on_mount(self) -> None:
         """Focus the first input, or the Insert button if the prompt has no arguments."""
         self.query(Input).first().focus() if self.prompt.arguments else self.query_one("#insert").focus()
-
-    def on_resize(self) -> None:
-        """Limit the height of the inputs, so that the error line, buttons and key hints stay visible."""
-        self.query_one(SteppedColumn).fit()
 
     async def wait_for_fields(self) -> None:
         """Wait until the inputs of all arguments are mounted."""

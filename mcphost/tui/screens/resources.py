@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -24,12 +23,11 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import clean, clean_description, clean_line
-from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screens.arguments_form import ArgumentsForm
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
-from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.stepped_column import SteppedColumn
 from mcphost.tui.widgets.text_inputs import OrderedInput
@@ -311,7 +309,7 @@ class ResourcesScreen(ListScreen):
         self.app.push_screen(ResourceTemplateForm(self.host, server, item), given)  # pyright: ignore[reportUnknownMemberType]
 
 
-class ResourceTemplateForm(FormScreen[str]):
+class ResourceTemplateForm(ArgumentsForm[str]):
     """Form for the variables of a resource template; its result is the expanded URI, or None.
 
     The result is None if the user cancels. If a template has no variables or its syntax is invalid, the user edits it
@@ -319,12 +317,7 @@ class ResourceTemplateForm(FormScreen[str]):
     """
 
     DEFAULT_CSS = """
-    ResourceTemplateForm #box { border-title-style: none; padding: 1 2; }
-    ResourceTemplateForm #keys { text-align: left; }
-    ResourceTemplateForm #fields { height: auto; }
-    ResourceTemplateForm #description { height: auto; max-height: 30vh; margin-bottom: 1; }
     ResourceTemplateForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
-    ResourceTemplateForm #made { margin-bottom: 1; }
     """
 
     def __init__(self, host: "Host", server: str, template: ResourceTemplate) -> None:
@@ -345,12 +338,10 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def body(self) -> ComposeResult:
         """Yield the template's description, an input for each variable, and the expanded URI."""
-        if about := clean_description(self.template.description or ""):
-            quoted = quote_statement(_("The server's description:"), about, "$muted")
-            yield VerticalScroll(quoted, id="description", can_focus=False)
+        yield from self.describe(self.template.description)
         if self.variables:
             yield SteppedColumn(self._variable_widgets(), widget_id="fields")
-            yield Static("", id="made", markup=False)
+            yield from self.compose_made()
         else:
             # A URI has one line of visible characters, so the user sees exactly what will be requested.
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
@@ -360,11 +351,8 @@ class ResourceTemplateForm(FormScreen[str]):
             yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
             yield SuggestionInput(f"value-{number}", partial(self._suggest, name) if self._has_completion else None)
 
-    def key_hints(self) -> str:
-        """Return the line that explains the keys.
-
-        The keys for suggestions are included only if the server supports completion.
-        """
+    def input_hints(self) -> str:
+        """Return the key hints; those for suggestions are included only if the server supports completion."""
         keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
@@ -372,11 +360,6 @@ class ResourceTemplateForm(FormScreen[str]):
         """Focus the first input and show the expanded URI."""
         self.query(Input).first().focus()
         self._show_address()
-
-    def on_resize(self) -> None:
-        """Limit the height of the inputs, so that the URI, the error line and the key hints stay visible."""
-        for column in self.query(SteppedColumn):
-            column.fit()
 
     async def _suggest(self, name: str, value: str) -> Completion:
         others = {key: given for key, given in self.values().items() if key != name}
@@ -400,7 +383,7 @@ class ResourceTemplateForm(FormScreen[str]):
         made = self._expand_template()
         # Never truncated, so that the user sees exactly what will be requested.
         text = Content.styled(clean(made), "$accent") if isinstance(made, str) else Content.styled(str(made), "$error")
-        self.query_one("#made", Static).update(text)
+        self.show_made(text)
 
     def _expand_template(self) -> "str | UsageError":
         try:

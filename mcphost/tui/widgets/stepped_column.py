@@ -75,12 +75,6 @@ class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
         super().__init__(id=widget_id)
         self.set_widgets(widgets)
 
-    def fit(self) -> None:
-        """Limit the height of the column, so that the description above it and the lines below it stay visible."""
-        rows = self.screen.size.height
-        described = rows * 3 // 10 + 1 if self.screen.query("#description") else 0
-        self.styles.max_height = max(4, rows * 95 // 100 - described - 8)
-
 
 class SteppedInputGroup(LabeledInputGroup, SteppedMounting):
     """Group of any number of labeled inputs."""
