@@ -25,7 +25,7 @@ from mcphost.serialization import replace
 from mcphost.tui.dialogs import call_view
 from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call, summarize_arguments
 from mcphost.tui.dialogs.tool_consent import CallReview
-from mcphost.tui.widgets.key_values import QuotedText
+from mcphost.tui.widgets.key_values import KeyValueList, QuotedText
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import Run
@@ -516,3 +516,33 @@ async def test_the_change_of_a_server_is_the_first_thing_in_the_question_about_i
         await driver.enter_question()
         assert "Changed since you approved it" in driver.text()
         assert "args: b" in driver.text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "more"),
+    [
+        ((*(f"+ argument {n}: x" for n in range(5_000)), "+ argument z: last"), "4,601 more lines: v shows all"),
+        ((*(f"+ argument {n}: {'x' * 3_000}" for n in range(50)), "+ argument z: last"), "45 more lines: v shows all"),
+        (("+ argument 0: " + "x" * 9_000, "+ argument z: last"), ""),
+    ],
+    ids=["many lines", "long lines", "one long line"],
+)
+async def test_many_changes_of_a_server_are_approved_only_after_they_were_read_on_their_page(
+    run: Run, changed: tuple[str, ...], more: str
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, trust_question(command=("server",), changed=changed))
+        dialog = await driver.enter_question()
+        shown = dialog.query(KeyValueList).first().plain
+        assert len(shown) < 25_000
+        assert more in shown
+        assert "v view" in driver.text()
+        await driver.pilot.press("end", "s")
+        await driver.until(lambda: "read it with v, to the end" in driver.text(), "why not")
+        assert pending.answer is None
+        await driver.pilot.press("v", "end")
+        await driver.until(lambda: "argument z: last" in driver.text() and dialog.reminder() == "", "the end of it")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is dialog, "the question")
+        await driver.pilot.press("s")
+        await driver.until(lambda: pending.answer == TrustOnce(), "the approval")

@@ -43,7 +43,93 @@ def _format_command(command: Sequence[str]) -> str:
     return ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)
 
 
-class TrustServerDialog(Dialog[TrustVerdict]):
+_MAX_LINES = 400
+"""Maximum lines of each text in the dialog; more would make layout slow."""
+_MAX_LINE_LENGTH, _MAX_CHARACTERS = 4_000, 20_000
+"""Maximum characters of one line of a difference in the dialog, and of all its lines."""
+
+
+def _render_changes(lines: Sequence[str]) -> list[Content | Widget]:
+    """Return a heading and the first lines of a difference, followed by the number of lines that are not shown."""
+    shown = _first_changes(lines)
+    if (more := len(lines) - len(shown)) > 0:
+        shown.append(f"  {_count_more(more)}")
+    return [Content.styled(_("▲ Changed since you approved it:"), "bold $warning"), render_diff_lines(shown)]
+
+
+def _first_changes(lines: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    room = _MAX_CHARACTERS
+    for line in lines[:_MAX_LINES]:
+        kept = line[:2] + clean(line[2:] if len(line) <= _MAX_LINE_LENGTH else f"{line[2:_MAX_LINE_LENGTH]}…")
+        room -= len(kept)
+        if room < 0:
+            break
+        shown.append(kept)
+    return shown
+
+
+def _are_changes_cut(lines: Sequence[str]) -> bool:
+    return len(_first_changes(lines)) < len(lines) or any(len(line) > _MAX_LINE_LENGTH for line in lines)
+
+
+def _count_more(more: int) -> str:
+    return ngettext("… {more:,} more line: v shows all", "… {more:,} more lines: v shows all", more).format(more=more)
+
+
+class _TrustDialog(Dialog[TrustVerdict]):
+    """Base class for the dialogs about trust; the `v` key opens long texts in the viewer, which must then be read."""
+
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("s", "once", show=False),
+        Binding("A", "always", show=False),
+        Binding("v", "view", show=False),
+    ]
+    _is_viewed = False
+
+    def is_cut(self) -> bool:
+        """Return whether the dialog does not show everything, so that the viewer must be read to the end."""
+        raise NotImplementedError
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return what the viewer shows; the viewer does not open if this is empty."""
+        raise NotImplementedError
+
+    def reminder(self) -> str:
+        """Return a reminder to read the rest in the viewer, or "" if there is nothing left to read."""
+        is_unread = not self._is_viewed and self.is_cut()
+        return _("not everything is shown here: read it with v, to the end") if is_unread else ""
+
+    def disabled_reason(self, button_id: str) -> str:
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
+        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
+
+    def action_view(self) -> None:
+        """Open the texts in the full-screen viewer; the dialog stays open behind it."""
+
+        def seen() -> None:
+            self._is_viewed = True
+            self.update_remaining()
+
+        if sections := self.sections():
+            self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
+
+    def action_refuse(self) -> None:
+        """Do not use the server or the files."""
+        self.dismiss(DoNotTrust())
+
+    def action_once(self) -> None:
+        """Use the server or the files for this session."""
+        self.approve("once", TrustOnce())
+
+    def action_always(self) -> None:
+        """Use the server or the files until what was approved changes."""
+        self.approve("always", TrustAlways())
+
+
+class TrustServerDialog(_TrustDialog):
     """Dialog that asks whether mcphost may start a server or connect to it."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -51,17 +137,24 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         ("once", N_("This session")),
         ("always", N_("Always")),
     )
-    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
     KEYS: ClassVar[str] = N_("esc/d do not use · s this session · A always")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "refuse", show=False),
-        Binding("s", "once", show=False),
-        Binding("A", "always", show=False),
-    ]
+    CUT_KEYS: ClassVar[str] = N_("esc/d do not use · s this session · A always · v view")
 
     def __init__(self, question: TrustServer) -> None:
         super().__init__(question)
         self.details = question
+        if self.is_cut():
+            self.key_line = self.CUT_KEYS
+
+    def is_cut(self) -> bool:
+        """Return whether the changes since the last approval are too long for the dialog."""
+        return _are_changes_cut(self.details.changed)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the changes if they are too long for the dialog."""
+        if not self.is_cut():
+            return ()
+        return (Section(_("▲ Changed since you approved it:"), "\n".join(self.details.changed)),)
 
     def headline(self) -> str:
         """Return the title, which names the server."""
@@ -77,8 +170,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = []
         if asked.changed:  # first, because it is the reason for the question
-            out.append(Content.styled(_("▲ Changed since you approved it:"), "bold $warning"))
-            out += [render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]), Content("")]
+            out += [*_render_changes(asked.changed), Content("")]
         out += [Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
             words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
@@ -124,31 +216,17 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         )
         return out
 
-    def action_refuse(self) -> None:
-        """Refuse to start the server or connect to it."""
-        self.dismiss(DoNotTrust())
-
-    def action_once(self) -> None:
-        """Allow the server for this session."""
-        self.approve("once", TrustOnce())
-
-    def action_always(self) -> None:
-        """Allow the server until its definition changes."""
-        self.approve("always", TrustAlways())
-
 
 _HEADLINES = {
     "instructions": N_("Follow the instructions of this project?"),
     "command": N_("Use this command of the project?"),
     "hooks": N_("Run the hooks of this project?"),
 }
-_MAX_LINES = 400
-"""Maximum lines of each text in the dialog; more would make layout slow."""
 _HIDDEN = N_("▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are.")
 _FILES = N_("▲ It does not apply to the files that these commands run, which can change without a new approval.")
 
 
-class TrustProjectDialog(Dialog[TrustVerdict]):
+class TrustProjectDialog(_TrustDialog):
     """Dialog that asks whether mcphost may use certain files of a project.
 
     The `v` key opens the files in the viewer.
@@ -159,19 +237,11 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         ("once", N_("This session")),
         ("always", N_("Until it changes")),
     )
-    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
     KEYS: ClassVar[str] = N_("esc/d do not use · s this session · A until it changes · v view")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "refuse", show=False),
-        Binding("s", "once", show=False),
-        Binding("A", "always", show=False),
-        Binding("v", "view", show=False),
-    ]
 
     def __init__(self, question: TrustProject) -> None:
         super().__init__(question)
         self.details = question
-        self._is_viewed = False
 
     def headline(self) -> str:
         """Return the title, which says what the files would be used for."""
@@ -194,36 +264,16 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
             out.append(Content.styled(_(_FILES), "bold $warning"))
         return out
 
-    def reminder(self) -> str:
-        """Return a reminder to read the rest of the files in the viewer, or "" if there is nothing left to read."""
-        is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
-        return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
+    def is_cut(self) -> bool:
+        """Return whether a text is too long for the dialog."""
+        return any(
+            _are_changes_cut(one.changed) if one.changed else len(split_lines(one.text)) > _MAX_LINES
+            for one in self.details.texts
+        )
 
-    def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
-
-    def action_view(self) -> None:
-        """Open the files in the full-screen viewer; the dialog stays open behind it."""
-
-        def seen() -> None:
-            self._is_viewed = True
-            self.update_remaining()
-
-        sections = tuple(Section(f"── {clean_line(one.path, 200)}", one.text) for one in self.details.texts)
-        self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
-
-    def action_refuse(self) -> None:
-        """Do not use any of the files in this session."""
-        self.dismiss(DoNotTrust())
-
-    def action_once(self) -> None:
-        """Use the files for this session."""
-        self.approve("once", TrustOnce())
-
-    def action_always(self) -> None:
-        """Use the files until they change."""
-        self.approve("always", TrustAlways())
+    def sections(self) -> tuple[Section, ...]:
+        """Return the whole text of each file."""
+        return tuple(Section(f"── {clean_line(one.path, 200)}", one.text) for one in self.details.texts)
 
 
 def _render_hooks(one: ShownText) -> list[Content | Widget]:
@@ -241,22 +291,14 @@ def _render_hooks(one: ShownText) -> list[Content | Widget]:
     return [heading, KeyValueList(pairs), Content("")]
 
 
-def _shown_lines(one: ShownText) -> list[str]:
-    return list(one.changed) if one.changed else split_lines(one.text)
-
-
 def _render_text(one: ShownText) -> list[Content | Widget]:
     out: list[Content | Widget] = [Content.styled(clean(one.path), "bold $text")]
     if sanitize(one.text) != one.text.replace("\r\n", "\n"):
         out.append(Content.styled(_(_HIDDEN), "bold $warning"))
-    lines = _shown_lines(one)
-    more = len(lines) - _MAX_LINES
     if one.changed:
-        out.append(Content.styled(_("▲ Changed since you approved it:"), "bold $warning"))
-        out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in lines[:_MAX_LINES]]))
-    else:
-        out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
-    if more > 0:
-        note = ngettext("… {more:,} more line: v shows all", "… {more:,} more lines: v shows all", more)
-        out.append(Content.styled(note.format(more=more), "$warning"))
+        return [*out, *_render_changes(one.changed)]
+    lines = split_lines(one.text)
+    out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
+    if (more := len(lines) - _MAX_LINES) > 0:
+        out.append(Content.styled(_count_more(more), "$warning"))
     return out
