@@ -6,9 +6,11 @@ from time import monotonic
 import pytest
 
 from mcphost.host import events
+from mcphost.tui.key_table import build_key_table
 from mcphost.tui.transcript.blocks import BackgroundResult
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.composer import ComposerInput
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.real_program import DEMO_SERVER, Files, run_command
 
@@ -104,6 +106,21 @@ async def test_a_call_that_takes_long_offers_to_go_on_without_it_and_a_click_doe
         await driver.until(lambda: find_card(driver).state == "background", "the background")
         await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
         assert driver.host.running_calls.list()[0].is_in_background
+
+
+async def test_the_offer_names_the_key_that_works_where_the_focus_is(run: Run) -> None:
+    async with run(size=(100, 24), keys=build_key_table({"conversation-background": ["w"]})[0]) as driver:
+        driver.host.put(events.ToolProposed("c1", "files", "read", {}))
+        driver.host.put(events.ToolStarted("c1", "files", "read", {}, by="rule"))
+        await driver.until(lambda: "running" in driver.transcript(), "the call")
+        find_card(driver).started_at = monotonic() - 4
+        assert isinstance(driver.app.focused, ComposerInput)
+        await driver.until(lambda: "ctrl+t, w run in background · running" in driver.text(), "the way to the key")
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "w run in background · running" in driver.text(), "the key")
+        assert "ctrl+t, w" not in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "ctrl+t, w run in background" in driver.text(), "the way to the key again")
 
 
 async def test_b_without_a_running_call_says_what_to_select(run: Run) -> None:

@@ -43,6 +43,8 @@ class TranscriptBlock:
     """Path of the file with the full text, if the block contains only its beginning."""
     keys = DEFAULT_KEYS
     """The keys in use, which the transcript sets before it renders the block."""
+    has_keys = False
+    """Whether the transcript has the focus, so that its keys act on the block; set like `keys`."""
 
     def __init__(self) -> None:
         self.height = 1

@@ -149,7 +149,7 @@ class ToolCard(TranscriptBlock):
             offer = Content.styled(_("/call-again calls it"), "$accent").stylize(CALL_AGAIN_STYLE)
             right = Content.assemble((_("reused from {time}").format(time=self.reused_from), "$warning"), " · ", offer)
         if self.can_go_to_background and monotonic() - self.started_at >= BACKGROUND_OFFER_SECONDS:
-            offer = Content.styled(_("b run in background"), "$accent").stylize(BACKGROUND_STYLE)
+            offer = Content.styled(self._describe_offer(), "$accent").stylize(BACKGROUND_STYLE)
             right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))
@@ -157,6 +157,13 @@ class ToolCard(TranscriptBlock):
             out.append(PrefixedContent("▎   ", "▎   ", self._render_progress(), "", lead))
         out.extend(self._render_result(lead))
         return out
+
+    def _describe_offer(self) -> str:
+        """Return the offer to send the call to the background, with the keys for it from where the focus is."""
+        key = self.keys.short("conversation-background")
+        if key and not self.has_keys:
+            key = f"{self.keys.short('focus_transcript')}, {key}"
+        return f"{key} {_('run in background')}".lstrip()
 
     def _format_elapsed(self) -> str:
         if self.is_running:
@@ -379,4 +386,11 @@ class CallSpinner:
             self._timer = self._widget.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance)
         if self._widget.screen.is_current or self._widget.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
             for index in running:
+                self._redraw(index)
+
+    def redraw(self) -> None:
+        """Redraw the first row of each running call immediately, because the keys that it offers have changed."""
+        blocks = self._get_blocks()
+        for index in range(max(0, len(blocks) - _MAX_SPINNER_BLOCKS), len(blocks)):
+            if blocks[index].is_running:
                 self._redraw(index)

@@ -343,7 +343,7 @@ class Transcript(ScrollView, can_focus=True):
         if found is not None and block is not self._found_block:
             found = found._replace(place=-1)
         pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen, found)
-        pen.is_reader, block.keys = is_reader(self), keys_in_use(self)
+        pen.is_reader, block.keys, block.has_keys = is_reader(self), keys_in_use(self), self.has_focus
         if isinstance(block, ImageCard):
             self._request_image(block)
         return pen.render(block, index * LINES_PER_BLOCK, selection)
@@ -580,6 +580,7 @@ class Transcript(ScrollView, can_focus=True):
         if 0 <= self.current_index < len(self.blocks):
             self.blocks[self.current_index].strips = None
             self.refresh()
+        self.spinner.redraw()
 
     def _redraw_first_row(self, index: int) -> None:
         """Redraw the first row of the block at *index*, whose content has changed, if the row is visible."""
@@ -594,7 +595,6 @@ class Transcript(ScrollView, can_focus=True):
         if not self.blocks:
             return -1
         first = self._block_layout.find_index(self.scroll_offset.y)
-        last = self._block_layout.find_index(
-            min(self._block_layout.total - 1, self.scroll_offset.y + self.size.height - 1)
-        )
+        end = min(self._block_layout.total - 1, self.scroll_offset.y + self.size.height - 1)
+        last = self._block_layout.find_index(end)
         return next((index for index in range(last, first - 1, -1) if self.blocks[index].can_step), -1)
