@@ -28,7 +28,6 @@ LIVE_SECTIONS = (
 AFTER_RESTART: Mapping[str, str] = {
     "screen.reader": N_("The screen is built for a screen reader, or not, when mcphost starts."),
     "screen.language": N_("Texts that are already on the screen would stay in the other language."),
-    "screen.pictures": N_("Pictures that are already on the screen could not be drawn beside the new ones."),
     "audit.required": N_("Actions that could not be recorded must not run without a record later in the same run."),
     "secrets.store": N_(
         "Sign-ins and keys stay in the place that this run already uses, and are not moved to another one."
@@ -126,8 +125,6 @@ class SettingChange(Struct, frozen=True):
     @property
     def restart_reason(self) -> str:
         """Why the change takes effect only after a restart, as a sentence; "" if it can be applied now."""
-        if self.name == "screen.pictures" and "half-blocks" in (self.before, self.after):
-            return ""
         if self.name == "audit.required" and self.after:
             return ""  # only switching it off is delayed
         return AFTER_RESTART.get(self.name, "")

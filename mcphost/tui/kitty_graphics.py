@@ -143,6 +143,10 @@ class KittyGraphics:
             await asyncio.to_thread(self._write_all, writes)
             return placed
 
+    def has_sent(self, number: int) -> bool:
+        """Return whether *number* is that of an image in the terminal."""
+        return any(placed.number == number for placed, _ in self._sent.values())
+
     async def send_again(self) -> None:
         """Send all images again, because the terminal may have discarded them."""
         async with self._lock:

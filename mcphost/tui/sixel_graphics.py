@@ -129,6 +129,7 @@ class _Cell:
         found = _TEXT_COLOR.search(colors)
         red, green, blue = map(int, found.groups()) if found else (0, 0, 0)
         self.colors = colors
+        self.text = f"\x1b[{colors}m{PLACEHOLDER}{row}{column}\x1b[0m"
         self.number = red << 16 | green << 8 | blue
         self.row, self.column = _INDEX_OF_MARK.get(row, -1), _INDEX_OF_MARK.get(column, -1)
 
@@ -167,10 +168,13 @@ class _Picture:
 
 
 class SixelGraphics:
-    """Images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`."""
+    """Images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`.
 
-    def __init__(self, terminal: GraphicsTerminal) -> None:
-        self._terminal = terminal
+    *draws_itself* says whether the terminal draws the image with a given number itself, by Kitty's graphics protocol.
+    """
+
+    def __init__(self, terminal: GraphicsTerminal, draws_itself: Callable[[int], bool] = lambda _number: False) -> None:
+        self._terminal, self._draws_itself = terminal, draws_itself
         self._next_number = 1 + randbelow(0xFF_0000)  # unlikely to be a color of the theme
         self._placed: dict[tuple[bytes, int, int], PlacedImage] = {}
         self._pictures: dict[int, _Picture] = {}
@@ -207,11 +211,17 @@ class SixelGraphics:
     def draw(self, output: str) -> str:
         """Return the output with each placeholder cell replaced by its part of the image.
 
-        A cell becomes a space if its image is unknown, or if the terminal has not reported its cell size.
+        A cell becomes a space if its image is unknown, or if the terminal has not reported its cell size. The cells of
+        images that the terminal draws itself stay as they are.
         """
         if PLACEHOLDER not in output:
             return output
-        return _CELL.sub(" ", _RUN.sub(self._draw_run, output)).replace(PLACEHOLDER, " ")
+        parts: list[str] = []
+        end = 0
+        for run in _RUN.finditer(output):
+            parts += _remove_cells(output[end : run.start()]), self._draw_run(run)
+            end = run.end()
+        return "".join((*parts, _remove_cells(output[end:])))
 
     def _draw_run(self, run: re.Match[str]) -> str:
         cells = [_Cell(one[1], *place) for one in _CELLS.finditer(run[0]) for place in _CELL.findall(one[2])]
@@ -225,11 +235,17 @@ class SixelGraphics:
         is restored to its saved position and moved from there.
         """
         first, picture, size = cells[0], self._pictures.get(cells[0].number), self._cell_size()
+        if picture is None and self._draws_itself(first.number):
+            return "".join(cell.text for cell in cells)
         blank = f"\x1b[{first.colors}m{' ' * len(cells)}\x1b[0m"
         if picture is None or first.row < 0 or first.column < 0 or not size[0]:
             return blank
         drawn = picture.encode(first.row, first.column, first.column + len(cells), size)
         return f"\x1b7{blank}\x1b8{drawn}\x1b8\x1b[{len(cells)}C"
+
+
+def _remove_cells(output: str) -> str:
+    return _CELL.sub(" ", output).replace(PLACEHOLDER, " ")
 
 
 def _encode(image: DecodedImage, columns: int, rows: int, cell: tuple[int, int]) -> _Picture:

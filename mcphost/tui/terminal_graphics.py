@@ -39,13 +39,17 @@ def can_trust_attributes(environ: Mapping[str, str]) -> bool:
 
 
 class TerminalGraphics:
-    """Display of images in *terminal*, by the method that `screen.pictures` of *settings* names."""
+    """Display of images in *terminal*, by the method that `screen.pictures` of *settings* names.
+
+    Images that are already on the screen stay as they are when the setting changes.
+    """
 
     def __init__(self, terminal: Driver | None, settings: "RuntimeSettings", cache: ImageCache) -> None:
         self._terminal, self._settings, self._cache = terminal, settings, cache
         self._choosing = asyncio.Lock()
         self._kitty: KittyGraphics | None = None
         self._sixel: SixelGraphics | None = None
+        self._has_answered_sixel = False
 
     async def show(self, data: str, width: int, height: int) -> DecodedImage | str:
         """Prepare a base64 image for *width* columns and *height* / 2 rows; return it, or an error message.
@@ -53,31 +57,28 @@ class TerminalGraphics:
         *height* is in half-block pixels, of which each row has two.
         """
         how = self._settings.screen.pictures
-        if how == "half-blocks":
-            return await self._cache.decode(data, width, height)
         async with self._choosing:
-            await self._set_up(how)
-        if self._sixel is not None:
-            return await self._sixel.show(
-                data, width, height // 2, partial(self._cache.decode, data, colors=MAX_COLORS)
-            )
-        if self._kitty is not None:
-            return await self._kitty.show(data, width, height // 2, partial(self._cache.decode, data))
+            graphics = await self._choose(self._terminal, how) if self._terminal is not None else None
+        if isinstance(graphics, SixelGraphics):
+            return await graphics.show(data, width, height // 2, partial(self._cache.decode, data, colors=MAX_COLORS))
+        if graphics is not None:
+            return await graphics.show(data, width, height // 2, partial(self._cache.decode, data))
         return await self._cache.decode(data, width, height)
 
-    async def _set_up(self, how: str) -> None:
-        """Set up Kitty or Sixel graphics if supported; what was set up first is used until the program ends."""
-        terminal = self._terminal
-        if terminal is None or self._kitty is not None or self._sixel is not None:
-            return
+    async def _choose(self, terminal: Driver, how: str) -> KittyGraphics | SixelGraphics | None:
+        """Return the graphics for the setting *how*, or None for half-block characters."""
+        if how == "sixel":
+            return self._use_sixel(terminal)
         # A browser has the environment variables of the server's terminal.
-        if how in ("auto", "kitty") and not terminal.is_web:
-            if (can_place_pictures if how == "kitty" else draws_pictures)(os.environ):
-                self._kitty = KittyGraphics(terminal.write)
-            elif how == "auto" and await self._answers_sixel(terminal):
-                self._use_sixel(terminal)
-        elif how == "sixel":
-            self._use_sixel(terminal)
+        if how == "half-blocks" or terminal.is_web:
+            return None
+        if (can_place_pictures if how == "kitty" else draws_pictures)(os.environ):
+            self._kitty = self._kitty or KittyGraphics(terminal.write)
+            return self._kitty
+        if how == "auto" and (self._has_answered_sixel or await self._answers_sixel(terminal)):
+            self._has_answered_sixel = True
+            return self._use_sixel(terminal)
+        return None
 
     async def _answers_sixel(self, terminal: Driver) -> bool:
         """Return whether the terminal says that it draws Sixel graphics, and reports the size of its cells."""
@@ -86,10 +87,11 @@ class TerminalGraphics:
         is_asked = can_trust_attributes(os.environ) and all(terminal.cell_size())
         return is_asked and SIXEL in await terminal.ask_for_attributes()
 
-    def _use_sixel(self, terminal: Driver) -> None:
-        if isinstance(terminal, GraphicsTerminal):
-            self._sixel = SixelGraphics(terminal)
+    def _use_sixel(self, terminal: Driver) -> SixelGraphics | None:
+        if self._sixel is None and isinstance(terminal, GraphicsTerminal):
+            self._sixel = SixelGraphics(terminal, lambda number: bool(self._kitty and self._kitty.has_sent(number)))
             terminal.transform_output = self._sixel.draw
+        return self._sixel
 
     async def send_again(self) -> None:
         """Resend images that another program may have removed from the terminal."""

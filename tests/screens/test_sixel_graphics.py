@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import replace
 from mcphost.tui import sixel_graphics
+from mcphost.tui.image_cache import ImageCache
 from mcphost.tui.kitty_graphics import PLACEHOLDER, PlacedImage, render_placeholders
 from mcphost.tui.sixel_graphics import SixelGraphics
+from mcphost.tui.terminal_graphics import TerminalGraphics
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
 from tests.unit.tui.sixel_reader import SIXEL, read_sixel
@@ -36,6 +39,19 @@ class FakeTerminal:
 
     def cell_size(self) -> tuple[int, int]:
         return self.size
+
+
+class WritingTerminal(FakeTerminal):
+    """A fake terminal that keeps what is written to it."""
+
+    is_web = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
 
 
 async def decode_stripes(width: int, height: int) -> DecodedImage | str:
@@ -159,3 +175,33 @@ async def test_the_setting_draws_pictures_in_the_chat(run: Run, monkeypatch: pyt
         assert len(sixels) == 14
         assert {(width, height) for width, height, _ in sixels} == {(450, 18)}
         assert len({color for _, _, pixels in sixels for color in pixels.values()}) > 8
+
+
+async def test_a_run_that_changes_from_sixel_over_half_blocks_to_kitty_draws_each_image_as_it_was_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TMUX", "STY", "ZELLIJ"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal = WritingTerminal()
+    settings = SimpleNamespace(screen=ScreenConfig(pictures="sixel"))
+    cache = ImageCache()
+    graphics = TerminalGraphics(terminal, settings, cache)  # type: ignore[arg-type]
+    data = sunset_image().data
+    try:
+        sixel = await graphics.show(data, 6, 6)
+        settings.screen = ScreenConfig(pictures="half-blocks")
+        assert not isinstance(await graphics.show(data, 6, 6), PlacedImage)
+        settings.screen = ScreenConfig(pictures="kitty")
+        kitty = await graphics.show(data, 6, 6)
+    finally:
+        await cache.close()
+    assert isinstance(sixel, PlacedImage)
+    assert isinstance(kitty, PlacedImage)
+    assert f"i={kitty.number}," in "".join(terminal.written)
+    assert terminal.transform_output is not None
+    output = terminal.transform_output(f"{rendered(sixel, 0)}{rendered(kitty, 0)}{rendered(kitty, 1, 1, 3)}")
+    (drawn,) = DRAWN.findall(output)
+    assert len(drawn[1]) == sixel.columns
+    rest = DRAWN.sub("", output)
+    assert rest == rendered(kitty, 0) + rendered(kitty, 1, 1, 3)
