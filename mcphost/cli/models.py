@@ -69,7 +69,7 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.local_servers import LATE_PROBE_SECONDS
-    from mcphost.llm.model_finder import ModelFinder
+    from mcphost.llm.model_finder import DEMO, ModelFinder, make_demo_model
     from mcphost.llm.providers import add_default_provider, add_local_address
 
     async with open_grants() as grants:
@@ -79,7 +79,10 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
         keyring = create_secrets(config.secret_store).get
         finder = ModelFinder(os.environ, keyring, refusals=refusals, probe_seconds=LATE_PROBE_SECONDS)
         selected = add_local_address(add_default_provider(config.model), os.environ)
-        models = await (finder.find_proposed(selected) if provider is None else finder.list_all(selected=selected))
+        models = (make_demo_model(),) if provider == DEMO else ()
+        models = models or await (
+            finder.find_proposed(selected) if provider is None else finder.list_all(selected=selected)
+        )
     if provider is not None:
         known = sorted({model.provider for model in models})
         models = tuple(model for model in models if model.provider == provider)

@@ -42,6 +42,9 @@ from mcphost.serialization import Struct, replace
 KEYRING_SECONDS = 2.0
 """Time limit in seconds for reading API keys from the keyring; after that, only the environment is used."""
 
+DEMO = "demo"
+"""Name of the built-in demo model and of its provider."""
+
 MAX_PROPOSED_MODELS = 20
 _OPENAI_FORMAT_PROVIDERS = LOCAL_PROVIDERS | {"openai", "litellm_proxy"}
 """Providers whose servers, at a base URL of the user's own, list their models in OpenAI's format."""
@@ -122,6 +125,21 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     def is_usable(self) -> bool:
         """Whether the model can be used now, without adding an API key."""
         return bool(self.origin)
+
+
+def make_demo_model() -> AvailableModel:
+    """Return the built-in demo model, which is not proposed, but can be named."""
+    return AvailableModel(
+        config=ModelConfig(name=DEMO),
+        provider=DEMO,
+        provider_title=DEMO,
+        origin="built in, not an AI",
+        supports_tools=True,
+        supports_images=False,
+        supports_reasoning=False,
+        input_price=0,
+        output_price=0,
+    )
 
 
 def insert_usable_models(
@@ -402,7 +420,7 @@ def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:
 
     The tuple is empty if no model is selected, or if the demo model is selected.
     """
-    return () if selected is None or selected.name in ("", "demo") else (RememberedModel(config=selected),)
+    return () if selected is None or selected.name in ("", DEMO) else (RememberedModel(config=selected),)
 
 
 def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapping[str, str]) -> AvailableModel:

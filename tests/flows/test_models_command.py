@@ -62,6 +62,12 @@ def test_an_unknown_provider_is_refused_with_the_known_ones(program: Program) ->
     assert "anthropic" in program.error("models", "nosuch", code=2, **NOTHING)
 
 
+def test_the_demo_model_is_listed_by_its_name(program: Program) -> None:
+    (model,) = json.loads(program.text("models", "demo", "--json", **NOTHING))["models"]
+    assert (model["name"], model["usable"], model["tools"], model["key_variable"]) == ("demo", True, True, "")
+    assert "not an AI" in program.text("models", "demo", **NOTHING)
+
+
 def test_tools_are_offered_again_to_models_that_refused_them(program: Program) -> None:
     ToolRefusals(program.home / "state").record("openai/gpt-5", "", "no tools")
     document = json.loads(program.text("models", "openai", "--json", **NOTHING))
