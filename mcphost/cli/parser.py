@@ -87,8 +87,18 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with *message* and a hint to use `--help`."""
         # parse_intermixed_args lists optional arguments as missing, too.
-        text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
+        text = _write_names_in_capitals(message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
+
+
+def _write_names_in_capitals(message: str) -> str:
+    """Write names of arguments without a metavar, which argparse quotes in lower case, as on the help page."""
+    for start, end in (("Argument ", ": "), ("The following arguments are required: ", "")):
+        if message.startswith(start):
+            names, colon, rest = message.removeprefix(start).partition(end) if end else (message[len(start) :], "", "")
+            shown = (name if name.startswith("-") else name.upper() for name in names.split(", "))
+            return f"{start}{', '.join(shown)}{colon}{rest}"
+    return message
 
 
 def seconds(text: str) -> float:

@@ -69,6 +69,15 @@ def test_an_unknown_command_line_is_one_short_error(argv: list[str], text: str) 
     assert exc_info.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [(["grants", "x"], "ACTION"), (["servers", "x"], "ACTION"), (["schema", "x"], "FILE"), (["schema"], "FILE")],
+)
+def test_usage_errors_write_the_names_of_arguments_in_capitals(argv: list[str], name: str) -> None:
+    with pytest.raises(UsageError, match=f"^(Argument {name}: invalid choice: 'x' |The following .*: {name}\\.)"):
+        parse_arguments(*argv)
+
+
 def test_every_command_has_its_module() -> None:
     for command, (module, _) in COMMANDS.items():
         assert callable(import_module(f"mcphost.cli.{module}").run), command
