@@ -37,6 +37,8 @@ ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "n
 STDERR_TAIL_LINES = 3
 """Number of lines of a program's error output that are quoted in an error about the program."""
 _SHOWN_LINE_LENGTH = 400
+_ENDINGS = (".", "!", "?", ":", ";", "…")
+_WIDE_ENDINGS = ("。", "！", "？", "：", "；")
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
@@ -45,6 +47,22 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
     return f"; it last said: {' | '.join(shown)}" if shown else ""
+
+
+def join_sentences(*sentences: str) -> str:
+    """Join sentences, leaving out empty ones; one without final punctuation gets a period if another follows.
+
+    The last sentence is not changed, because it may end with a command or a path for the user to copy.
+    """
+    joined = ""
+    for sentence in filter(None, map(str.strip, sentences)):
+        if joined.endswith(_WIDE_ENDINGS):
+            joined += sentence  # Chinese has no space between sentences
+        elif joined:
+            joined += f"{'' if joined.endswith(_ENDINGS) else '.'} {sentence}"
+        else:
+            joined = sentence
+    return joined
 
 
 class McpHostError(Exception):
@@ -65,7 +83,7 @@ class McpHostError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        return join_sentences(self.message, self.hint) if self.hint else self.message
 
 
 def unwrap_error(error: BaseException) -> BaseException:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mcphost.cli.colors import StateWord, uses_color
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, UsageError, join_sentences
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.translation import _, join_list, translate_sentence
 
@@ -228,12 +228,7 @@ def format_error(error: McpHostError) -> str:
 
     A message without final punctuation gets a period before the hint.
     """
-    message, hint = translate_sentence(error.message.rstrip()), translate_sentence(error.hint).strip()
-    if not hint:
-        return message.strip()
-    if message.endswith(("。", "！", "？", "：", "；")):
-        return f"{message}{hint}".strip()
-    return f"{message if message.endswith(('.', '!', '?', ':', ';', '…')) else message + '.'} {hint}".strip()
+    return join_sentences(translate_sentence(error.message.rstrip()), translate_sentence(error.hint))
 
 
 def print_error(error: McpHostError) -> None:

@@ -389,9 +389,16 @@ def test_an_empty_listing_is_reported_to_users_only(program: Program) -> None:
 
 
 def test_the_servers_message_and_the_hint_are_two_sentences() -> None:
-    from mcphost.cli.printing import format_error
-    from mcphost.errors import McpHostError
+    from textual.screen import Screen
 
+    from mcphost.cli.printing import format_error
+    from mcphost.errors import McpHostError, RequestTimeout
+    from mcphost.host.tools.call_executor import error_text
+    from mcphost.tui.screens.list_screen import describe_error
+
+    open_ended = McpHostError("It says: no such prompt", "See: x")
+    assert describe_error(open_ended, Screen[None]()) == str(open_ended) == "It says: no such prompt. See: x"
+    assert error_text(RequestTimeout("It says: busy")) == "It says: busy. The tool may have run."
     assert format_error(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"
     assert format_error(McpHostError("It is not there.", "See: x")) == "It is not there. See: x"
     assert format_error(McpHostError("It says: no such prompt")) == "It says: no such prompt"

@@ -67,8 +67,9 @@ async def test_a_server_that_dies_in_a_call_fails_the_call_and_is_restarted(open
     async with open_host(model, servers=(dying,)) as host:
         await host.servers.ensure_ready("dying")
         feed = host.events.subscribe()
-        with anyio.fail_after(20), pytest.raises(ConnectionLost):
+        with anyio.fail_after(20), pytest.raises(ConnectionLost) as exc_info:
             await host.tools.call("dying", "t", {})
+        assert exc_info.value.hint.startswith("The tool may have run. Its error output is in ")
         with anyio.fail_after(10):
             await read_events(feed, wait_for_state("dying", "ready"))
 

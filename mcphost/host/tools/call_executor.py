@@ -6,7 +6,14 @@ from typing import Any
 
 from mcphost.client.error_mapping import ERA_HINT
 from mcphost.client.session import Session
-from mcphost.errors import ConnectionLost, McpHostError, RequestNotSent, RequestRefused, ServerError
+from mcphost.errors import (
+    ConnectionLost,
+    McpHostError,
+    RequestNotSent,
+    RequestRefused,
+    ServerError,
+    join_sentences,
+)
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.consent.policy import Approval
 from mcphost.host.content_rendering import RenderedResult, join_parts, make_parts_async
@@ -122,7 +129,7 @@ class ToolExecutor:
                 if error.hint == ERA_HINT and by != "user":  # the user's own calls show the hint themselves
                     self._events.notify("warning", f"The server {server!r} cannot ask you anything.", ERA_HINT)
                 if error_text(error) != error.message and "may have" not in error.hint:
-                    error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
+                    error.hint = join_sentences(MAY_HAVE_RUN, error.hint)  # a hint may end with a path
                 raise
             except BaseException as error:
                 tracked_task.finish(error)
@@ -250,7 +257,7 @@ def _result_size(result: CallToolResult) -> int:
 def error_text(error: McpHostError) -> str:
     """Return the message of *error*, followed by a note if the tool may have run."""
     if isinstance(error, ServerError) and error.may_have_run:
-        return f"{error.message} {MAY_HAVE_RUN}"
+        return join_sentences(error.message, MAY_HAVE_RUN)
     return error.message
 
 

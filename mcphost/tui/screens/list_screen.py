@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
+from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged, join_sentences
 from mcphost.host.server_views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.translation import N_, _, translate_sentence
@@ -499,7 +499,7 @@ def describe_error(error: McpHostError, screen: Screen[Any], action: str = "serv
     """
     is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
     key = _("Press {key} to sign in.").format(key=keys_in_use(screen).long(action)) if is_required else ""
-    return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
+    return join_sentences(translate_sentence(error.message), key, translate_sentence(error.hint))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
