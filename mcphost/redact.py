@@ -43,7 +43,8 @@ _API_KEY = re.compile(
     # names of packages begin with "pypi-", too
     r"|pypi-(?:AgE[\w-]{16,}|[\w-]{50,})|SG\.[\w-]{16,}+\.[\w-]{16,}|hvs\.[\w-]{20,}|dop_v1_\w{20,}"
     r"|shp(?:at|ca|pa|ss)_\w{20,}|dckr_[op]at_[\w-]{20,}|ATATT3[\w=-]{20,}|AGE-SECRET-KEY-1\w{20,}"
-    r"|\d{8,10}:AA[\w-]{30,})"
+    # the path of a Telegram URL has "bot" before the token
+    r"|\d{8,10}:AA[\w-]{30,})|(?<=bot)\d{8,10}:AA[\w-]{30,}"
 )
 # A flag such as --token or --db-password, up to its value. The value of --token-file is not a secret.
 _SECRET_FLAG = (

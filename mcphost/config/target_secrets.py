@@ -12,7 +12,7 @@ from mcphost.serialization import replace
 MASK = "[hidden]"
 _MAX_TEXT_LENGTH = 8_192
 _MAX_ARGUMENTS = 500
-_OPTION_VALUE = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,80})=(?!=)")
+_OPTION_VALUE = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,80})=(?!=|\Z)")  # a key in base64 may end with "="
 _HEADER_VALUE = re.compile(
     r"([A-Za-z][A-Za-z0-9-]{0,80}):\s{0,8}(?:(?:bearer|basic|token|dpop|apikey)\s{1,8})?", re.IGNORECASE
 )

@@ -241,6 +241,7 @@ async def test_a_secret_is_hidden_unless_it_is_only_a_reference(line: str, shown
 @pytest.mark.parametrize("key", [
     "sk-a", "sk-ant-api03-abcdef", "ghp_0123456789abcdefghij", "0123456789abcdef0123456789abcdef",
     "123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "d29ya3Mgd2VsbCBoZXJlIDE=", "a/b+c0123456789abcdefghij==",
+    "RCCCPP3m8cJrMPkOx90B5Ih1NKIPCw0Ew27YDnHg_Xc=", "sHZw-5QL1TNflz2q2GG_kQ==", "123456789:AAHdqT", "12345678:qT4",
     "4f6e3c1a-98d2-4b7e-a1c5-0f9b8d7e6c5a", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefgh12",
 ])  # fmt: skip
 @pytest.mark.parametrize("separator", ["=", ":"])

@@ -41,6 +41,8 @@ LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
         (f"https://h/cb?code={LONG}&state={LONG}&x=1", "https://h/cb?code=[secret]&state=[secret]&x=1"),
         (f"code_verifier={LONG}", "code_verifier=" + LONG),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[secret]"),
+        (f"https://h/bot123456789:AA{LONG}/getMe", "https://h/bot[secret]/getMe"),
+        (f"/bot/99123456789:AA{LONG}", f"/bot/99123456789:AA{LONG}"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nafter", "[secret]\nafter"),
     ],
 )

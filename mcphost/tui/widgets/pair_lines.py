@@ -23,6 +23,9 @@ _HARMLESS = ("", "basic", "bearer", "dpop", "token")
 """What can be beside a reference that is shown: nothing, or the scheme of an Authorization header."""
 _WORD = re.compile(r"[\w.-]{1,200}")
 _RANDOM_WORD = re.compile(r"[A-Za-z0-9+/]{20,}")
+_URL_SAFE_KEY = re.compile(r"(?:[\w-]{4}){5,}(?:[\w-]{2}==|[\w-]{3}=)", re.ASCII)
+_BOT_TOKEN = re.compile(r"\d{8,10}:\S*")
+"""Matches a Telegram token from its colon on; no header has a number as its name."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _STRING = r"(?:[^\"\\]|\\.)"
 _NAMED_VALUES = (
@@ -105,6 +108,9 @@ def _is_key(line: str, lead: str, name: str) -> bool:
     """
     if any(start < len(lead) for start, _end in find_key_spans(line)):
         return True
+    word = line.strip().removeprefix("export").lstrip()
+    if _BOT_TOKEN.fullmatch(word) or (_URL_SAFE_KEY.fullmatch(word) and _is_mixed(word)):
+        return True
     if name:
         return has_api_key_prefix(name) or _is_random_word(name)
     for reference in find_references(line):
@@ -118,6 +124,11 @@ def _is_key(line: str, lead: str, name: str) -> bool:
 def _is_random_word(text: str) -> bool:
     """Return whether *text* is long, as in base64 or hexadecimal, and therefore not the name of anything."""
     return _RANDOM_WORD.fullmatch(text) is not None and any(char.isdigit() for char in text)
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether *text* has small and capital letters and digits, which names of variables seldom have."""
+    return all(any(map(kind, text)) for kind in (str.islower, str.isupper, str.isdigit))
 
 
 def _mask(char: str) -> str:

@@ -18,6 +18,7 @@ from mcphost.errors import ConfigError
 from mcphost.host.servers.server_approval import make_question, server_warnings
 
 KEY = "sk-proj-0123456789abcdefghij"
+URL_SAFE = "RCCCPP3m8cJrMPkOx90B5Ih1NKIPCw0Ew27YDnHg_Xc="
 
 
 def found(*argv: str, url: str = "") -> list[tuple[str, str, str]]:
@@ -51,6 +52,9 @@ def make_server(*argv: str, url: str = "") -> ServerConfig:
         (("srv", "--token", "HUNTERHUNTER"), ("args[1]", "HUNTERHUNTER", "x-token")),
         (("env", "MODE=x", "API_TOKEN=hunter2-9", "srv"), ("args[1]", "hunter2-9", "x-api_token")),
         (("env", "PASSPHRASE=hunter2-9", "srv"), ("args[0]", "hunter2-9", "x-passphrase")),
+        (("srv", "--api-key", URL_SAFE), ("args[1]", URL_SAFE, "x-api-key")),
+        (("srv", f"--api-key={URL_SAFE}"), ("args[0]", URL_SAFE, "x-api-key")),
+        (("docker", "run", "-e", f"API_KEY={URL_SAFE}", "image"), ("args[2]", URL_SAFE, "x-api_key")),
     ],
 )  # fmt: skip
 def test_a_secret_in_an_argument_is_found_and_named_after_its_option(
