@@ -321,6 +321,7 @@ class _LateParts:
             places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets, core.run_approvals,
             detector.sources,
         )  # fmt: skip
+        editor.on_never_rules = core.config_rules.forbid
         setup = Setup(
             places, self._servers, core.model_selection, editor, secrets, core.settings, detector, core.events.notify
         )  # fmt: skip

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config, make_project_file
+from mcphost.config.rules import Rule
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.secret_references import find_referenced_secrets
 from mcphost.config.secrets import (
@@ -160,6 +161,9 @@ class ServerFileEditor:
 
         It may ask the user for another place.
         """
+
+        self.on_never_rules: Callable[[Iterable[Rule]], None] = lambda rules: None
+        """Called with the never-rules of each configuration that is loaded after a change."""
 
     def list_files(self) -> dict[Scope, Path]:
         """Return the configuration file of each scope to which a server can be added, the usual scope first."""
@@ -353,11 +357,13 @@ class ServerFileEditor:
         """
         if self._sources is not None:
             config = await self._sources.load(None)
+            self.on_never_rules(config.never_rules)
             found = next((server for server in config.servers if server.name == name), None)
             if found is not None or edited is None or edited.path in self._sources.files:
                 return found
         project, _ = await load_approved_project(self._grants, self.folder)
         config = await anyio.to_thread.run_sync(lambda: load_config(self.config_dir, project=project))
+        self.on_never_rules(config.never_rules)
         file = None if self._sources is None or edited is None else str(edited.path)
         return next((one for one in config.servers if one.name == name and file in (None, one.file)), None)
 

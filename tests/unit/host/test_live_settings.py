@@ -9,9 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcphost.config.rules import format_rule, parse_rule
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, ScreenConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.questions.questions import (
     AllowOnce,
     AllowSession,
@@ -22,6 +24,7 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
     ShareSession,
     TrustOnce,
+    TrustServer,
 )
 from mcphost.host.runtime_settings import LIVE_SECTIONS
 from mcphost.host.server_requests.root_folders import file_uri
@@ -320,6 +323,31 @@ async def test_another_store_of_secrets_waits_for_a_restart_beside_what_is_appli
         ]
         assert (host.settings.secret_store, config_change_detector(host).config.secret_store) == ("", "file")
         assert (await apply_settings(tmp_path, host, text)).is_empty
+
+
+async def test_never_rules_cover_an_alias_that_is_added_to_a_projects_file_while_the_host_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+    write_settings(tmp_path, "[consent]\nnever = ['demo/*']\n")
+    frontend = ScriptedFrontend(TrustOnce())
+    async with open_setup(tmp_path, frontend=frontend) as (host, setup):
+        await setup.server_editor.add({"helper": DEMO_ENTRY}, "project")
+        await host.servers.ensure_ready("helper")
+        (asked,) = [one for one in frontend.asked if isinstance(one, TrustServer) and one.server == "helper"]
+        assert "never: helper/*" in asked.restrictions
+        with pytest.raises(ConsentDenied, match="never allows this: helper/"):
+            await host.tools.call("helper", "list_notes", {})
+
+
+def test_a_never_rule_replaces_the_same_rule_with_fewer_servers_of_origin() -> None:
+    rules = ConfigRules(never=tuple(map(parse_rule, ("a/x", "web/*?from:mail", "web/*?from:bank"))))
+    rules.forbid(map(parse_rule, ("web/*?from:mail,helper", "helper/x", "a/x")))
+    assert [format_rule(rule) for rule in rules.never] == [
+        "web/*?from:bank", "web/*?from:mail,helper", "helper/x", "a/x",
+    ]  # fmt: skip
 
 
 def test_each_section_of_the_settings_is_compared() -> None:
