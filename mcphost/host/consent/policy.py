@@ -270,13 +270,22 @@ class ConsentPolicy:
 
         The rule may have been added after the approval.
         """
+        return bool(self._config_rules.never) and await self._is_forbidden(identify_tool(offered), arguments)
+
+    async def _is_forbidden(self, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
         never = self._config_rules.never
-        if not never:
-            return False
         uses_origins = any(one.operator in ORIGIN_OPERATORS for rule in never for one in rule.conditions)
-        subject = identify_tool(offered)
-        origins = await self._find_origins(subject.server, arguments) if uses_origins else NO_ORIGINS
-        return await self._find_never_rule(subject, arguments, origins) is not None
+        origins = await self._find_origins(identity.server, arguments) if uses_origins else NO_ORIGINS
+        return await self._find_never_rule(identity, arguments, origins) is not None
+
+    async def is_still_allowed(self, identity: ToolIdentity, arguments: dict[str, Any], grant_id: str) -> bool:
+        """Return whether an earlier approval still applies: no never-rule covers the call, its grant was not revoked.
+
+        *grant_id* is the id of the grant that allowed the call, "" for none.
+        """
+        if await self._active_grants.was_revoked(grant_id) or not self._active_grants.is_active(grant_id):
+            return False
+        return not await self._is_forbidden(identity, arguments)
 
     async def check_reuse(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str

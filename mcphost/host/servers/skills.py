@@ -8,6 +8,7 @@ verification).
 import base64
 import binascii
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mcphost.client.session import BeforeSendFn
 from mcphost.errors import MalformedMessage, UsageError
@@ -38,6 +39,15 @@ class SkillContent(Struct, frozen=True):
             return f"[{self.uri}: {len(self.raw):,} bytes, not text]"
 
 
+class _ModelApproval(NamedTuple):
+    """The user's permission for the model to load a skill, with what it is bound to."""
+
+    contents: str
+    account: str
+    server_digest: str
+    grant_id: str
+
+
 class Skills:
     """Skills of all servers, available as `host.features.skills`.
 
@@ -49,8 +59,8 @@ class Skills:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self._loaded: dict[_Key, Skill] = {}
-        self._model_approvals: dict[_Key, tuple[str, str]] = {}
-        """Digest and account of each skill that the user allowed the model to load, keyed by server and URI."""
+        self._model_approvals: dict[_Key, _ModelApproval] = {}
+        """Approvals of the skills that the user allowed the model to load, keyed by server and URI."""
         self._refused: dict[_Key, tuple[Skill, str]] = {}
         self._cache: dict[tuple[str, str, str], bytes] = {}
 
@@ -122,28 +132,36 @@ class Skills:
             raise MalformedMessage(f"The skill {which[:200]!r} of {server!r} cannot be used: {fault}.", server=server)
         return skill
 
-    def find_loaded(self, server: str, skill: Skill) -> Skill | None:
-        """Return the skill if the model loaded it with exactly these files and the current account, else None."""
+    def find_loaded(self, server: str, skill: Skill) -> tuple[Skill, str] | None:
+        """Return the skill if the model loaded it with exactly these files, else None.
+
+        The server's settings and the account must be those of that time. The second item is the id of the grant that
+        allowed to load the skill, "" for none.
+        """
         key = server, skill.uri
-        loaded = self._loaded.get(key)
+        loaded, approval = self._loaded.get(key), self._model_approvals.get(key)
         digest = skills.contents_digest(skill)
-        if loaded is None or self._model_approvals.get(key) != (digest, self.account(server)):
+        if loaded is None or approval is None or approval[:3] != self._bind(server, digest):
             return None
-        return loaded if skills.contents_digest(loaded) == digest else None
+        return (loaded, approval.grant_id) if skills.contents_digest(loaded) == digest else None
+
+    def _bind(self, server: str, contents: str) -> tuple[str, str, str]:
+        return contents, self.account(server), self.digest(server)
 
     async def load(
-        self, server: str, skill: Skill, *, for_model: bool = False, before_send: BeforeSendFn | None = None
+        self, server: str, skill: Skill, *, grant_id: str | None = None, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        Set *for_model* if the user has allowed the model to load the skill; `find_loaded` then returns the skill.
-        *before_send* is called before the request and may raise an error to prevent it; see Session.request.
+        Set *grant_id* if the user has allowed the model to load the skill; `find_loaded` then returns the skill. It is
+        the id of the grant, "" if the user was asked. *before_send* is called before the request and may raise an error
+        to prevent it; see Session.request.
         """
-        account = self.account(server)
+        bound = self._bind(server, skills.contents_digest(skill))
         content = await self._get_file(server, skill, skill.uri, before_send)
         self._loaded[server, skill.uri] = skill
-        if for_model:
-            self._model_approvals[server, skill.uri] = skills.contents_digest(skill), account
+        if grant_id is not None:
+            self._model_approvals[server, skill.uri] = _ModelApproval(*bound, grant_id)
         return content
 
     async def read(

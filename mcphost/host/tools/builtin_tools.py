@@ -257,13 +257,14 @@ class SkillTool:
         heading = ""
         try:
             skill, account = self._skills.find_listed(server, which), self._skills.account(server)
-            loaded = self._skills.find_loaded(server, skill) if path else None
-            approval = Approval("session", args) if loaded else await self._ask(use, server, skill, account, why)
+            loaded = await self._find_allowed(server, skill, account) if path else None
+            approval = loaded[1] if loaded else await self._ask(use, server, skill, account, why)
             if isinstance(approval, Deny):
                 reason = f" Reason: {approval.reason}" if approval.reason else ""
                 what = "The user declined to load" if approval.is_by_user else "It was not allowed to load"
                 return self._fail(use, server, f"{what} this skill.{reason}", is_declined=True)
-            content = await self._load(use, server, loaded or skill, account, approval, is_loaded=loaded is not None)
+            listed = loaded[0] if loaded else skill
+            content = await self._load(use, server, listed, account, approval, is_loaded=loaded is not None)
             heading, content_part = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:
             text = f"{error.message} {error.hint}"
@@ -282,7 +283,7 @@ class SkillTool:
         """Read a file of the skill, loading the skill first unless *is_loaded*; record this in the audit log.
 
         *account* is the account in use when the user approved. Raises ServerError, or ConsentDenied if the skill or the
-        account changed after the approval.
+        account changed after the approval, or if the approval no longer applies.
         """
         args = use.arguments or {}
         path = args.get("file", "")
@@ -291,6 +292,11 @@ class SkillTool:
         span = await self._audit.start_span(subject, who=approval.source, grant=approval.grant_id)
 
         async def check_current(_doubtful: bool) -> None:
+            if not await self._is_allowed(server, skill, account, approval.grant_id):
+                raise ConsentDenied(
+                    f"The skill {skill.name!r} of {server!r} is not allowed any more; it was not read.",
+                    "Load it again to be asked.",
+                )
             if not self._skills.is_current(server, skill, account):
                 raise ConsentDenied(
                     f"The skill {skill.name!r} of {server!r} changed after it was allowed; it was not read.",
@@ -302,7 +308,9 @@ class SkillTool:
             await check_current(False)
             self._events.publish(ToolStarted(use.id, server, TOOL_NAME, args, approval.source))
             content = (
-                None if is_loaded else await self._skills.load(server, skill, for_model=True, before_send=check_current)
+                None
+                if is_loaded
+                else await self._skills.load(server, skill, grant_id=approval.grant_id, before_send=check_current)
             )
             if content is None or path:
                 content = await self._skills.read(server, skill, path, before_send=check_current)
@@ -319,10 +327,7 @@ class SkillTool:
 
         *why* is the reason shown with the question.
         """
-        paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
-        details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
-        if len(paths) > MAX_PATHS:
-            details["more_files"] = len(paths) - MAX_PATHS
+        details = _describe_files(skill)
 
         def question(history: ToolHistory) -> ApproveTool:
             return ApproveTool(
@@ -332,14 +337,29 @@ class SkillTool:
                 first_use=history.first_use, has_changed=history.changed, editable=False,
             )  # fmt: skip
 
-        subject = ToolIdentity(
+        subject = self._identify(server, skill, account)
+        return await self._consent.authorize(subject, details, question, call=use.id)
+
+    def _identify(self, server: str, skill: Skill, account: str) -> ToolIdentity:
+        return ToolIdentity(
             server=server,
             server_digest=self._skills.digest(server),
             tool=_audit_name(skill),
             digest=contents_digest(skill),
             account=account,
         )
-        return await self._consent.authorize(subject, details, question, call=use.id)
+
+    async def _is_allowed(self, server: str, skill: Skill, account: str, grant_id: str) -> bool:
+        """Return whether the approval of a skill still applies; *grant_id* is the grant behind it, "" for none."""
+        identity = self._identify(server, skill, account)
+        return await self._consent.is_still_allowed(identity, _describe_files(skill), grant_id)
+
+    async def _find_allowed(self, server: str, skill: Skill, account: str) -> tuple[Skill, Approval] | None:
+        """Return the loaded skill with its approval; None if it is not loaded, or if the approval ended since then."""
+        loaded = self._skills.find_loaded(server, skill)
+        if loaded is None or not await self._is_allowed(server, skill, account, loaded[1]):
+            return None
+        return loaded[0], Approval("session", {}, loaded[1])
 
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
@@ -378,6 +398,15 @@ class SkillTool:
 def _audit_name(skill: Skill) -> str:
     """Return the name under which a skill appears in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
+
+
+def _describe_files(skill: Skill) -> dict[str, Any]:
+    """Return what the user approves of a skill, in the form of a call's arguments."""
+    paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
+    details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
+    if len(paths) > MAX_PATHS:
+        details["more_files"] = len(paths) - MAX_PATHS
+    return details
 
 
 def _heading(content: SkillContent) -> str:

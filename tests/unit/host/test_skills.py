@@ -8,7 +8,9 @@ import pytest
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.run_rules import parse_rules
+from mcphost.host import bootstrap
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.reserved_names import READ_RESULT
@@ -364,6 +366,29 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
         assert len(server.seen) == before
     assert frontend.asked == []
     assert "never allows" in tool_return(model).text
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+async def test_the_files_of_a_loaded_skill_are_not_read_after_its_approval_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_revoked: bool
+) -> None:
+    rules = ConfigRules()
+    monkeypatch.setattr(bootstrap, "ConfigRules", lambda *_: rules)
+    model = ScriptedModel(
+        tool_round((TOOL_NAME, LOAD)), text_round("1"), tool_round((TOOL_NAME, FILE)), text_round("2")
+    )
+    frontend, server = ScriptedFrontend(AllowAlways(), Deny()), create_skill_server()
+    async with open_host_with(tmp_path, server, model, frontend) as host:
+        await host.conversation.send("fill it")
+        read = server.asked("resources/read")
+        if is_revoked:
+            (status,) = await host.grants.list_grants()
+            await host.grants.revoke(status.grant.id)
+        else:
+            rules.never = parse_rules(("peer",))
+        assert (await host.conversation.send("go on")).declined == 1
+        assert server.asked("resources/read") == read
+    assert len(frontend.asked) == 1 + is_revoked, "a never-rule refuses without a question"
 
 
 async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path: Path) -> None:
