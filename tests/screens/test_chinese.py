@@ -32,7 +32,7 @@ from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import translate_violation
 from mcphost.tui.transcript.tool_card import ToolCard
-from tests.screens.ask_question import PendingQuestion, open_argument_editor
+from tests.screens.ask_question import PendingQuestion, open_argument_editor, trust_question
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING
 from tests.screens.example_records import (
@@ -99,6 +99,23 @@ def test_the_discovery_results_of_a_sign_in_are_described_in_chinese() -> None:
     }
     assert [describe_validity(account, now, _) for now in (0, 8_900)] == ["还有 2 小时", "还有 1 分钟"]
     assert describe_validity(account, 0) == "for 2 more hours", "programs read English"
+
+
+async def test_the_changes_of_a_server_are_described_in_chinese(run: Run) -> None:
+    async with run() as driver:
+        PendingQuestion(
+            driver,
+            trust_question(
+                command=("npx", "clock"),
+                changed=("- command: node", "+ command: npx"),
+                restrictions=("disabled tool: set_time",),
+            ),
+        )
+        await driver.enter_question()
+        assert "- 命令: node" in driver.text()
+        assert "+ 命令: npx" in driver.text()
+        assert "disabled tool" not in driver.text()
+        await driver.pilot.press("escape")
 
 
 async def test_the_errors_of_a_form_are_in_chinese(run: Run) -> None:

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from mcphost.config.description_lines import translate_line
 from mcphost.config.project_texts import split_lines
 from mcphost.host.questions.questions import (
     DoNotTrust,
@@ -143,18 +144,19 @@ class TrustServerDialog(_TrustDialog):
     def __init__(self, question: TrustServer) -> None:
         super().__init__(question)
         self.details = question
+        self._changes = tuple(map(translate_line, question.changed))
         if self.is_cut():
             self.key_line = self.CUT_KEYS
 
     def is_cut(self) -> bool:
         """Return whether the changes since the last approval are too long for the dialog."""
-        return _are_changes_cut(self.details.changed)
+        return _are_changes_cut(self._changes)
 
     def sections(self) -> tuple[Section, ...]:
         """Return the changes if they are too long for the dialog."""
         if not self.is_cut():
             return ()
-        return (Section(_("▲ Changed since you approved it:"), "\n".join(self.details.changed)),)
+        return (Section(_("▲ Changed since you approved it:"), "\n".join(self._changes)),)
 
     def headline(self) -> str:
         """Return the title, which names the server."""
@@ -169,8 +171,8 @@ class TrustServerDialog(_TrustDialog):
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = []
-        if asked.changed:  # first, because it is the reason for the question
-            out += [*_render_changes(asked.changed), Content("")]
+        if self._changes:  # first, because they are the reason for the question
+            out += [*_render_changes(self._changes), Content("")]
         out += [Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
             words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
@@ -205,7 +207,7 @@ class TrustServerDialog(_TrustDialog):
         if asked.restrictions:
             named = [
                 (clean(what), clean(value))
-                for what, _unused, value in (one.partition(": ") for one in asked.restrictions)
+                for what, _unused, value in (translate_line(one).partition(": ") for one in asked.restrictions)
             ]
             out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
         out.append(
