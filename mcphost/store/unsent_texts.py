@@ -27,10 +27,11 @@ _SAVE = """
 class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
-    `origin` tells whether the user typed the text ("typed"), entered it another way ("inserted"), or both
-    ("mixed"). `sources` are the names of the servers whose prompts were inserted into the texts; earlier
-    versions stored a single name, `source`. `copies` are the parts of the text that were copied from a server,
-    and `queued_copies` are the corresponding parts of each queued message.
+    `attachments` are those of the queued messages, followed by those of the text. `origin` tells whether the user
+    typed the text ("typed"), entered it another way ("inserted"), or both ("mixed"). `sources` are the names of the
+    servers whose prompts were inserted into the texts; earlier versions stored a single name, `source`. `copies` are
+    the parts of the text that were copied from a server, and `queued_copies` are the corresponding parts of each
+    queued message.
     """
 
     text: str = ""

@@ -79,6 +79,11 @@ class MessageQueue:
         """The names of the servers whose prompts the messages contain."""
         return [source for one in self._messages for source in one.draft.sources]
 
+    @property
+    def attachments(self) -> "tuple[Part, ...]":
+        """The attachments of all messages."""
+        return tuple(part for one in self._messages for part in one.attachments)
+
     def describe(self) -> list[QueueRow]:
         """Return a row for each message, as the list of queued messages shows it."""
         return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
@@ -104,6 +109,6 @@ class MessageQueue:
 
     def take_all(self) -> "tuple[Draft, tuple[Part, ...]]":
         """Remove all messages; return their texts, joined into one draft, and all their attachments."""
+        parts = self.attachments
         taken, self._messages = self._messages, []
-        parts = tuple(part for one in taken for part in one.attachments)
         return join_drafts(*(one.draft for one in taken)), parts

@@ -100,6 +100,26 @@ async def test_every_server_of_a_draft_and_of_its_waiting_messages_is_restored(r
         assert [server for server, _, _ in host.features.noted] == ["mail", "crm", "shop"]
 
 
+async def test_the_attachments_of_waiting_messages_are_stored_and_restored_before_those_of_the_draft(run: Run) -> None:
+    first, second = (ResourcePart("files", f"file:///{name}.txt", "x") for name in ("first", "second"))
+    async with run() as driver:
+        host, chat = driver.host, driver.app.chat
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await driver.until(lambda: chat.drafts is not None)
+        chat.queue.add(QueuedMessage(Draft("look at the first"), (first,)))
+        chat.attachments.add(second)
+        await driver.type("and the second")
+        while "and the second" not in "".join((await read_places(host.database)).values()):
+            await driver.pilot.pause(0.05)
+        (place,) = await read_places(host.database)
+        stored = await UnsentTextStore(host.database).load(place)
+        assert stored.attachments == (first, second)
+        await UnsentTextStore(host.database).save({"c9": stored})
+        await host.conversation.open("c9")
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "look at the first\nand the second")
+        assert chat.attachments.parts == [first, second]
+
+
 async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_attachments(run: Run) -> None:
     async with run() as driver:
         host = driver.host

@@ -108,7 +108,8 @@ class DraftSaver:
         text = "" if is_api_key(draft.text) else draft.text
         sources = tuple(dict.fromkeys((*self._queue.sources, *draft.sources)))
         source = sources[0] if sources else ""
-        return UnsentText(text, draft.origin, source, queued, tuple(self._attachments.parts), sources)
+        attachments = (*self._queue.attachments, *self._attachments.parts)
+        return UnsentText(text, draft.origin, source, queued, attachments, sources)
 
     def _clear(self) -> None:
         self._queue.take_all()
