@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from mcphost.llm.messages import Message, TextPart
+from mcphost.llm.messages import Message, ResourcePart, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.tui.screens.history import HistoryScreen
 from tests.screens.conftest import AppDriver, Run
@@ -42,6 +42,18 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "Nothing found." in driver.text())
         driver.app.screen.query_one("#search", Input).value = ""
         await driver.until(lambda: "3 conversations" in driver.text())
+
+
+async def test_a_hit_in_the_result_of_a_background_call_is_previewed_with_the_result(run: Run) -> None:
+    late = ResourcePart("files", "tool:count", "Counted forty plums", use_id="c1", tool="count")
+    async with run() as driver:
+        await fill(driver.host.database, a="apples")
+        store = ConversationStore(driver.host.database)  # type: ignore[arg-type]
+        await store.append("a", Message(role="user", parts=(late,), at=time.time()), title="apples", model="m")
+        await driver.pilot.press("f6", "ctrl+f", *"plums")
+        await driver.until(lambda: "Background result" in driver.text(), "the preview")
+        assert "count: Counted forty plums" in driver.text()
+        assert "[attached" not in driver.text()
 
 
 async def test_conversations_of_run_are_hidden_until_r_shows_them_and_always_searched(run: Run) -> None:

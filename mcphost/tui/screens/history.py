@@ -454,6 +454,8 @@ def _message_text(message: "Message") -> str:
                 texts.append(_("calls {name} {arguments}").format(name=part.name, arguments=arguments))
             case ToolReturnPart():
                 texts.append(f"{part.name}: {part.text}")
+            case ResourcePart() if part.use_id:
+                texts.append(f"{part.source}: {part.text}")
             case ResourcePart():
                 texts.append(_("[attached {uri}]").format(uri=part.uri))
             case ImagePart() | FilePart():
