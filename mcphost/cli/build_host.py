@@ -99,13 +99,13 @@ async def open_host(
         )  # fmt: skip
         opener.limits = lambda: host.settings.limits
         if not config.secret_store and ChooseSecretStorage.KIND in frontend.kinds:
-            secrets.ask_file = partial(_ask_secret_file, options, audited_frontend)
+            secrets.ask_file = partial(_ask_secret_file, options, audited_frontend, host.settings.note_secret_store)
         async with anyio.create_task_group() as tasks:
 
             def create_registry() -> "OAuthRegistry":
                 registry = create_oauth_registry(
                     options, audited_frontend, config.secret_store, audited_open, host.servers.update_sign_in,
-                    partial(events.notify, "warning"),
+                    partial(events.notify, "warning"), host.settings.note_secret_store,
                 )  # fmt: skip
                 tasks.start_soon(registry.token_store.watch_pending)
                 return registry
@@ -198,11 +198,13 @@ def open_secret_backend(store: str) -> "SecretBackend":
     return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
 
 
-async def _ask_secret_file(options: Options, frontend: Frontend, server: str, reason: str) -> "SecretBackend | None":
+async def _ask_secret_file(
+    options: Options, frontend: Frontend, on_saved: Callable[[SecretStore], None], server: str, reason: str
+) -> "SecretBackend | None":
     """Ask whether to store the secrets of *server* in a plain-text file; save the choice in config.toml.
 
-    *reason* is why no keyring can be used. Returns the backend for the file, or None if the user declines. Raises
-    ConfigError if the choice cannot be saved.
+    *reason* is why no keyring can be used. *on_saved* is called with the saved place. Returns the backend for the file,
+    or None if the user declines. Raises ConfigError if the choice cannot be saved.
     """
     from mcphost.auth.file_backend import PLAIN_FILE
     from mcphost.config.settings_edits import save_secret_store
@@ -216,6 +218,7 @@ async def _ask_secret_file(options: Options, frontend: Frontend, server: str, re
     if not isinstance(verdict, KeepInPlainFile):
         return None
     await anyio.to_thread.run_sync(save_secret_store, paths.config_dir(options.config_dir) / SETTINGS_FILE, "file")
+    on_saved("file")
     return open_secret_backend("file")
 
 
@@ -305,12 +308,14 @@ def create_oauth_registry(
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
     warn: Callable[[str], None] = print_note,
+    on_place_saved: "Callable[[SecretStore], None] | None" = None,
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
     The data directory contains an index of the tokens. If the front end cannot ask the user, interactive sign-in is
     disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* is called
     with each step of a sign-in, and *warn* with warnings about the storage of secrets.
+    If the user chooses another place for tokens, *on_place_saved* is called once config.toml has it.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -329,6 +334,8 @@ def create_oauth_registry(
             await anyio.to_thread.run_sync(save_secret_store, path, place)
         except ConfigError as error:
             return f"The choice applies to this run only. {error.message} {error.hint}"
+        if on_place_saved is not None:
+            on_place_saved(place)
         return f'Saved: secrets.store = "{place}" in {path}.'
 
     places = SecretStorage(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from mcphost.config.schema import HostConfig, SettingProblem
+from mcphost.config.schema import HostConfig, SecretStore, SettingProblem
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_
@@ -79,6 +79,10 @@ class RuntimeSettings:
         self.sampling = config.sampling
         self.consent = config.consent
         self.keys = config.keys
+
+    def note_secret_store(self, place: SecretStore) -> None:
+        """Record that secrets are now stored in *place*, so that finding it in config.toml is no change."""
+        self.secret_store = place
 
     def apply_to(self, config: HostConfig) -> HostConfig:
         """Return *config* with the values in use of the sections that have settings of AFTER_RESTART."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.build_host import open_host
+from mcphost.cli.build_host import create_oauth_registry, open_host
 from mcphost.cli.parser import Options
 from mcphost.errors import ConfigError
 from mcphost.host.questions.sign_in import ChooseSecretStorage, KeepInMemory, KeepInPlainFile
@@ -17,6 +17,7 @@ from tests.flows.package_runners import configured
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
 from tests.flows.typed_answers import answer_prompts
+from tests.unit.host.setup_host import config_change_detector
 
 DEMO = (sys.executable, "-m", "mcphost.demo.server")
 NO_KEYRING = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
@@ -453,10 +454,27 @@ async def test_on_the_screen_without_a_keyring_the_user_may_choose_the_file(
         else:
             (saved,) = await host.setup.server_editor.add({"demo": entry})
             assert saved.stored_in == "file"
+            changes = await config_change_detector(host).check()
+            assert changes.at_start == (), "the chosen file is in use already"
     assert isinstance(frontend.asked[0], ChooseSecretStorage)
     settings = program.home / "config" / "config.toml"
     assert config_file(program).exists() == settings.exists() == (answer == KeepInPlainFile())
     assert not config_file(program).exists() or CANARY not in config_file(program).read_text()
+
+
+@pytest.mark.anyio
+async def test_a_place_chosen_at_a_sign_in_is_reported_once_it_is_in_the_settings(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**program.env, **NO_KEYRING}.items():
+        monkeypatch.setenv(name, value)
+    saved: list[str] = []
+    frontend = ScriptedFrontend(KeepInPlainFile())
+    registry = create_oauth_registry(Options(), frontend, "", warn=list[str]().append, on_place_saved=saved.append)
+    await registry.token_store.storage.ask_place(("tracker",), "No keyring service is responding.")
+    assert registry.token_store.storage.place == "file"
+    assert 'store = "file"' in (program.home / "config" / "config.toml").read_text()
+    assert saved == ["file"]
 
 
 def test_without_a_keyring_a_secret_is_stored_in_the_file_that_was_chosen(program: Program) -> None:
