@@ -85,6 +85,7 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
                         "parameters": tool.schema if bytes(tool.schema) else {"type": "object", "properties": {}},
                     },
                 }
+                | ({worker_protocol.RENAMES_ARGUMENTS: True} if tool.is_simplified else {})
                 for tool in tools
             ]
         )

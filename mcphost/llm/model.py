@@ -14,6 +14,8 @@ class ToolSpec(Struct, frozen=True):
     name: str
     description: str
     schema: Raw
+    is_simplified: bool = False
+    """Whether `schema` is a simpler form of the tool's schema, which the provider refused."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):

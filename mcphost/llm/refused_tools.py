@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
+from mcphost.llm.argument_names import ARGUMENT_NAME, has_refused_name
 from mcphost.llm.model import ToolSpec
-from mcphost.llm.tool_schemas import COMBINATORS, COMMON, MAX_NODES, PROPERTY_NAME, Json, adapt_schema
+from mcphost.llm.tool_schemas import COMBINATORS, COMMON, MAX_NODES, Json, adapt_schema
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw, Struct, encode, loads, replace
 
@@ -107,13 +108,18 @@ def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
 
 
 def simplify_tool(tool: ToolSpec) -> ToolSpec | None:
-    """Return the tool with a simpler schema, or None if the schema cannot be simplified."""
+    """Return the tool with a simpler schema, or None if the schema cannot be simplified.
+
+    The worker renames the arguments of the returned tool that have unusual names.
+    """
     try:
         own: Any = loads(tool.schema) if bytes(tool.schema) else {}
     except MalformedMessage:
         own = {}
     simple = adapt_schema(own, COMMON)
-    return None if simple == own else replace(tool, schema=Raw(encode(simple)))
+    if simple == own and (tool.is_simplified or not has_refused_name(simple)):
+        return None
+    return replace(tool, schema=Raw(encode(simple)), is_simplified=True)
 
 
 def find_schema_problem(schema: Raw, provider: str) -> str:
@@ -138,7 +144,7 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
         properties = node.get("properties")
         if provider in ("", "anthropic") and isinstance(properties, dict):
             names = (str(name) for name in cast("Json", properties))
-            if odd := next((name for name in names if not PROPERTY_NAME.fullmatch(name)), None):
+            if odd := next((name for name in names if not ARGUMENT_NAME.fullmatch(name)), None):
                 return f"the property {odd[:64]!r}"
     return ""
 

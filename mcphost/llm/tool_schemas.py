@@ -13,7 +13,8 @@ The limits of the providers, and where they are described:
   github.com/langchain-ai/langchainjs/issues/9804. Servers with its API check the same.
 - Anthropic: the same combinators are refused at the top (github.com/anthropics/claude-code/issues/5973), schemas must
   be valid for draft 2020-12, and names of properties at the top must match a pattern
-  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock checks the same for Claude.
+  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock checks the same for Claude. These properties get
+  other names; see `argument_names`.
 - Gemini: the fields of `Schema` (ai.google.dev/api/caching#Schema), a subset of OpenAPI 3.0 without `$ref`, `const`,
   `oneOf`, `allOf` and lists of types; `enum` has strings that are not empty, and `required` names defined properties
   (github.com/zed-industries/zed/issues/44875, github.com/decolua/9router/issues/359).
@@ -23,11 +24,12 @@ The limits of the providers, and where they are described:
 This module runs in the worker process, and for refused tools in the host. It does no I/O.
 """
 
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Literal, cast
 
+from mcphost.llm.argument_names import ARGUMENT_NAME, Names, rename_arguments
+from mcphost.llm.worker_protocol import RENAMES_ARGUMENTS
 from mcphost.serialization import Raw, Struct, encode, is_number, loads
 
 Json = dict[str, Any]
@@ -41,8 +43,6 @@ MAX_TEXT = 1_000
 A longer description is truncated, and anything else is left out."""
 MAX_ENTRIES = 100_000
 """Maximum number of entries in the objects and lists of the subschemas that are read; repeated ones count each time."""
-PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""The names of properties that Anthropic accepts at the top of a schema."""
 COMBINATORS = ("oneOf", "anyOf", "allOf")
 _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED_AT_TOP = (*COMBINATORS, "not", "enum", "const")
@@ -88,7 +88,9 @@ class SchemaDialect(Struct, frozen=True, kw_only=True):
     """The types that stand for a value of any type in a rewritten schema; without any, it has no type."""
 
     checked_names: Literal["none", "top", "all"] = "none"
-    """Which properties are left out if PROPERTY_NAME does not match their names."""
+    """Which properties may only have names that match ARGUMENT_NAME.
+
+    At the top, others are renamed (see `argument_names`); in a rewritten schema, they are left out below the top."""
 
     renames_definitions: bool = False
     """Whether `definitions` becomes `$defs`; litellm expands the references to the former."""
@@ -136,26 +138,41 @@ class ToolSchemaAdapter:
     """Adapter of the tools in requests; each schema is adapted once for each dialect."""
 
     def __init__(self) -> None:
-        self._adapted: dict[tuple[SchemaDialect, bytes], Raw] = {}
+        self._adapted: dict[tuple[SchemaDialect, bool, bytes], tuple[Raw, Names]] = {}
 
-    def adapt_tools(self, tools: list[Json], provider: str, model: str) -> list[Json]:
-        """Return the tools in Chat Completions format, with schemas that the provider accepts."""
+    def adapt_tools(self, tools: list[Json], provider: str, model: str) -> tuple[list[Json], dict[str, Names]]:
+        """Return tools in Chat Completions format with schemas that the provider accepts, and renamed arguments.
+
+        The latter are keyed by the names of the tools; see `argument_names`.
+        """
         dialect = find_dialect(provider, model)
-        return [self._adapt_tool(tool, dialect) for tool in tools]
+        adapted: list[Json] = []
+        names: dict[str, Names] = {}
+        for tool in tools:
+            function = _dict(tool.get("function"))
+            is_renamed = tool.pop(RENAMES_ARGUMENTS, False) or dialect.checked_names != "none"
+            parameters, renamed = self._adapt(encode(function.get("parameters")), dialect, is_renamed=is_renamed)
+            adapted.append({**tool, "function": {**function, "parameters": parameters}})
+            if renamed:
+                names[str(function.get("name"))] = renamed
+        return adapted, names
 
-    def _adapt_tool(self, tool: Json, dialect: SchemaDialect) -> Json:
-        function = _dict(tool.get("function"))
-        schema = encode(function.get("parameters"))
-        key = (dialect, sha256(schema).digest())
+    def _adapt(self, schema: bytes, dialect: SchemaDialect, *, is_renamed: bool) -> tuple[Json, Names]:
+        key = (dialect, is_renamed, sha256(schema).digest())
         if key not in self._adapted:
             if len(self._adapted) >= _MAX_CACHED:
                 self._adapted.clear()
-            self._adapted[key] = Raw(encode(adapt_schema(loads(schema), dialect)))
-        return {**tool, "function": {**function, "parameters": loads(self._adapted[key])}}
+            adapted = adapt_schema(loads(schema), dialect)
+            names: Names = {}
+            if is_renamed:
+                adapted, names = rename_arguments(adapted)
+            self._adapted[key] = Raw(encode(adapted)), names
+        raw, names = self._adapted[key]
+        return loads(raw), names
 
 
 def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
-    """Return a tool's input schema as a provider accepts it; *schema* may be changed.
+    """Return a tool's input schema as a provider accepts it, except for names at its top; *schema* may be changed.
 
     Takes time in proportion to the size of the schema, or to MAX_ENTRIES if references repeat parts of it.
     """
@@ -167,7 +184,7 @@ def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
         adapted = _adapt_top(root, dialect)
         for node in _iter_subschemas(adapted):
             _modernize(node)
-    return _drop_refused_names(adapted) if dialect.checked_names == "top" else adapted
+    return adapted
 
 
 def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
@@ -183,14 +200,6 @@ def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
             if isinstance(reference := node.get("$ref"), str) and reference.startswith("#/definitions/"):
                 node["$ref"] = f"#/$defs/{reference.removeprefix('#/definitions/')}"
     return adapted
-
-
-def _drop_refused_names(root: Json) -> Json:
-    properties = _dict(root.get("properties"))
-    kept = {name: value for name, value in properties.items() if PROPERTY_NAME.fullmatch(name)}
-    if len(kept) == len(properties):
-        return root
-    return root | {"properties": kept, "required": [name for name in _names(root) if name in kept]}
 
 
 def _modernize(node: Json) -> None:
@@ -319,13 +328,13 @@ class _SchemaRewriter:
         return simple
 
     def _rewrite_properties(self, members: Json, depth: int, chain: frozenset[str]) -> Json:
-        checks_names = self._dialect.checked_names == "all"
+        checks_names = depth and self._dialect.checked_names == "all"
         simple = {
             name: self._typed(self._rewrite(value, depth + 1, chain))
             for name, value in _dict(members.get("properties")).items()
             if name != "$ref"  # litellm takes it for a reference
             and len(name) <= MAX_TEXT
-            and (not checks_names or PROPERTY_NAME.fullmatch(name))
+            and (not checks_names or ARGUMENT_NAME.fullmatch(name))
         }
         required = dict.fromkeys(
             name for name in _list(members.get("required")) if isinstance(name, str) and name in simple

@@ -27,6 +27,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
+from mcphost.llm.argument_names import CallRestorer, rename_in_messages
 from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_refused
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, RedirectRefused
 from mcphost.llm.responses_api import (
@@ -213,7 +214,11 @@ class LiteLlmWorker:
 
     async def _stream(self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope) -> None:
         target = self._resolve(request.model, request.api_base)
-        stream, summary, convert = await self._open_stream(call_id, request, target)
+        tools, names = self._schemas.adapt_tools(loads(request.tools), target.provider, target.name)
+        arguments = self._litellm_arguments(request, target, tools)
+        rename_in_messages(arguments["messages"], names)
+        stream, summary, convert = await self._open_stream(call_id, request, target, arguments)
+        restorer = CallRestorer(call_id, names)
         meter = AnswerMeter()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
         source: Any = None
@@ -224,7 +229,7 @@ class LiteLlmWorker:
                     continue
                 try:
                     meter.add_chunk()
-                    for event in convert(chunk):
+                    for event in restorer.restore(convert(chunk)):
                         summary.has_content = True
                         summary.char_count += len(getattr(event, "text", ""))
                         batch.put(event)
@@ -240,6 +245,9 @@ class LiteLlmWorker:
                 summary.reason = BAD_CALL_REASON
             elif summary.reason == "stop" and is_refused(stream):
                 summary.reason = "content_filter"  # litellm's reason for other providers' refusals
+            for event in restorer.finish():
+                summary.char_count += len(getattr(event, "text", ""))
+                batch.put(event)
             batch.flush()
         except Exception:
             batch.flush()  # keep what was received before the failure
@@ -257,10 +265,16 @@ class LiteLlmWorker:
         self._writer.send(summary.to_event(self._compute_cost(target, summary), uncached_cost))
 
     async def _open_stream(
-        self, call_id: int, request: worker_protocol.CompletionRequest, target: "ResolvedModel"
+        self,
+        call_id: int,
+        request: worker_protocol.CompletionRequest,
+        target: "ResolvedModel",
+        arguments: dict[str, Any],
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
-        """Send a request; return the stream, a summary for it, and the function that converts a chunk to events."""
-        arguments = self._litellm_arguments(request, target)
+        """Send a request; return the stream, a summary for it, and the function that converts a chunk to events.
+
+        *arguments* are those of litellm's `acompletion`.
+        """
         if self._uses_responses_api(request, target, arguments):
             summary = StreamSummary(call_id, "responses")
             stream = await self._open_response(request, target, arguments)
@@ -309,7 +323,9 @@ class LiteLlmWorker:
         is_unknown = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
         return getattr(stream, "received_finish_reason", "") is None and not is_unknown
 
-    def _litellm_arguments(self, request: worker_protocol.CompletionRequest, target: "ResolvedModel") -> dict[str, Any]:
+    def _litellm_arguments(
+        self, request: worker_protocol.CompletionRequest, target: "ResolvedModel", tools: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": request.model,
             "messages": loads(request.messages),
@@ -323,7 +339,7 @@ class LiteLlmWorker:
             arguments["api_key"] = request.api_key
         if request.api_base:
             arguments["api_base"] = request.api_base
-        if tools := self._schemas.adapt_tools(loads(request.tools), target.provider, target.name):
+        if tools:
             arguments["tools"] = tools
         if request.tool_choice and tools:
             arguments["tool_choice"] = request.tool_choice

@@ -72,6 +72,10 @@ ITEM_ORDER = "item_order"
 """Member of a message with the order of its output items: `r` for reasoning, `t` for text, `c` for a tool call."""
 
 
+RENAMES_ARGUMENTS = "renames_arguments"
+"""Member of a tool whose arguments must have names that every provider accepts; it is not sent to the provider."""
+
+
 class WorkerReady(Struct, frozen=True, tag="ready"):
     """Event that the worker sends once it has imported litellm."""
 

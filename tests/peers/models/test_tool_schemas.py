@@ -10,12 +10,14 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.litellm_model import LiteLlmModel
+from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.llm.model import ToolQuarantined, ToolSimplified, ToolSpec
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
+from tests.fakes.model import user_message
 from tests.fakes.schemas import an_object
 from tests.peers.models.model_requests import API_ROUTES, KEY, ask_model, create_model
-from tests.peers.models.raw_provider import Json, RawProvider, tool_definitions
+from tests.peers.models.raw_provider import Json, RawProvider, chunk, tool_definitions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 TEXT: Json = {"type": "string"}
@@ -107,15 +109,83 @@ async def test_forms_of_older_drafts_are_sent_as_in_the_newest(
     )
 
 
-async def test_claude_gets_no_argument_whose_name_it_refuses(
+async def test_claude_gets_arguments_with_names_that_it_accepts(
     worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
-    odd = {"filter[id]": TEXT, "x" * 65: TEXT, "a.b-c_1": TEXT, "deep": an_object(**{"$top": TEXT})}
+    odd = {"filter[id]": {**TEXT, "description": "D"}, "filter_id": TEXT, "x" * 65: TEXT, "日本": True, "a.b-c_1": TEXT,
+           "deep": an_object(**{"$top": TEXT})}  # fmt: skip
     sent = await send_schema(
         "anthropic", {**an_object(**odd), "required": ["filter[id]", "deep"]}, worker, raw_provider
     )
+    renamed = {
+        "filter_id_2": {**TEXT, "description": 'The argument "filter[id]". D'},
+        "filter_id": TEXT,
+        "x" * 48: {**TEXT, "description": f'The argument "{"x" * 65}".'},
+        "argument": True,
+    }
     kept = {name: odd[name] for name in ("a.b-c_1", "deep")}
-    assert sent == {**an_object(**kept), "required": ["deep"]}
+    assert sent == {**an_object(**renamed, **kept), "required": ["filter_id_2", "deep"]}
+
+
+def claude_call(*pieces: str) -> list[Json]:
+    """Return the events with which Claude calls the tool of `make_tool`; its arguments arrive in pieces."""
+    usage = {"input_tokens": 1, "output_tokens": 0}
+    message: Json = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "usage": usage}
+    block: Json = {"type": "tool_use", "id": "t_1", "name": "s__t", "input": {}}
+    return [
+        {"type": "message_start", "message": {**message, "stop_reason": None}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}}
+            for piece in pieces
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+
+
+async def test_a_call_has_the_servers_names_of_its_arguments_and_is_sent_again_with_claudes(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    model, tools = create_model("anthropic", base, worker), (make_tool(an_object(**{"filter[id]": TEXT, "b": TEXT})),)
+    ours.script = claude_call('{"filter', '_id": "fil', 'ter_id", "b": "1"}')
+    asked = user_message("hi")
+    (use,) = (await ask_model(model, asked, tools=tools)).uses
+    assert use.arguments == {"filter[id]": "filter_id", "b": "1"}
+    answered = Message(role="user", parts=(ToolReturnPart(use.id, "s__t", "42"),))
+    await ask_model(model, asked, Message(role="assistant", parts=(use,)), answered, tools=tools)
+    parts = [part for message in ours.bodies[-1]["messages"] for part in message["content"]]
+    assert [part["input"] for part in parts if "input" in part] == [{"filter_id": "filter_id", "b": "1"}]
+
+
+@pytest.mark.parametrize("arguments", ["[1]", '{"filter_id": '])
+async def test_arguments_that_are_no_object_stay_as_the_model_wrote_them(
+    arguments: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.script = claude_call(arguments)
+    model, tools = create_model("anthropic", base, worker), (make_tool(an_object(**{"filter[id]": TEXT})),)
+    (use,) = (await ask_model(model, "hi", tools=tools)).uses
+    assert use.raw == arguments
+
+
+async def test_an_argument_is_renamed_for_a_provider_that_refuses_its_name(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.bad_tools, ours.bad_keyword = {"s__t": "Invalid schema for function '{name}'"}, '"filter[id]":'
+    pieces = [{"index": 0, "id": "c_1", "type": "function", "function": {"name": "s__t", "arguments": '{"filter_i'}}]
+    rest = [{"index": 0, "function": {"arguments": 'd": 1}'}}]
+    ours.script = [chunk({"tool_calls": pieces}), chunk({"tool_calls": rest}), chunk({}, "tool_calls")]
+    model = create_model("compatible", base, worker)
+    reply = await ask_model(model, "hi", tools=(make_tool(an_object(**{"filter[id]": NUMBER})),))
+    assert reply.error is None, reply.error
+    assert reply.events_of(ToolSimplified)
+    assert list(sent_schema(ours.bodies[-1])["properties"]) == ["filter_id"]
+    assert "renames_arguments" not in json.dumps(ours.bodies)
+    assert [use.arguments for use in reply.uses] == [{"filter[id]": 1}]
 
 
 NULLABLE = {**TEXT, "nullable": True}
@@ -231,7 +301,8 @@ async def test_claude_at_other_providers_gets_the_same_schema(
     ours.words, ours.pause = 2, 0
     model = LiteLlmModel(ModelConfig(name=name, api_base=base, api_key_env="K"), worker, environ={"K": KEY})
     await ask_model(model, "hi", tools=(make_tool({**an_object(**{"a": TEXT, "b[]": TEXT}), **EITHER}),))
-    assert sent_schema(ours.bodies[0]) | {"required": []} == {**an_object(a=TEXT), "required": []}
+    sent = sent_schema(ours.bodies[0])
+    assert (sent["properties"].pop("b")["type"], sent["properties"]) == ("string", {"a": TEXT})
 
 
 async def test_a_server_with_vllm_gets_an_argument_called_strict(

@@ -128,8 +128,8 @@ CASES: dict[str, tuple[Schema, Schema]] = {
     ),
     "one value": (an_object(a={"const": "x"}), an_object(a={"type": "string", "enum": ["x"]})),
     "a name that providers refuse": (
-        {**an_object(**{"a/b": TEXT, "c": TEXT}), "required": ["a/b", "c"]},
-        {**an_object(c=TEXT), "required": ["c"]},
+        an_object(a={**an_object(**{"a/b": TEXT, "c": TEXT}), "required": ["a/b", "c"]}),
+        an_object(a={**an_object(c=TEXT), "required": ["c"]}),
     ),
     "no object": ({"type": "string"}, {"type": "object", "properties": {}}),
 }
@@ -140,6 +140,14 @@ def test_a_schema_is_written_with_what_every_provider_takes(case: str) -> None:
     schema, simple = CASES[case]
     assert simplify(schema) == simple
     assert simplify(simple) is None, "it is not simplified twice"
+
+
+def test_an_argument_whose_name_providers_refuse_is_kept_for_the_worker_to_rename() -> None:
+    schema = Raw(json.dumps(an_object(**{"a/b": TEXT})).encode())
+    simple = simplify_tool(ToolSpec("t", "T", schema))
+    assert simple is not None
+    assert json.loads(bytes(simple.schema)) == json.loads(bytes(schema))
+    assert (simple.is_simplified, simplify_tool(simple)) == (True, None)
 
 
 @pytest.mark.parametrize("schema", [True, [], 1, None, {"properties": 3}, {"type": 1, "anyOf": {}, "enum": "x"}])

@@ -1,0 +1,165 @@
+"""Replacement of the names of arguments that a provider refuses, such as `filter[id]`, and restoration of the names.
+
+The model gets a tool with other names for these arguments. In the model's calls, the server's own names are restored
+before anything else is done with a call, so reviews, rules and the server get these. In earlier calls that are sent
+to the provider again, the names are replaced as in the tool. Only the arguments themselves are renamed, not members
+of their values.
+
+This module runs in the worker process. It does no I/O.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, AnswerTooLong
+from mcphost.llm.worker_protocol import WorkerEvent, WorkerToolCallDelta
+from mcphost.serialization import dumps, loads, replace
+
+ARGUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""The names of arguments that Anthropic accepts."""
+_REFUSED_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_BASE_LENGTH = 48
+_MAX_QUOTED_LENGTH = 200
+
+Names = Mapping[str, str]
+"""The server's names of renamed arguments, by the names that the provider gets."""
+
+
+def rename_arguments(schema: dict[str, Any]) -> tuple[dict[str, Any], Names]:
+    """Return an object schema in which every argument has a name that providers accept, and the renamed arguments.
+
+    The description of a renamed argument says what the server calls it.
+    """
+    properties = cast("dict[str, Any]", schema.get("properties") or {})
+    accepted = _choose_names(properties)
+    if not accepted:
+        return schema, {}
+    renamed = {
+        accepted.get(name, name): _describe(name, value) if name in accepted else value
+        for name, value in properties.items()
+    }
+    required = [accepted.get(name, name) for name in cast("list[str]", schema.get("required") or ())]
+    adapted = schema | {"properties": renamed} | ({"required": required} if "required" in schema else {})
+    return adapted, {new: name for name, new in accepted.items()}
+
+
+def has_refused_name(schema: dict[str, Any]) -> bool:
+    """Return whether an object schema has an argument that `rename_arguments` would rename."""
+    return any(not ARGUMENT_NAME.fullmatch(name) for name in cast("dict[str, Any]", schema.get("properties") or {}))
+
+
+def _choose_names(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the accepted name for each refused one; it differs from the names of all other properties."""
+    chosen: dict[str, str] = {}
+    taken, numbers = set(properties), dict[str, int]()
+    for name in properties:
+        if ARGUMENT_NAME.fullmatch(name):
+            continue
+        plain = _REFUSED_CHARACTERS.sub("_", name[:_MAX_QUOTED_LENGTH]).strip("_")
+        base = new = plain[:_MAX_BASE_LENGTH] or "argument"
+        while new in taken:
+            numbers[base] = numbers.get(base, 1) + 1
+            new = f"{base}_{numbers[base]}"
+        taken.add(new)
+        chosen[name] = new
+    return chosen
+
+
+def _describe(name: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    about = members.get("description")
+    note = f'The argument "{name[:_MAX_QUOTED_LENGTH]}".'
+    return members | {"description": f"{note} {about}" if isinstance(about, str) and about else note}
+
+
+def rename_in_messages(messages: Iterable[dict[str, Any]], names: Mapping[str, Names]) -> None:
+    """Replace the names of arguments in the tool calls of Chat Completions messages, in place.
+
+    *names* has the renamed arguments of each tool, keyed by the tool's name.
+    """
+    for message in messages if names else ():
+        for call in cast("list[dict[str, Any]]", message.get("tool_calls") or ()):
+            function = call["function"]
+            if renamed := names.get(function["name"]):
+                accepted = {name: new for new, name in renamed.items()}
+                function["arguments"] = _replace_names(function["arguments"], accepted)
+
+
+def _replace_names(text: str, names: Names) -> str:
+    """Return a JSON object with other names for its members; any other text is returned unchanged."""
+    try:
+        value: Any = loads(text)
+    except MalformedMessage:
+        return text
+    if not isinstance(value, dict):
+        return text
+    members = cast("dict[str, Any]", value)
+    new = {name: names[name] if name in names and names[name] not in members else name for name in members}
+    return dumps({new[name]: member for name, member in members.items()})
+
+
+class _HeldCall:
+    """A tool call that is being received; `pieces` are the pieces of its arguments that are held back."""
+
+    def __init__(self) -> None:
+        self.tool_call_id = self.name = ""
+        self.pieces: list[str] = []
+        self.is_held = True
+
+
+class CallRestorer:
+    """Converter that restores the server's names of arguments in the tool calls of one answer.
+
+    The arguments of a call of a tool with renamed arguments are held back until the call is complete. Events without
+    text take their place, so that the host does not take the wait for a silent provider.
+    """
+
+    def __init__(self, call_id: int, names: Mapping[str, Names]) -> None:
+        self._call_id = call_id
+        self._names = names
+        self._calls: dict[int, _HeldCall] = {}
+        self._held_length = 0
+
+    def restore(self, events: list[WorkerEvent]) -> list[WorkerEvent]:
+        """Return the events to send instead of *events*. Raises AnswerTooLong if too much text is held back."""
+        if not self._names:
+            return events
+        restored: list[WorkerEvent] = []
+        for event in events:
+            restored += self._restore_call(event) if isinstance(event, WorkerToolCallDelta) else [event]
+        return restored
+
+    def _restore_call(self, event: WorkerToolCallDelta) -> list[WorkerEvent]:
+        call, ended = self._calls.get(event.index), list[WorkerEvent]()
+        is_another = event.name and event.tool_call_id and call is not None and call.tool_call_id
+        if call is None or (is_another and event.tool_call_id != call.tool_call_id):
+            ended = self._finish_call(event.index)  # some servers send several complete calls with the same index
+            call = self._calls[event.index] = _HeldCall()
+        call.tool_call_id = call.tool_call_id or event.tool_call_id
+        if not call.name and event.name:
+            call.name = event.name
+            call.is_held = event.name in self._names
+        call.pieces.append(event.text)
+        if call.is_held:
+            self._held_length += len(event.text)
+            if self._held_length > MAX_ANSWER_LENGTH:
+                raise AnswerTooLong(f"The answer exceeded {MAX_ANSWER_LENGTH:,} characters and was stopped.")
+            return [*ended, replace(event, text="")]
+        text = "".join(call.pieces)
+        call.pieces.clear()
+        return [*ended, replace(event, text=text)]
+
+    def finish(self) -> list[WorkerEvent]:
+        """Return the events with the arguments that are still held back; call this at the end of the answer."""
+        return [event for index in tuple(self._calls) for event in self._finish_call(index)]
+
+    def _finish_call(self, index: int) -> list[WorkerEvent]:
+        call = self._calls.pop(index, None)
+        text = "".join(call.pieces) if call is not None else ""
+        if call is None or not text:
+            return []
+        return [WorkerToolCallDelta(self._call_id, index, text=_replace_names(text, self._names.get(call.name, {})))]
