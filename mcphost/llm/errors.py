@@ -16,6 +16,7 @@ from mcphost.llm.worker_protocol import STREAMED_ERROR, CallFailure
 from mcphost.serialization import Struct, loads
 
 _ANY_CASE = re.IGNORECASE
+_MORE_TIME = "Allow more time with --timeout."
 
 NETWORK_ERRORS = (
     "APIConnectionError",
@@ -126,6 +127,38 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 def answer_too_long_error(sentence: str) -> ModelError:
     """Return the error for an answer that exceeds a limit; *sentence* tells the user which limit."""
     return ModelError(sentence, "The answer so far is kept. Ask for less at once.")
+
+
+def idle_error(place: str, seconds: float, *, started: bool) -> ModelError:
+    """Return the error for a model at *place* that has not sent anything for *seconds*."""
+    what = "said nothing more" if started else "did not answer"
+    return ModelError(
+        f"{place} {what} for {seconds:g} s; the connection was closed.",
+        "Send it again, or choose another model.",
+        model_kind="network",
+    )
+
+
+def deadline_error(place: str, seconds: float) -> ModelError:
+    """Return the error for an answer of a model at *place* that is not complete after *seconds*."""
+    return ModelError(
+        f"{place} did not finish its answer within {seconds:g} s; the connection was closed.",
+        _MORE_TIME,
+        model_kind="network",
+    )
+
+
+def loading_error(seconds: float) -> ModelError:
+    """Return the error for a request that was not sent, because litellm was not loaded after *seconds*."""
+    return ModelError(f"The library for models (litellm) could not be loaded within {seconds:g} s.", _MORE_TIME)
+
+
+def empty_answer_error(place: str) -> ModelError:
+    """Return the error for an answer that has no text and used no tokens.
+
+    litellm returns such an answer if the response is HTML or has an empty body.
+    """
+    return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 
 
 def _is_complete(message: str) -> bool:

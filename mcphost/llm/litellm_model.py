@@ -47,7 +47,7 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
     """Time limits for one answer, in seconds.
 
     `first_token` limits connecting and waiting for the first piece of the answer, `idle` limits each later pause, and
-    `total` limits all attempts together.
+    `total` limits all attempts together, including the time until the worker has loaded litellm.
     """
 
     first_token: float = 300.0
@@ -101,6 +101,10 @@ class LiteLlmModel:
         return self._config.name
 
     @property
+    def _place(self) -> str:
+        return self._config.api_base or providers.parse_provider(self._config.name)
+
+    @property
     def facts(self) -> ModelFacts:
         """Facts about the model from the configuration, its own server, or litellm's list, in this order."""
         return self._facts
@@ -111,8 +115,9 @@ class LiteLlmModel:
 
     async def load_facts(self) -> None:
         """Load the facts about the model from litellm's list, without an API key or a request to the provider."""
-        await self._worker.ensure_ready()
-        await self._load_facts()
+        async with self._limit_loading(anyio.current_time() + self._deadlines.total):
+            await self._worker.ensure_ready()
+            await self._load_facts()
 
     async def close(self) -> None:
         """Do nothing: each stream is closed by its `async with` block, and the worker by its owner."""
@@ -123,11 +128,22 @@ class LiteLlmModel:
         async with aclosing(self._events(request)) as events:
             yield events
 
+    @asynccontextmanager
+    async def _limit_loading(self, deadline: float) -> AsyncGenerator[None]:
+        """Raise ModelError if the block is not done by *deadline*, a time on the event loop's clock."""
+        with anyio.CancelScope(deadline=deadline) as scope:
+            yield
+        if scope.cancelled_caught:
+            from mcphost.llm.errors import loading_error
+
+            raise loading_error(self._deadlines.total)
+
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        key = await self._ensure_ready()
-        context = self._error_context(key)
-        headers = await self._expand_headers()
         deadline = anyio.current_time() + self._deadlines.total
+        async with self._limit_loading(deadline):
+            key = await self._ensure_ready()
+            headers = await self._expand_headers()
+        context = self._error_context(key)
         attempt = 1
         searches = 0
         while True:
@@ -175,7 +191,7 @@ class LiteLlmModel:
         ModelError for any other failure.
         """
         from mcphost.llm.chat_completions import AnswerAssembler
-        from mcphost.llm.errors import answer_too_long_error, is_retryable, make_model_error
+        from mcphost.llm import errors
 
         assembler = AnswerAssembler(context.provider)
         limit = self._deadlines.first_token
@@ -189,19 +205,19 @@ class LiteLlmModel:
                 event = await call.get(min(limit, left)) if left > 0 else None
                 if event is None:
                     if left <= limit:
-                        raise self._deadline_error()
-                    raise self._idle_error(limit, started=assembler.char_count > 0)
+                        raise errors.deadline_error(self._place, self._deadlines.total)
+                    raise errors.idle_error(self._place, limit, started=assembler.char_count > 0)
                 if isinstance(event, worker_protocol.WorkerFailed):
-                    error = make_model_error(event.failure, context)
+                    error = errors.make_model_error(event.failure, context)
                     if assembler.char_count == 0:
                         self._check_tools_refused(request, event.failure, error)
-                    if assembler.char_count == 0 and is_retryable(event.failure):
+                    if assembler.char_count == 0 and errors.is_retryable(event.failure):
                         raise _RetryableError(error)
                     raise error
                 if isinstance(event, worker_protocol.WorkerFinished) and not (
                     assembler.char_count or event.input_tokens or event.output_tokens
                 ):
-                    raise self._empty_answer_error()
+                    raise errors.empty_answer_error(self._place)
                 if isinstance(event, worker_protocol.WorkerFinished):
                     await self._remember_refusal()
                 for model_event in assembler.feed(self._apply_prices(event)):
@@ -210,7 +226,7 @@ class LiteLlmModel:
                     return
                 limit = self._deadlines.idle
                 if assembler.char_count > MAX_ANSWER_LENGTH:
-                    raise answer_too_long_error(
+                    raise errors.answer_too_long_error(
                         f"The answer exceeded {MAX_ANSWER_LENGTH:,} characters and was stopped."
                     )
         finally:
@@ -329,31 +345,6 @@ class LiteLlmModel:
         from mcphost.llm.model_headers import expand_headers
 
         return await expand_headers(self._config.headers, self._environ, self._keyring)
-
-    def _idle_error(self, timeout: float, *, started: bool) -> ModelError:
-        place = self._config.api_base or providers.parse_provider(self._config.name)
-        what = "said nothing more" if started else "did not answer"
-        return ModelError(
-            f"{place} {what} for {timeout:g} s; the connection was closed.",
-            "Send it again, or choose another model.",
-            model_kind="network",
-        )
-
-    def _deadline_error(self) -> ModelError:
-        place = self._config.api_base or providers.parse_provider(self._config.name)
-        return ModelError(
-            f"{place} did not finish its answer within {self._deadlines.total:g} s; the connection was closed.",
-            "Allow more time with --timeout.",
-            model_kind="network",
-        )
-
-    def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer that has no text and used no tokens.
-
-        litellm returns such an answer if the response is HTML or has an empty body.
-        """
-        place = self._config.api_base or providers.parse_provider(self._config.name)
-        return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 
     def _error_context(self, key: providers.ProviderKey) -> "ErrorContext":
         from mcphost.llm.errors import ErrorContext  # not needed to start the program

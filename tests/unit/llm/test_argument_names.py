@@ -47,8 +47,6 @@ def test_names_stay_different_however_many_are_refused() -> None:
     schema, names = rename_arguments(an_object(**{f"a{'/' * at}": {} for at in range(60)}, b={}))
     assert len(schema["properties"]) == len(set(schema["properties"])) == 61
     assert len(names) == 59
-    many: dict[str, object] = {f"a_{at}": {} for at in range(30_000)} | {
-        f"a{chr(0x4E00 + at)}": {} for at in range(20_000)
-    }
+    many = {f"a_{at}": True for at in range(30_000)} | {f"a{chr(0x4E00 + at)}": True for at in range(20_000)}
     assert len(rename_arguments(an_object(**many))[0]["properties"]) == 50_000
     assert time.process_time() - started_at < 5
