@@ -66,13 +66,20 @@ class ReusableResultStore:
         await self._database.run(work)
 
     async def find(
-        self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
+        self,
+        conversation_id: str,
+        call: str,
+        *,
+        after: int,
+        since: float,
+        used: Collection[str] = (),
+        only_reviewed: bool = False,
     ) -> RecordedResult | None:
         """Return the oldest reusable result of a tool call, or None if there is none. Raises StoreError.
 
         *call* is the digest that identifies the call. The result must be in a message that comes after message number
         *after* on any branch. Calls before the time *since*, in seconds since 1970, are ignored, and so are calls whose
-        ids are in *used*.
+        ids are in *used*. With *only_reviewed*, results that the user did not review are ignored, too.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:
@@ -87,7 +94,9 @@ class ReusableResultStore:
                     continue
                 message = search_index.decode_message(found[1])
                 for part in message.parts if message else ():
-                    if isinstance(part, ToolReturnPart) and part.use_id == use_id and part.outcome == "ok":
+                    if not isinstance(part, ToolReturnPart) or part.use_id != use_id or part.outcome != "ok":
+                        continue
+                    if part.reviewed or not only_reviewed:
                         return RecordedResult(part, at, grant_id)
             return None
 

@@ -163,16 +163,18 @@ class ToolPipeline:
     ) -> ToolCallOutcome | None:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
-        The tool's definition must be the same as in the earlier call. The hooks that run before a call are run again,
-        but not the hooks that run after a call, because they have already processed the result. If the call must run
-        after all, *notes* keeps what the hooks returned for it. The user is asked if the permission for the earlier
-        call has ended with its session. Raises ToolFailure if the call is not allowed now.
+        The tool's definition must be the same as in the earlier call. If the server's results must be reviewed by now,
+        the user must have reviewed the result. The hooks that run before a call are run again, but not the hooks that
+        run after a call, because they have already processed the result. If the call must run after all, *notes* keeps
+        what the hooks returned for it. The user is asked if the permission for the earlier call has ended with its
+        session. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
             identity = identify_tool(offered)
             is_read_only = has_read_only_hint(offered.definition.tool)
-            found = await self.recorded.find(identity, arguments) if is_read_only else None
+            needs_review = offered.connection.config.review_results
+            found = await self.recorded.find(identity, arguments, only_reviewed=needs_review) if is_read_only else None
             if found is None or await self._validator.validate(offered, arguments):
                 return None
             rule_input = identity.to_rule_input(arguments)

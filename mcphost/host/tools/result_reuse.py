@@ -58,10 +58,13 @@ class ResultReuse:
         except StoreError as error:
             _log.warning("recorded results are not available: %s", error)
 
-    async def find(self, identity: ToolIdentity, arguments: dict[str, Any]) -> RecordedResult | None:
+    async def find(
+        self, identity: ToolIdentity, arguments: dict[str, Any], *, only_reviewed: bool = False
+    ) -> RecordedResult | None:
         """Return the result of an identical earlier call, or None if there is none that may be reused.
 
-        Each result is returned at most once per turn, oldest first. The result is not returned if the permission for
+        Each result is returned at most once per turn, oldest first; with *only_reviewed*, only those that the user
+        reviewed. The result is not returned if the permission for
         the earlier call was revoked. Check that again with `is_permitted` before the result is used.
         """
         if not self._source:
@@ -69,8 +72,9 @@ class ResultReuse:
         call = identify_call(identity, arguments)
         try:
             found = await self._store.find(
-                self._source, call, after=self._after, since=time.time() - MAX_AGE, used=self._used
-            )
+                self._source, call, after=self._after, since=time.time() - MAX_AGE, used=self._used,
+                only_reviewed=only_reviewed,
+            )  # fmt: skip
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)
             return None

@@ -14,7 +14,17 @@ from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import (
+    AllowAlways,
+    AllowOnce,
+    AllowRule,
+    AllowSession,
+    ApproveTool,
+    Deny,
+    PassResult,
+    ReviewResult,
+    WithholdResult,
+)
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -167,6 +177,29 @@ async def test_a_never_rule_that_was_added_since_is_followed(tmp_path: Path) -> 
         (part,) = results(host)
         assert part.outcome == "declined"
         assert "reading" not in part.text
+
+
+async def test_a_result_from_before_results_had_to_be_reviewed_is_not_used_again(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    frontend, peer = ScriptedFrontend(AllowOnce(), WithholdResult()), counting_peer()
+    async with open_host_with(tmp_path, peer, asking_model({}, turns=1), frontend, reviewed=("peer",)) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        (part,) = results(host)
+        assert "reading" not in part.text
+        assert len(peer.asked("tools/call")) == 1
+        assert [type(one) for one in frontend.asked] == [ApproveTool, ReviewResult]
+
+
+async def test_a_result_that_was_reviewed_is_used_again_without_another_review(tmp_path: Path) -> None:
+    frontend, peer = ScriptedFrontend(AllowOnce(), PassResult()), counting_peer()
+    async with open_host_with(tmp_path, peer, asking_model({}), frontend, reviewed=("peer",)) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert [(part.text, part.reviewed, part.reused_at > 0) for part in results(host)] == [("reading 1", True, True)]
+    assert [type(one) for one in frontend.asked] == [ApproveTool, ReviewResult]
 
 
 async def test_a_result_whose_grant_was_revoked_is_not_used_again(tmp_path: Path) -> None:
