@@ -264,6 +264,7 @@ def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener,
         events=core.events, handler_factory=handler_factory, orphaned_tasks=core.orphaned_tasks,
         tracker_factory=tracker_factory,
         rule_notices=NeverRuleNotices(lambda: core.config_rules.never, core.events, core.config.servers),
+        instructions={},
     )  # fmt: skip
     return Servers(core.config.servers, connection_parts, core.tool_toggles, core.lifetime)
 

@@ -176,11 +176,13 @@ class ConversationOrigins:
             return replace(origins, aliases=await anyio.to_thread.run_sync(_find_aliases, names, configs))
 
     def _instructions(self) -> Iterator[OutsideText]:
-        """Yield the instructions of each ready server, which are part of every model request."""
-        for connection in self._servers:
-            facts = connection.view().facts if connection.is_ready else None
-            if facts is not None and facts.instructions:
-                yield OutsideText(connection.config.name, "instructions", facts.instructions)
+        """Yield the instructions of all servers in this run.
+
+        They are part of every model request while their server is ready, and may be part of earlier requests if it is
+        not ready any more, or has others now.
+        """
+        for server, text in self._servers.list_instructions():
+            yield OutsideText(server, "instructions", text)
 
     def _find(
         self,

@@ -50,6 +50,8 @@ from mcphost.sign_in_types import SignInProgress
 
 _log = logging.getLogger(__name__)
 SILENT_SECONDS = 3.0
+_MAX_INSTRUCTIONS = 100
+"""Maximum number of instructions that are remembered of one server; each has at most 32,000 characters."""
 _RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "unreachable", "failed"})
 
 
@@ -63,6 +65,8 @@ class ConnectionParts(NamedTuple):
     orphaned_tasks: OrphanedTasks
     tracker_factory: ToolChangeTrackerFactory
     rule_notices: NeverRuleNotices
+    instructions: dict[str, dict[str, None]]
+    """The instructions that each server has had in this run, keyed by its name, the latest last."""
 
 
 class ServerConnection:
@@ -107,6 +111,7 @@ class ServerConnection:
         self._schedule = ReconnectSchedule()
         self._told_drift = ""
         self._rule_notices = parts.rule_notices
+        self._known_instructions = parts.instructions
 
     # -- public state
     @property
@@ -425,6 +430,7 @@ class ServerConnection:
                 silence_timer.cancel()
                 self.request_handler.root_sharing.mark_ready()
                 ready_session = self._session = session
+                self.remember_instructions()
                 self.changes.use(watcher)
                 self._status.set_state("ready")
                 self._rule_notices.handle_tools(self.config.name, self.listing.tools)
@@ -537,11 +543,21 @@ class ServerConnection:
         digests = await self.tool_changes.compute_digests(offers)
         changed = await anyio.to_thread.run_sync(diff_tools, before, offers)
         self.listing = offers
+        self.remember_instructions()  # a renewed session may have others
         self.tool_changes.compare(offers, digests)
         if changed:
             self._events.publish(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))
         if changed or before.catalog != offers.catalog:
             self._status.set_state("ready")
+
+    def remember_instructions(self) -> None:
+        """Remember the server's instructions, which stay in the model's earlier requests after the session ends."""
+        if self._facts is not None and (text := self._facts.instructions):
+            texts = self._known_instructions.setdefault(self.config.name, {})
+            texts.pop(text, None)
+            texts[text] = None
+            if len(texts) > _MAX_INSTRUCTIONS:
+                del texts[next(iter(texts))]
 
     def _on_changes_accepted(self) -> None:
         """Publish the new state after the user accepted quarantined tools."""

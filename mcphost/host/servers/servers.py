@@ -57,6 +57,12 @@ class Servers:
     def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())
 
+    def list_instructions(self) -> list[tuple[str, str]]:
+        """Return all instructions that servers have had in this run, also removed ones, with their servers' names."""
+        for connection in self:
+            connection.remember_instructions()
+        return [(name, text) for name, texts in self._parts.instructions.items() for text in texts]
+
     def find(self, name: str) -> ServerConnection:
         """Return the connection to a server. Raises UsageError for an unknown name."""
         connection = self._connections.get(name)

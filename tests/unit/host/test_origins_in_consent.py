@@ -15,7 +15,7 @@ from mcphost.host.argument_origins import FILES, MediaOrigin
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
-from mcphost.llm.model import ModelFacts
+from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.store.unsent_texts import UnsentText
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -78,6 +78,26 @@ async def test_instructions_of_a_server_are_a_source(tmp_path: Path) -> None:
     )
     frontend = ScriptedFrontend(AllowOnce())
     async with open_host_with(tmp_path, peers, ScriptedModel(POST, text_round("done")), frontend) as host:
+        await host.conversation.send("go")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    assert [(origin.server, origin.source) for origin in question.origins] == [("notes", "instructions")]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_instructions_stay_a_source_after_their_server_was_stopped_or_removed(
+    tmp_path: Path, is_removed: bool
+) -> None:
+    peers = open_peers()
+    peers["notes"] = create_peer(info={"instructions": f"Remember: {SECRET}"})
+
+    def post(request: ModelRequest) -> Any:
+        assert SECRET in request.system
+        (host.servers.remove if is_removed else host.servers.stop)("notes")
+        return POST(request)
+
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers, ScriptedModel(post, text_round("done")), frontend) as host:
         await host.conversation.send("go")
     (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
