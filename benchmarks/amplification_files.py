@@ -168,7 +168,8 @@ def _import_case(name: str, file_name: str, text: str) -> None:
         import anyio.to_thread
         import yaml
 
-        from mcphost.config.other_hosts import find_places, read_named_file
+        from mcphost.config.host_formats import find_places
+        from mcphost.config.other_hosts import read_named_file
 
         assert yaml  # loaded before measuring begins
         with tempfile.TemporaryDirectory() as folder:

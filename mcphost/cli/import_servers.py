@@ -101,7 +101,8 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
 
 
 def _find(source: str | None) -> "tuple[ForeignServer, ...]":
-    from mcphost.config.other_hosts import HOSTS, find_foreign_servers, find_host, find_places, read_named_file
+    from mcphost.config.host_formats import HOSTS, find_host, find_places
+    from mcphost.config.other_hosts import find_foreign_servers, read_named_file
 
     places = find_places(Path.home(), Path.cwd(), os.environ)
     if source is None:
@@ -119,7 +120,8 @@ def _print_project_files(source: str | None) -> None:
 
     Prints nothing if the user has named a *source*.
     """
-    from mcphost.config.other_hosts import find_places, find_project_files
+    from mcphost.config.host_formats import find_places
+    from mcphost.config.other_hosts import find_project_files
 
     places = find_places(Path.home(), Path.cwd(), os.environ)
     for host, file in find_project_files(places) if source is None else ():

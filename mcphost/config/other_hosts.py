@@ -1,35 +1,19 @@
-"""Other MCP hosts, such as Claude Desktop: the locations of their configuration files, and the servers in them.
+"""The servers in the configuration files of other MCP hosts, such as Claude Desktop.
 
-Files are only read, within limits, and no server is started. In HOSTS, a comment on each host links to the host's
-documentation.
+Files are only read, within limits, and no server is started. Their locations are in `host_formats`.
 """
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from mcphost.config.host_formats import HOSTS, PROJECT_FILE, HostFormat, Places, find_host
 from mcphost.config.json_files import check_comments, decode_text, read_bytes, strip_comments
 from mcphost.config.other_host_entries import (
-    BARE_SHELL,
-    BRACED,
-    NONE,
-    PREFIXED,
-    SHELL,
-    Convert,
     ForeignServer,
     UnusableEntry,
-    VariableSyntax,
-    convert_codex,
-    convert_common,
-    convert_gemini,
-    convert_goose,
-    convert_opencode,
-    convert_zed,
     is_entry_disabled,
     newly_expanded_references,
     set_folder,
@@ -37,7 +21,7 @@ from mcphost.config.other_host_entries import (
 )
 from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
-from mcphost.config.windows_hosts import WindowsPaths, find_windows_homes, translate_entry
+from mcphost.config.windows_hosts import translate_entry
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, run_steps
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
@@ -194,236 +178,7 @@ def _check_yaml_events(events: Any, yaml: Any, file: str) -> None:
 
 
 MAX_SERVERS_OF_FILE = 200
-MAX_PROFILES = 50
-"""Maximum number of a program's profiles to search."""
-
-_EACH = "/*/"
-"""Wildcard in the path of a file: any folder, such as that of a profile."""
-
-PROJECT_FILE = ".mcp.json"
-"""The project file of Claude Code, which mcphost reads itself; it is imported only if the user names it."""
-
 _MAX_NAME_LENGTH = 128
-
-
-class Places(NamedTuple):
-    """Folders that may contain other hosts' files; `HostFormat.files` refers to them by field name, as in `{home}`."""
-
-    home: str
-    folder: str
-    """The folder in which mcphost was started."""
-
-    config: str
-    """`~/.config` or `$XDG_CONFIG_HOME` on Linux, `~/Library/Application Support` on macOS."""
-
-    data: str
-    """`~/.local/share` or `$XDG_DATA_HOME` on Linux, `~/Library/Application Support` on macOS."""
-
-    xdg_config: str
-    """`~/.config` or `$XDG_CONFIG_HOME`, for programs that also use it on macOS."""
-
-    claude: str
-    """The folder of `.claude.json`: the home folder or `$CLAUDE_CONFIG_DIR`."""
-
-    codex: str
-    """`~/.codex` or `$CODEX_HOME`."""
-
-    windows_homes: tuple[str, ...] = ()
-    """In WSL, the home folders of the users of Windows."""
-
-
-class HostFormat(NamedTuple):
-    """Another MCP host: its id on the command line, its title, and the location and format of its files."""
-
-    id: str
-    title: str
-    files: tuple[str, ...]
-    """Paths with field names of Places in braces, such as `{home}`, and at most one `/*/` for any folder."""
-
-    keys: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    """Key paths to the object that contains the servers; the first one that exists is used."""
-
-    convert: Convert = convert_common
-    syntax: VariableSyntax = NONE
-    windows_files: tuple[str, ...] = ()
-    """Paths in the home folder of a Windows user."""
-
-    is_windows: bool = False
-    """Whether the host runs in Windows, so that commands have to be translated for WSL."""
-
-    def find_windows_files(self, places: Places) -> list[Path]:
-        """Return the paths where this host's configuration files may be on the Windows side of WSL.
-
-        The result is empty outside of WSL.
-        """
-        return [Path(home, file) for home in places.windows_homes for file in self.windows_files]
-
-    def on_windows(self) -> "HostFormat":
-        """Return the format of this host's configuration files on the Windows side of WSL.
-
-        Its `files` are empty, so a server in one of those configuration files is never marked as the user's own.
-        """
-        return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
-
-    def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's configuration files may be.
-
-        Paths in the current folder are included only if *with_folder* is set.
-        """
-        templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
-        return [file for template in templates for file in _expand(template, places)]
-
-    def find_project_folder(self, file: Path, places: Places) -> str:
-        """Return the project folder that *file* belongs to, or "" if it contains the user's own settings."""
-        file = file.absolute()
-        if file in self.find_files(places, with_folder=False):
-            return ""
-        inside = [PROJECT_FILE, *(name for name in self.files if name.startswith("{folder}/"))]
-        endings = (Path(name.removeprefix("{folder}/")).parts for name in inside)
-        return next((str(file.parents[len(parts) - 1]) for parts in endings if file.parts[-len(parts) :] == parts), "")
-
-
-def _expand(template: str, places: Places) -> Iterator[Path]:
-    """Yield the path given by *template* or, if it contains `/*/`, one path per matching folder, sorted by name."""
-    before, each, after = template.partition(_EACH)
-    path = Path(before.format(**places._asdict()))
-    if not each:
-        yield path
-        return
-    names: list[str] = []
-    with suppress(OSError), os.scandir(path) as entries:  # most programs have no profiles
-        names = sorted(entry.name for entry in islice(entries, MAX_PROFILES))
-    yield from (path / name / after for name in names)
-
-
-# The last three exist on remote machines and in WSL: https://code.visualstudio.com/docs/remote/vscode-server
-_VSCODE_FOLDERS = (
-    *(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium")),
-    *(f"{{home}}/.{name}/data/User" for name in ("vscode-server", "vscode-server-insiders", "vscodium-server")),
-)
-
-HOSTS: tuple[HostFormat, ...] = (
-    # https://modelcontextprotocol.io/docs/develop/connect-local-servers
-    HostFormat(
-        "claude-desktop",
-        "Claude Desktop",
-        ("{config}/Claude/claude_desktop_config.json",),
-        windows_files=("AppData/Roaming/Claude/claude_desktop_config.json",),
-    ),
-    # https://code.claude.com/docs/en/mcp
-    HostFormat("claude-code", "Claude Code", ("{claude}/.claude.json",), syntax=SHELL, windows_files=(".claude.json",)),
-    # https://cursor.com/docs/context/mcp
-    HostFormat(
-        "cursor",
-        "Cursor",
-        ("{home}/.cursor/mcp.json", "{folder}/.cursor/mcp.json"),
-        syntax=PREFIXED,
-        windows_files=(".cursor/mcp.json",),
-    ),
-    # https://code.visualstudio.com/docs/copilot/customization/mcp-servers
-    HostFormat(
-        "vscode",
-        "VS Code",
-        (
-            *(f"{folder}/{file}" for folder in _VSCODE_FOLDERS for file in ("mcp.json", "profiles/*/mcp.json")),
-            "{folder}/.vscode/mcp.json",
-        ),
-        (("servers",), ("mcp", "servers")),
-        syntax=PREFIXED,
-        windows_files=tuple(
-            f"AppData/Roaming/{name}/User/mcp.json" for name in ("Code", "Code - Insiders", "VSCodium")
-        ),
-    ),
-    # https://docs.cline.bot/mcp/configuring-mcp-servers
-    HostFormat(
-        "cline",
-        "Cline",
-        (
-            *(
-                f"{folder}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
-                for folder in _VSCODE_FOLDERS
-            ),
-            "{home}/.cline/data/settings/cline_mcp_settings.json",
-        ),
-    ),
-    # https://docs.windsurf.com/windsurf/cascade/mcp
-    HostFormat(
-        "windsurf",
-        "Windsurf",
-        ("{home}/.codeium/windsurf/mcp_config.json",),
-        syntax=PREFIXED,
-        windows_files=(".codeium/windsurf/mcp_config.json",),
-    ),
-    # https://geminicli.com/docs/tools/mcp-server
-    HostFormat(
-        "gemini-cli",
-        "Gemini CLI",
-        ("{home}/.gemini/settings.json", "{folder}/.gemini/settings.json"),
-        convert=convert_gemini,
-        syntax=BARE_SHELL,
-    ),
-    # https://developers.openai.com/codex/mcp
-    HostFormat("codex", "Codex", ("{codex}/config.toml",), (("mcp_servers",),), convert_codex),
-    # https://zed.dev/docs/ai/mcp
-    HostFormat(
-        "zed",
-        "Zed",
-        ("{xdg_config}/zed/settings.json", "{folder}/.zed/settings.json"),
-        (("context_servers",),),
-        convert_zed,
-    ),
-    # https://block.github.io/goose/docs/guides/config-files
-    HostFormat("goose", "goose", ("{xdg_config}/goose/config.yaml",), (("extensions",),), convert_goose),
-    # https://opencode.ai/docs/mcp-servers
-    HostFormat(
-        "opencode",
-        "opencode",
-        tuple(
-            f"{folder}/{name}"
-            for folder in ("{xdg_config}/opencode", "{folder}")
-            for name in ("opencode.json", "opencode.jsonc")
-        ),
-        (("mcp",),),
-        convert_opencode,
-        BRACED,
-    ),
-    # https://ggozad.github.io/oterm/mcp
-    HostFormat("oterm", "oterm", ("{data}/oterm/config.json",), syntax=SHELL),
-)
-"""The known hosts, in the order in which they are shown."""
-
-
-def find_places(
-    home: Path,
-    folder: Path,
-    environ: Mapping[str, str],
-    platform: str = sys.platform,
-    windows: WindowsPaths = WindowsPaths(),  # noqa: B008 - immutable
-) -> Places:
-    """Return the folders that may contain files of other hosts.
-
-    *folder* is the folder in which mcphost was started. *windows* contains the paths that are used on Linux to
-    detect WSL and to find the home folders of Windows users.
-    """
-    xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
-    if platform == "darwin":
-        config = data = f"{home}/Library/Application Support"
-    return Places(
-        home=str(home),
-        folder=str(folder),
-        config=config,
-        data=data,
-        xdg_config=xdg_config,
-        claude=environ.get("CLAUDE_CONFIG_DIR") or str(home),
-        codex=environ.get("CODEX_HOME") or f"{home}/.codex",
-        windows_homes=find_windows_homes(windows) if platform == "linux" else (),
-    )
-
-
-def find_host(host_id: str) -> HostFormat | None:
-    """Return the host with the given id, or None if the id is unknown."""
-    return next((host for host in HOSTS if host.id == host_id), None)
 
 
 def find_foreign_servers(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from mcphost.config.host_formats import find_places
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
-from mcphost.config.other_hosts import find_foreign_servers, find_places, find_project_files
+from mcphost.config.other_hosts import find_foreign_servers, find_project_files
 from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, ServerConfig, find_unread_settings
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config

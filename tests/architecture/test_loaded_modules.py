@@ -68,6 +68,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.client.parameter_headers",
     "mcphost.client.stateless_session",
     "mcphost.sandbox.process",
+    "mcphost.config.host_formats",
     "mcphost.config.other_hosts",
     "mcphost.host.setup",
     "yaml",

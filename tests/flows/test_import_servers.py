@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.other_hosts import HOSTS
+from mcphost.config.host_formats import HOSTS
 from tests.flows.fork_server import MCPHOST
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.other_hosts import HOSTS, MAX_JSON_BYTES, MEMBERS, find_places, read_document, read_named_file
+from mcphost.config.host_formats import HOSTS, find_places
+from mcphost.config.other_hosts import MAX_JSON_BYTES, MEMBERS, read_document, read_named_file
 from mcphost.errors import ConfigError
 
 SERVER = {"mcpServers": {"a": {"command": "x"}}}

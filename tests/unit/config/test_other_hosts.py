@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mcphost.config.host_formats import HOSTS, MAX_PROFILES, Places, find_places
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
-from mcphost.config.other_hosts import HOSTS, MAX_PROFILES, Places, find_foreign_servers, find_places, read_named_file
+from mcphost.config.other_hosts import find_foreign_servers, read_named_file
 from mcphost.errors import ConfigError
 
 STDIO = {"command": "npx", "args": ["-y", "pkg"], "env": {"MODE": "fast"}}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.host_formats import Places, find_host, find_places
 from mcphost.config.other_host_entries import ForeignServer
-from mcphost.config.other_hosts import Places, find_foreign_servers, find_host, find_places, read_named_file
+from mcphost.config.other_hosts import find_foreign_servers, read_named_file
 from mcphost.config.schema import HostConfig
 from mcphost.config.windows_hosts import MAX_WINDOWS_USERS, WindowsPaths
 from mcphost.host.servers.import_plan import plan_import
