@@ -48,9 +48,6 @@ class Places(NamedTuple):
     config: str
     """`~/.config` or `$XDG_CONFIG_HOME` on Linux, `~/Library/Application Support` on macOS."""
 
-    data: str
-    """`~/.local/share` or `$XDG_DATA_HOME` on Linux, `~/Library/Application Support` on macOS."""
-
     xdg_config: str
     """`~/.config` or `$XDG_CONFIG_HOME`, for programs that also use it on macOS."""
 
@@ -59,6 +56,12 @@ class Places(NamedTuple):
 
     codex: str
     """`~/.codex` or `$CODEX_HOME`."""
+
+    opencode: str
+    """`$OPENCODE_CONFIG_DIR`, which opencode reads in addition to its usual folder, or that folder."""
+
+    oterm: str
+    """`$OTERM_DATA_DIR`, or `oterm` in `$XDG_DATA_HOME`, `~/.local/share` or `~/Library/Application Support`."""
 
     windows_homes: tuple[str, ...] = ()
     """In WSL, the home folders of the users of Windows."""
@@ -78,7 +81,7 @@ class HostFormat(NamedTuple):
     convert: Convert = convert_common
     syntax: VariableSyntax = NONE
     windows_files: tuple[str, ...] = ()
-    """Paths in the home folder of a Windows user."""
+    """Paths in the home folder of a Windows user, with at most one `/*/` for any folder."""
 
     is_windows: bool = False
     """Whether the host runs in Windows, so that commands have to be translated for WSL."""
@@ -88,7 +91,8 @@ class HostFormat(NamedTuple):
 
         The result is empty outside of WSL.
         """
-        return [Path(home, file) for home in places.windows_homes for file in self.windows_files]
+        paths = (f"{home}/{file}" for home in places.windows_homes for file in self.windows_files)
+        return [file for path in paths for file in _expand(path)]
 
     def on_windows(self) -> "HostFormat":
         """Return the format of this host's configuration files on the Windows side of WSL.
@@ -98,12 +102,13 @@ class HostFormat(NamedTuple):
         return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's configuration files may be.
+        """Return the distinct paths where the host's configuration files may be.
 
         Paths in the current folder are included only if *with_folder* is set.
         """
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
-        return [file for template in templates for file in _expand(template, places)]
+        paths = (template.format(**places._asdict()) for template in templates)
+        return list(dict.fromkeys(file for path in paths for file in _expand(path)))
 
     def find_project_folder(self, file: Path, places: Places) -> str:
         """Return the project folder that *file* belongs to, or "" if it contains the user's own settings."""
@@ -111,28 +116,42 @@ class HostFormat(NamedTuple):
         if file in self.find_files(places, with_folder=False):
             return ""
         inside = [PROJECT_FILE, *(name for name in self.files if name.startswith("{folder}/"))]
-        endings = (Path(name.removeprefix("{folder}/")).parts for name in inside)
+        # The longest first, because ".opencode/opencode.json" also ends like "opencode.json".
+        endings = sorted((Path(name.removeprefix("{folder}/")).parts for name in inside), key=len, reverse=True)
         return next((str(file.parents[len(parts) - 1]) for parts in endings if file.parts[-len(parts) :] == parts), "")
 
 
-def _expand(template: str, places: Places) -> Iterator[Path]:
-    """Yield the path given by *template* or, if it contains `/*/`, one path per matching folder, sorted by name."""
-    before, each, after = template.partition(_EACH)
-    path = Path(before.format(**places._asdict()))
+def _expand(path: str) -> Iterator[Path]:
+    """Yield *path* or, if it contains `/*/`, one path per matching folder, sorted by name."""
+    before, each, after = path.partition(_EACH)
     if not each:
-        yield path
+        yield Path(path)
         return
     names: list[str] = []
-    with suppress(OSError), os.scandir(path) as entries:  # most programs have no profiles
+    with suppress(OSError), os.scandir(before) as entries:  # most programs have no profiles
         names = sorted(entry.name for entry in islice(entries, MAX_PROFILES))
-    yield from (path / name / after for name in names)
+    yield from (Path(before, name, after) for name in names)
 
 
+_CODE_NAMES = ("Code", "Code - Insiders", "VSCodium")
+_CODE_ON_WINDOWS = tuple(f"AppData/Roaming/{name}/User" for name in _CODE_NAMES)
 # The last three exist on remote machines and in WSL: https://code.visualstudio.com/docs/remote/vscode-server
 _VSCODE_FOLDERS = (
-    *(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium")),
+    *(f"{{config}}/{name}/User" for name in _CODE_NAMES),
     *(f"{{home}}/.{name}/data/User" for name in ("vscode-server", "vscode-server-insiders", "vscodium-server")),
 )
+# Cursor and Windsurf are built from VS Code, and can have its extension Cline.
+_CLINE_FOLDERS = (
+    *_VSCODE_FOLDERS,
+    *(f"{{config}}/{name}/User" for name in ("Cursor", "Windsurf")),
+    *(f"{{home}}/.{name}/data/User" for name in ("cursor-server", "windsurf-server")),
+)
+_CLINE_FILE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+_CLINE_OWN_FILE = ".cline/data/settings/cline_mcp_settings.json"
+_VSCODE_FILES = ("mcp.json", "profiles/*/mcp.json")
+_WINDSURF_FILES = (".codeium/windsurf/mcp_config.json", ".codeium/mcp_config.json")
+"""Of the editor, and of its plugins for other editors."""
+_OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
 
 HOSTS: tuple[HostFormat, ...] = (
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
@@ -157,34 +176,31 @@ HOSTS: tuple[HostFormat, ...] = (
         "vscode",
         "VS Code",
         (
-            *(f"{folder}/{file}" for folder in _VSCODE_FOLDERS for file in ("mcp.json", "profiles/*/mcp.json")),
+            *(f"{folder}/{file}" for folder in _VSCODE_FOLDERS for file in _VSCODE_FILES),
             "{folder}/.vscode/mcp.json",
         ),
         (("servers",), ("mcp", "servers")),
         syntax=PREFIXED,
-        windows_files=tuple(
-            f"AppData/Roaming/{name}/User/mcp.json" for name in ("Code", "Code - Insiders", "VSCodium")
-        ),
+        windows_files=tuple(f"{folder}/{file}" for folder in _CODE_ON_WINDOWS for file in _VSCODE_FILES),
     ),
     # https://docs.cline.bot/mcp/configuring-mcp-servers
     HostFormat(
         "cline",
         "Cline",
-        (
-            *(
-                f"{folder}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
-                for folder in _VSCODE_FOLDERS
-            ),
-            "{home}/.cline/data/settings/cline_mcp_settings.json",
+        (*(f"{folder}/{_CLINE_FILE}" for folder in _CLINE_FOLDERS), f"{{home}}/{_CLINE_OWN_FILE}"),
+        windows_files=(
+            *(f"{folder}/{_CLINE_FILE}" for folder in _CODE_ON_WINDOWS),
+            *(f"AppData/Roaming/{name}/User/{_CLINE_FILE}" for name in ("Cursor", "Windsurf")),
+            _CLINE_OWN_FILE,
         ),
     ),
     # https://docs.windsurf.com/windsurf/cascade/mcp
     HostFormat(
         "windsurf",
         "Windsurf",
-        ("{home}/.codeium/windsurf/mcp_config.json",),
+        tuple(f"{{home}}/{file}" for file in _WINDSURF_FILES),
         syntax=PREFIXED,
-        windows_files=(".codeium/windsurf/mcp_config.json",),
+        windows_files=_WINDSURF_FILES,
     ),
     # https://geminicli.com/docs/tools/mcp-server
     HostFormat(
@@ -193,9 +209,17 @@ HOSTS: tuple[HostFormat, ...] = (
         ("{home}/.gemini/settings.json", "{folder}/.gemini/settings.json"),
         convert=convert_gemini,
         syntax=BARE_SHELL,
+        windows_files=(".gemini/settings.json",),
     ),
     # https://developers.openai.com/codex/mcp
-    HostFormat("codex", "Codex", ("{codex}/config.toml",), (("mcp_servers",),), convert_codex),
+    HostFormat(
+        "codex",
+        "Codex",
+        ("{codex}/config.toml", "{folder}/.codex/config.toml"),
+        (("mcp_servers",),),
+        convert_codex,
+        windows_files=(".codex/config.toml",),
+    ),
     # https://zed.dev/docs/ai/mcp
     HostFormat(
         "zed",
@@ -203,24 +227,39 @@ HOSTS: tuple[HostFormat, ...] = (
         ("{xdg_config}/zed/settings.json", "{folder}/.zed/settings.json"),
         (("context_servers",),),
         convert_zed,
+        windows_files=("AppData/Roaming/Zed/settings.json",),
     ),
     # https://block.github.io/goose/docs/guides/config-files
-    HostFormat("goose", "goose", ("{xdg_config}/goose/config.yaml",), (("extensions",),), convert_goose),
+    HostFormat(
+        "goose",
+        "goose",
+        ("{xdg_config}/goose/config.yaml",),
+        (("extensions",),),
+        convert_goose,
+        windows_files=("AppData/Roaming/Block/goose/config/config.yaml",),
+    ),
     # https://opencode.ai/docs/mcp-servers
     HostFormat(
         "opencode",
         "opencode",
         tuple(
             f"{folder}/{name}"
-            for folder in ("{xdg_config}/opencode", "{folder}")
-            for name in ("opencode.json", "opencode.jsonc")
+            for folder in ("{xdg_config}/opencode", "{opencode}", "{folder}", "{folder}/.opencode")
+            for name in _OPENCODE_FILES
         ),
-        (("mcp",),),
+        (("mcp", "servers"), ("mcp",)),  # version 2, and version 1
         convert_opencode,
         BRACED,
+        windows_files=tuple(f".config/opencode/{name}" for name in _OPENCODE_FILES),
     ),
     # https://ggozad.github.io/oterm/mcp
-    HostFormat("oterm", "oterm", ("{data}/oterm/config.json",), syntax=SHELL),
+    HostFormat(
+        "oterm",
+        "oterm",
+        ("{oterm}/config.json",),
+        syntax=SHELL,
+        windows_files=("AppData/Roaming/oterm/config.json",),
+    ),
 )
 """The known hosts, in the order in which they are shown."""
 
@@ -238,17 +277,19 @@ def find_places(
     detect WSL and to find the home folders of Windows users.
     """
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    config, data = xdg_config, f"{home}/.local/share"
     if platform == "darwin":
         config = data = f"{home}/Library/Application Support"
+    data = environ.get("XDG_DATA_HOME") or data
     return Places(
         home=str(home),
         folder=str(folder),
         config=config,
-        data=data,
         xdg_config=xdg_config,
         claude=environ.get("CLAUDE_CONFIG_DIR") or str(home),
         codex=environ.get("CODEX_HOME") or f"{home}/.codex",
+        opencode=environ.get("OPENCODE_CONFIG_DIR") or f"{xdg_config}/opencode",
+        oterm=environ.get("OTERM_DATA_DIR") or f"{data}/oterm",
         windows_homes=find_windows_homes(windows) if platform == "linux" else (),
     )
 

@@ -79,8 +79,13 @@ def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
     """Convert an entry in the format that most hosts use.
 
     Its keys are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. `envFile` with an absolute path (VS Code,
-    Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI) are also recognized. Raises UnusableEntry.
+    Cursor), `serverUrl` and `disabledTools` (Windsurf) and `httpUrl` (Gemini CLI) are also recognized. Raises
+    UnusableEntry.
     """
+    return _with_disabled_tools(_convert_target(entry, syntax), _texts(entry, "disabledTools"))
+
+
+def _convert_target(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
     if command := _text(entry, "command"):
@@ -101,14 +106,13 @@ def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
-    excluded = _texts(entry, "excludeTools")
-    return {**converted, "disabledTools": excluded} if excluded else converted
+    return _with_disabled_tools(converted, _texts(entry, "excludeTools"))
 
 
 def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
     """Convert a `[mcp_servers.NAME]` table of Codex."""
     if command := _text(entry, "command"):
-        env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _texts(entry, "env_vars")}}
+        env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _variable_names(entry, "env_vars")}}
         converted = _stdio(command, _texts(entry, "args"), env, _text(entry, "cwd"), syntax)
     else:
         headers = _pairs(entry, "http_headers")
@@ -119,8 +123,20 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
         if not url:
             raise UnusableEntry("It has neither a command nor a URL.")
         converted = _remote(url, headers, "", syntax)
-    disabled = _texts(entry, "disabled_tools")
-    return {**converted, "disabledTools": disabled} if disabled else converted
+    return _with_disabled_tools(converted, _texts(entry, "disabled_tools"))
+
+
+def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names in Codex's list of variables to pass on, in which an item is a name or a table with `name`."""
+    items: Any = entry.get(key)
+    if isinstance(items, list):
+        listed = cast("list[Any]", items)
+        items = [cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else item for item in listed]
+    return _texts({key: items}, key)
+
+
+def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, Any]:
+    return {**entry, "disabledTools": tools} if tools else entry
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
@@ -177,6 +193,17 @@ def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
     """Return whether an entry is disabled in its own host by `"disabled": true` or `"enabled": false`."""
     return entry.get("disabled") is True or entry.get("enabled") is False
+
+
+def allowed_tools(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tools to which the original host restricts a server, which mcphost cannot express; () for all.
+
+    The list is in `enabled_tools` (Codex), `includeTools` (Gemini CLI) or `available_tools` (goose).
+    """
+    lists = (entry.get(key) for key in ("enabled_tools", "includeTools", "available_tools"))
+    none: list[Any] = []
+    names = next((cast("list[Any]", found) for found in lists if isinstance(found, list) and found), none)
+    return _shown([name for name in names[:_MAX_NAMED_REFERENCES] if isinstance(name, str)])
 
 
 def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from mcphost.config.json_files import check_comments, decode_text, read_bytes, s
 from mcphost.config.other_host_entries import (
     ForeignServer,
     UnusableEntry,
+    allowed_tools,
     is_entry_disabled,
     newly_expanded_references,
     set_folder,
@@ -235,8 +236,9 @@ def _convert_document(
     if host.id == "claude-code":
         project = _get(document, ("projects", places.folder, "mcpServers"))
         section |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
-    candidates = (_get(document, keys) for keys in host.keys)
-    common = next((cast("dict[str, Any]", found) for found in candidates if isinstance(found, dict)), section)
+    found = [_get(document, keys) for keys in host.keys]
+    candidates = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+    common = next(filter(_has_servers, candidates), candidates[0] if candidates else section)
     entries = {**common, **section}
     inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     own_files = host.find_files(places, with_folder=False)
@@ -246,6 +248,11 @@ def _convert_document(
         folder = places.folder if name in section else project_folder
         converted = _convert(host, str(file), str(name), entry, inputs, folder)  # in YAML, a name may be a number
         yield replace(converted, is_own=is_own)
+
+
+def _has_servers(members: Mapping[str, Any]) -> bool:
+    """Return whether an object contains servers; the entry of a server that is called "servers" does not."""
+    return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
 
 
 _HOST_BY_FOLDER = {".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}
@@ -310,6 +317,8 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
         f"mcphost fills in {reference}; {host.title} passes it on as it is."
         for reference in newly_expanded_references(members, converted, host.syntax)
     ]
+    if only := allowed_tools(members):
+        notes.append(f"{host.title} gives the model only {', '.join(only)}; mcphost gives it every tool of the server.")
     if members.get("envFile") and "envFile" not in converted:
         notes.append("Its envFile was left out: the path is relative, or the server is not a program.")
     return ForeignServer(

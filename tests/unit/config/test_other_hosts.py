@@ -10,6 +10,7 @@ from mcphost.config.host_formats import HOSTS, MAX_PROFILES, Places, find_places
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.other_hosts import find_foreign_servers, read_named_file
+from mcphost.config.windows_hosts import WindowsPaths
 from mcphost.errors import ConfigError
 
 STDIO = {"command": "npx", "args": ["-y", "pkg"], "env": {"MODE": "fast"}}
@@ -98,7 +99,7 @@ model = "x"
 [mcp_servers.a]
 command = "npx"
 args = ["-y", "pkg"]
-env_vars = ["KEY"]
+env_vars = ["KEY", { name = "PLAIN", source = "local" }, { name = "FAR", source = "remote" }]
 [mcp_servers.a.env]
 MODE = "fast"
 [mcp_servers.b]
@@ -108,7 +109,7 @@ env_http_headers = { "X-Key" = "KEY" }
 disabled_tools = ["rm"]
 """,
         {
-            "a": {**STDIO, "env": {"MODE": "fast", "KEY": "${env:KEY}"}},
+            "a": {**STDIO, "env": {"MODE": "fast", "KEY": "${env:KEY}", "PLAIN": "${env:PLAIN}", "FAR": "${env:FAR}"}},
             "b": {
                 "url": "https://b.example/mcp",
                 "headers": {"X-Key": "${env:KEY}", **TOKEN},
@@ -196,14 +197,76 @@ def test_every_host_has_a_case(host: str) -> None:
     assert host in CASES
 
 
-def test_on_macos_the_files_are_in_the_library(tmp_path: Path) -> None:
-    support = "Library/Application Support"
-    for path in ("Claude/claude_desktop_config.json", "Code/User/mcp.json", "oterm/config.json"):
-        key = "servers" if "Code" in path else "mcpServers"
-        write(tmp_path, f"{support}/{path}", {key: {"a": STDIO}})
-    write(tmp_path, ".config/zed/settings.json", {"context_servers": {"a": STDIO}})
-    found = find_foreign_servers(find_places(tmp_path, tmp_path, {}, "darwin"))
-    assert [server.host for server in found] == ["Claude Desktop", "VS Code", "Zed", "oterm"]
+ROAMING = "AppData/Roaming"
+SUPPORT = "Library/Application Support"
+CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+USERS_FILES: dict[str, dict[str, tuple[str, ...]]] = {
+    "linux": {
+        "claude-desktop": (".config/Claude/claude_desktop_config.json",),
+        "claude-code": (".claude.json",),
+        "cursor": (".cursor/mcp.json",),
+        "vscode": (".config/Code/User/mcp.json",),
+        "cline": (
+            f".config/Code/User/{CLINE}",
+            f".config/Cursor/User/{CLINE}",
+            f".config/Windsurf/User/{CLINE}",
+            ".cline/data/settings/cline_mcp_settings.json",
+        ),
+        "windsurf": (".codeium/windsurf/mcp_config.json", ".codeium/mcp_config.json"),
+        "gemini-cli": (".gemini/settings.json",),
+        "codex": (".codex/config.toml",),
+        "zed": (".config/zed/settings.json",),
+        "goose": (".config/goose/config.yaml",),
+        "opencode": (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+        "oterm": (".local/share/oterm/config.json",),
+    },
+    "darwin": {
+        "claude-desktop": (f"{SUPPORT}/Claude/claude_desktop_config.json",),
+        "claude-code": (".claude.json",),
+        "cursor": (".cursor/mcp.json",),
+        "vscode": (f"{SUPPORT}/Code/User/mcp.json", f"{SUPPORT}/Code/User/profiles/5a/mcp.json"),
+        "cline": (f"{SUPPORT}/Code/User/{CLINE}", ".cline/data/settings/cline_mcp_settings.json"),
+        "windsurf": (".codeium/windsurf/mcp_config.json", ".codeium/mcp_config.json"),
+        "gemini-cli": (".gemini/settings.json",),
+        "codex": (".codex/config.toml",),
+        "zed": (".config/zed/settings.json",),
+        "goose": (".config/goose/config.yaml",),
+        "opencode": (".config/opencode/opencode.json",),
+        "oterm": (f"{SUPPORT}/oterm/config.json",),
+    },
+    "windows": {
+        "claude-desktop": (f"{ROAMING}/Claude/claude_desktop_config.json",),
+        "claude-code": (".claude.json",),
+        "cursor": (".cursor/mcp.json",),
+        "vscode": (f"{ROAMING}/Code/User/mcp.json", f"{ROAMING}/Code/User/profiles/5a/mcp.json"),
+        "cline": (f"{ROAMING}/Code/User/{CLINE}", ".cline/data/settings/cline_mcp_settings.json"),
+        "windsurf": (".codeium/windsurf/mcp_config.json", ".codeium/mcp_config.json"),
+        "gemini-cli": (".gemini/settings.json",),
+        "codex": (".codex/config.toml",),
+        "zed": (f"{ROAMING}/Zed/settings.json",),
+        "goose": (f"{ROAMING}/Block/goose/config/config.yaml",),
+        "opencode": (".config/opencode/opencode.json",),
+        "oterm": (f"{ROAMING}/oterm/config.json",),
+    },
+}
+"""The user's own files of each host, below the home folder, as its documentation lists them for each platform."""
+
+
+@pytest.mark.parametrize("platform", USERS_FILES)
+@pytest.mark.parametrize("host", [one.id for one in HOSTS])
+def test_each_file_of_a_host_is_found_on_each_platform(host: str, platform: str, tmp_path: Path) -> None:
+    home = tmp_path / "Users" / "Ada" if platform == "windows" else tmp_path
+    (tmp_path / "release").write_text("5.15-microsoft-standard-WSL2" if platform == "windows" else "6.8")
+    windows = WindowsPaths(tmp_path / "release", tmp_path / "Users")
+    content = CASES[host].content
+    for path in USERS_FILES[platform][host]:
+        file = write(home, path, content)
+        places = find_places(tmp_path, tmp_path / "none", {}, "darwin" if platform == "darwin" else "linux", windows)
+        (title,) = {server.host for server in find_foreign_servers(places)}
+        assert title.removesuffix(" (Windows)") == next(one.title for one in HOSTS if one.id == host)
+        assert title.endswith(" (Windows)") == (platform == "windows")
+        assert {server.file for server in find_foreign_servers(places)} == {str(file)}
+        file.unlink()
 
 
 # As VS Code 1.104 writes it for a server from its gallery; MCP: Open User Configuration opens the profile's file.
@@ -270,6 +333,44 @@ def test_folders_that_the_environment_names_are_searched(tmp_path: Path) -> None
     write(tmp_path, "cld/.claude.json", {"mcpServers": {"a": STDIO}})
     found = find_foreign_servers(find_places(tmp_path, tmp_path, environ, "linux"))
     assert {server.host for server in found} == {"goose", "Codex", "Claude Code"}
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_the_folders_that_oterm_and_opencode_are_told_are_searched(platform: str, tmp_path: Path) -> None:
+    write(tmp_path, "data/oterm/config.json", {"mcpServers": {"a": STDIO}})
+    write(tmp_path, "own/config.json", {"mcpServers": {"b": STDIO}})
+    write(tmp_path, "open/opencode.json", {"mcp": {"c": {"type": "local", "command": ["x"]}}})
+
+    def find(**environ: str) -> list[str]:
+        places = find_places(tmp_path, tmp_path / "none", environ, platform)
+        return [server.name for server in find_foreign_servers(places)]
+
+    assert find(XDG_DATA_HOME=str(tmp_path / "data")) == ["a"]
+    assert find(XDG_DATA_HOME=str(tmp_path / "data"), OTERM_DATA_DIR=str(tmp_path / "own")) == ["b"]
+    assert find(OPENCODE_CONFIG_DIR=str(tmp_path / "open")) == ["c"]
+
+
+def test_both_forms_of_opencode_are_read(places: Places) -> None:
+    path = ".config/opencode/opencode.json"
+    local = {"type": "local", "command": ["npx", "-y", "pkg"], "environment": {"MODE": "fast"}, "disabled": True}
+    servers = {"a": local, "b": {"type": "remote", "url": "https://b.example/mcp"}}
+    write(Path(places.home), path, {"mcp": {"timeout": {"startup": 5000}, "servers": servers}})
+    first, second = find_foreign_servers(places)
+    assert (first.name, first.entry, first.is_disabled) == ("a", STDIO, True)
+    assert (second.name, second.entry) == ("b", {"url": "https://b.example/mcp"})
+    assert one(places, {"mcp": {"servers": {"type": "local", "command": ["x"]}}}, path).entry == {"command": "x"}
+
+
+def test_what_a_host_leaves_out_of_the_tools_is_carried_over_or_named(places: Places) -> None:
+    windsurf = one(places, {"mcpServers": {"a": {**STDIO, "disabledTools": ["rm"]}}}, ".codeium/mcp_config.json")
+    assert windsurf.entry == {**STDIO, "disabledTools": ["rm"]}
+    Path(places.home, ".codeium/mcp_config.json").unlink()
+    codex = one(places, '[mcp_servers.a]\ncommand = "x"\nenabled_tools = ["open", "close"]\n', ".codex/config.toml")
+    gemini_file = {"mcpServers": {"a": {"command": "x", "includeTools": ["open", "close"]}}}
+    Path(places.home, ".codex/config.toml").unlink()
+    gemini = one(places, gemini_file, ".gemini/settings.json")
+    assert codex.notes == ("Codex gives the model only open, close; mcphost gives it every tool of the server.",)
+    assert gemini.notes == ("Gemini CLI gives the model only open, close; mcphost gives it every tool of the server.",)
 
 
 def one(places: Places, content: Any, path: str = ".cursor/mcp.json") -> ForeignServer:
@@ -414,6 +515,7 @@ def test_a_named_file_without_servers_is_an_error(tmp_path: Path, places: Places
         (".gemini/settings.json", "mcpServers"),
         (".zed/settings.json", "context_servers"),
         ("opencode.json", "mcp"),
+        (".opencode/opencode.jsonc", "mcp"),
         (".mcp.json", "mcpServers"),
     ],
 )
@@ -433,6 +535,14 @@ def test_the_servers_of_a_projects_file_keep_its_folder(path: str, key: str, tmp
     if path != ".mcp.json":  # mcphost reads this file itself
         found = find_foreign_servers(places, with_folder=True)
         assert {server.name: server.entry.get("cwd") for server in found} == expected
+
+
+def test_a_projects_file_of_codex_keeps_its_folder(tmp_path: Path, places: Places) -> None:
+    file = write(tmp_path, "project/.codex/config.toml", '[mcp_servers.a]\ncommand = "./server.py"\n')
+    wanted = {"command": "./server.py", "cwd": places.folder}
+    assert [server.entry for server in read_named_file(file, places)] == [wanted]
+    assert [server.entry for server in find_foreign_servers(places, with_folder=True)] == [wanted]
+    assert find_foreign_servers(places) == ()
 
 
 def test_the_servers_of_the_users_own_file_get_no_folder(tmp_path: Path, places: Places) -> None:
