@@ -224,7 +224,7 @@ class Negotiation:
             attempts = "; ".join([*self._refusals, f"initialize: {error.message}"])
             raise StartupError(
                 f"Could not connect to the server {self._sender.server!r}. Tried {attempts}",
-                "Check the address.",
+                error.hint or "Check the address.",
             ) from error
 
     async def _handshake_first(self, is_era_fixed: bool) -> ServerFacts:

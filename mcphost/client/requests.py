@@ -103,6 +103,7 @@ MAX_TRIES = 3
 MAX_TOTAL_WAIT = 60.0
 MIN_WAIT = 1.0
 FIRST_DELAY = 0.5
+_OPENING_METHODS = frozenset({"initialize", "server/discover"})
 _LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _BUSY_STATUSES = frozenset({429, 503})
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -129,11 +130,15 @@ class RetryPolicy:
     async def wait_before_retry(self, error: ServerError) -> None:
         """Wait until the request can be sent again, or raise *error* if it must not be repeated. Safe to cancel.
 
-        The delays that a busy server demands are limited to 60 seconds in total.
+        The delays that a busy server demands are limited to 60 seconds in total. A request that opens a session is not
+        sent again if it would be too late, because "busy" says more than "did not answer".
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
-            if self._waited_seconds + wait > MAX_TOTAL_WAIT:
+            is_too_late = (
+                self._method in _OPENING_METHODS and anyio.current_time() + wait > anyio.current_effective_deadline()
+            )
+            if is_too_late or self._waited_seconds + wait > MAX_TOTAL_WAIT:
                 error.hint = f"Try again in {wait:.0f} s."
                 raise error
             self._waited_seconds += wait

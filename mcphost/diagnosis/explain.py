@@ -23,8 +23,9 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("unsupported engine", "It needs another version of Node.js: see `node --version` and its README."),
     ("requires node", "It needs another version of Node.js: see `node --version` and its README."),
     ("syntaxerror: unexpected token", "This version of Node.js is too old for it: see `node --version`."),
-    ("requires-python", "It needs another version of Python: try uvx --python 3.12."),
-    ("requires a different python", "It needs another version of Python: try uvx --python 3.12."),
+    ("requires-python", "It needs another version of Python: name it, as in uvx --python 3.13."),
+    ("requires a different python", "It needs another version of Python: name it, as in uvx --python 3.13."),
+    ("does not satisfy python", "It needs another version of Python: name it, as in uvx --python 3.13."),
     ("no module named", "Install the Python package in the environment of this command, or start it with uvx."),
     ("cannot find module", "Install its packages (npm install, npm run build), or correct the path in args."),
     ("err_module_not_found", "Install its packages (npm install, npm run build), or correct the path in args."),
@@ -48,7 +49,9 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("cannot connect to the docker daemon", "Start Docker."),
     ("pull access denied", "There is no such image, or it needs a login: docker login."),
     ("manifest unknown", "There is no such tag of the image."),
-    ("exec format error", "The program is for another processor or system."),
+    ("no space left", "Free space on the disk."),
+    ("enospc", "Free space on the disk."),
+    ("exec format error", "It is for another processor or system, or a script without a first line such as #!/bin/sh."),
     ("glibc", "The program is for a newer system."),
     ("permission denied", "Check the permissions of the file or folder that the message names."),
     ("eacces", "Check the permissions of the file or folder that the message names."),
@@ -77,11 +80,15 @@ _STATUS_HINTS: dict[int, str] = {
     404: "The path is wrong: servers are often at /mcp or /sse.",
     405: "The path is wrong, or of the older transport: try /mcp, or /sse.",
     406: "Is an MCP server at this path? Try /mcp.",
+    407: "The proxy wants a name and a password: write HTTPS_PROXY as http://NAME:PASSWORD@HOST:PORT.",
+    421: "The server does not accept this host name: allow it in the server's settings, or correct url.",
     429: "The server limits requests: wait, then try again.",
     502: "The server behind the gateway does not answer: start it, or wait.",
     503: "The server is overloaded or starting: wait, then try again.",
     504: "The server behind the gateway does not answer: start it, or wait.",
 }
+_SSE_STATUSES = frozenset({200, 400, 405, 406})
+"""HTTP statuses with which a Streamable HTTP server answers the GET of an HTTP+SSE client."""
 _STATUS = re.compile(r"HTTP(?:/1\.1)? (?:status )?(\d{3})|status (\d{3})")
 
 
@@ -104,12 +111,12 @@ def explain_failure(
         return make_step("protocol", "failed", error.message, error.hint)
     if server.is_stdio:
         return _explain_program(error, stderr, warnings)
-    return _explain_http(error)
+    return _explain_http(server, error)
 
 
 def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Sequence[str]) -> DiagnosisStep:
     output = "\n".join(stderr)[-_MAX_OUTPUT_CHARS:]
-    cause = _find_cause(output)
+    cause = _find_cause(output or error.message)
     if isinstance(error, RequestRefused):
         return make_step("protocol", "failed", error.message, _find_missing_setting(error.message) or error.hint)
     printed = next((text for text in warnings if "standard output" in text or "prints JSON" in text), "")
@@ -150,12 +157,14 @@ def _find_missing_setting(text: str) -> str:
     return ""
 
 
-def _explain_http(error: McpHostError) -> DiagnosisStep:
+def _explain_http(server: ServerConfig, error: McpHostError) -> DiagnosisStep:
     text = error.message
     if isinstance(error, RequestTimeout):
         hint = error.hint or "Check the server's log."
         return make_step("answer", "failed", text, hint)
     status = _find_status(error)
+    if hint := _find_wrong_transport(server, status):
+        return make_step("HTTP", "failed", text, hint)
     if status >= 300:
         other = "Check the server's log." if status >= 500 else "Check url and headers."
         return make_step("HTTP", "failed", text, _STATUS_HINTS.get(status, other))
@@ -167,6 +176,15 @@ def _explain_http(error: McpHostError) -> DiagnosisStep:
     if isinstance(error, ConnectionLost) or "closed the connection" in lower:
         return make_step("HTTP", "failed", text, "Check the server's log; if it speaks TLS, write https:// in url.")
     return make_step("HTTP", "failed", text, error.hint or "Check url.")
+
+
+def _find_wrong_transport(server: ServerConfig, status: int) -> str:
+    """Return a hint to correct `type` if the status shows that the server uses another HTTP transport, otherwise ""."""
+    if server.transport == "sse" and status in _SSE_STATUSES:
+        return 'Remove "type": "sse": the server seems to speak Streamable HTTP.'
+    if server.transport == "streamable-http" and status == 405:
+        return 'Correct the path (try /mcp); if the server speaks the older transport, write "type": "sse".'
+    return ""
 
 
 def _find_status(error: McpHostError) -> int:

@@ -1,9 +1,11 @@
 """Diagnosis of a stdio server before its program is started: folder, command, interpreter and arguments."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from mcphost.config.schema import ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
@@ -30,7 +32,10 @@ INSTALL_HINTS: dict[str, str] = {
     "java": "Install Java.",
     "go": "Install Go (https://go.dev).",
     "cargo": "Install Rust (https://rustup.rs).",
+    "cmd": "cmd is only in Windows: write the program after /c as the command, and the rest as its args.",
+    "cmd.exe": "cmd is only in Windows: write the program after /c as the command, and the rest as its args.",
 }
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _VERSION_MANAGER_FOLDERS = (
     ".nvm/versions/node/*/bin",
     ".local/share/fnm/node-versions/*/installation/bin",
@@ -65,6 +70,10 @@ def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
         return
     yield make_step("command", "ok", program)
     interpreter = _find_missing_interpreter(Path(program), environment)
+    if interpreter.endswith("\r"):
+        detail = f"{program} has the line ends of Windows, so its interpreter is not found."
+        yield make_step("interpreter", "failed", detail, f"Convert it: dos2unix {quote(program)}")
+        return
     if interpreter:
         hint = INSTALL_HINTS.get(interpreter.rpartition("/")[2], f"Install {interpreter}, or correct the first line.")
         yield make_step("interpreter", "failed", f"{program} needs {interpreter!r}, which is not there.", hint)
@@ -74,6 +83,9 @@ def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
 
 def _explain_missing(server: ServerConfig, environment: dict[str, str], error: StartupError) -> DiagnosisStep:
     command = server.command
+    if _WINDOWS_PATH.match(command):
+        hint = "Write the program's path on this system; in WSL, the drive C: is /mnt/c."
+        return make_step("command", "failed", f"{command!r} is a path of Windows.", hint)
     if os.sep not in command:
         if elsewhere := _find_elsewhere(command):
             return make_step(
@@ -111,7 +123,10 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter named in the first line of a script if it is missing, otherwise ""."""
+    """Return the interpreter named in the first line of a script if it is missing, otherwise "".
+
+    The name ends with a carriage return if the line does, as in Windows.
+    """
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)
@@ -119,12 +134,13 @@ def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str
         return ""
     if not head.startswith(b"#!"):
         return ""
-    words = head[2:].partition(b"\n")[0].decode("utf-8", "replace").split()
+    line = head[2:].partition(b"\n")[0].decode("utf-8", "replace")
+    words = line.split()
     if not words:
         return ""
+    if line.endswith("\r"):
+        return f"{words[-1]}\r"
     interpreter = words[0]
-    if interpreter.endswith("\r"):
-        return interpreter
     if interpreter.rpartition("/")[2] == "env":
         named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
         if not named or shutil.which(named[0], path=environment.get("PATH")):

@@ -84,6 +84,13 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "an absolute path without a file": ({"command": "/nowhere/x"}, "command", "/nowhere/x does not exist", ""),
     "a relative path": ({"command": "./gone/server"}, "command", "is relative", "absolute path"),
     "a folder as the command": ({"command": "/usr"}, "command", "/usr is a folder", "program in it"),
+    "a path of Windows": (
+        {"command": "C:\\Program Files\\nodejs\\node.exe"},
+        "command",
+        "is a path of Windows",
+        "/mnt/c",
+    ),
+    "a program that only Windows has": ({"command": "cmd", "args": ["/c", "npx"]}, "command", "'cmd'", "after /c"),
     "a file that is not executable": ({"command": "/etc/passwd"}, "command", "not executable", "chmod +x"),
     "a working folder that is gone": ({"command": PYTHON, "cwd": "/nowhere"}, "folder", "/nowhere", "Create it"),
     "a variable without a value": ({"command": "${env:NOPE_MCP}"}, "configuration", "NOPE_MCP", ""),
@@ -100,6 +107,16 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "exited with status 1",
         "version of Node.js",
     ),
+    "another version of Python": (
+        fails_with(
+            "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because the current Python version (3.11.2)"
+            " does not satisfy Python>=3.13, we can conclude that the requirements are unsatisfiable."
+        ),
+        "process",
+        "3.11.2",
+        "another version of Python",
+    ),
+    "a full disk": (fails_with("npm error code ENOSPC\nnpm error no space left"), "process", "ENOSPC", "Free space"),
     "a Python package that is missing": (program("import gone_module_x"), "process", "gone_module_x", "uvx"),
     "a node package that is missing": (
         fails_with("Error: Cannot find module '/srv/dist/index.js'"),
@@ -202,6 +219,8 @@ async def test_a_broken_program_is_explained(open_host: OpenHost, tmp_path: Path
     [
         ("#!/usr/bin/env nope-interpreter", "needs 'nope-interpreter'", "Install nope-interpreter"),
         ("#!/nowhere/node", "needs '/nowhere/node'", "Install Node.js"),
+        ("#!/usr/bin/env python3\r", "line ends of Windows", "dos2unix"),
+        ("#!/bin/sh\r", "line ends of Windows", "dos2unix"),
     ],
 )
 async def test_a_script_without_its_interpreter_is_explained(
@@ -211,6 +230,14 @@ async def test_a_script_without_its_interpreter_is_explained(
     script.write_text(f"{first_line}\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     check(await diagnose(open_host, {"command": str(script)}, tmp_path), "interpreter", reason, hint)
+
+
+async def test_a_program_for_another_system_is_explained(open_host: OpenHost, tmp_path: Path) -> None:
+    file = tmp_path / "server"
+    file.write_bytes(b"\x7fELF of another processor")
+    file.chmod(0o700)
+    steps = await diagnose(open_host, {"command": str(file)}, tmp_path)
+    check(steps, "process", "Exec format error", "another processor or system")
 
 
 async def test_a_script_that_needs_a_runner_is_explained(open_host: OpenHost, tmp_path: Path) -> None:
@@ -350,6 +377,27 @@ ADDRESSES: dict[str, tuple[Handler, str, str, str, str]] = {
     "a path of the older transport": (respond("405 Method Not Allowed"), "/", "HTTP", "405", "/sse"),
     "a forbidden account": (respond("403 Forbidden"), "/mcp", "HTTP", "403", "headers"),
     "a gateway without its server": (respond("502 Bad Gateway"), "/mcp", "HTTP", "502", ""),
+    "a server that limits requests": (
+        respond("429 Too Many Requests", b"", "retry-after: 30"),
+        "/mcp",
+        "HTTP",
+        "429",
+        "wait, then try again",
+    ),
+    "a host name that the server refuses": (
+        respond("421 Misdirected Request", b"Invalid Host header"),
+        "/mcp",
+        "HTTP",
+        "Invalid Host header",
+        "host name",
+    ),
+    "a proxy that asks for a password": (
+        respond("407 Proxy Authentication Required"),
+        "/mcp",
+        "HTTP",
+        "407",
+        "HTTPS_PROXY",
+    ),
     "a server that is overloaded": (respond("503 Service Unavailable"), "/mcp", "HTTP", "503", ""),
     "a web page": (html("200 OK"), "/", "HTTP", "text/html", "another kind of server"),
     "a sign-in that is needed": (
@@ -377,6 +425,29 @@ async def test_a_broken_address_is_explained(open_host: OpenHost, tmp_path: Path
     async with serve(handler) as port:
         steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}{path}"}, tmp_path)
     check(steps, *expected)
+
+
+WRONG_TRANSPORTS: dict[str, tuple[str, Handler, str]] = {
+    "sse at an address that takes POST only": ("sse", respond("405 Method Not Allowed"), 'Remove "type": "sse"'),
+    "sse at an address that wants a session": ("sse", respond("400 Bad Request"), 'Remove "type": "sse"'),
+    "sse at an address that wants both types": ("sse", respond("406 Not Acceptable"), 'Remove "type": "sse"'),
+    "sse at an address that answers JSON": (
+        "sse",
+        respond("200 OK", b"{}", "content-type: application/json"),
+        'Remove "type": "sse"',
+    ),
+    "streamable-http at an address of the older transport": ("streamable-http", respond("405 Method Not Allowed"), 'write "type": "sse"'),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TRANSPORTS)
+async def test_a_transport_that_the_address_does_not_speak_is_explained(
+    open_host: OpenHost, tmp_path: Path, case: str
+) -> None:
+    kind, handler, hint = WRONG_TRANSPORTS[case]
+    async with serve(handler) as port:
+        steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}/mcp", "type": kind}, tmp_path)
+    check(steps, "HTTP", "", hint)
 
 
 @pytest.mark.parametrize(("is_there", "status"), [(True, "ok"), (False, "warning")])

@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.client import requests
 from mcphost.client.pagination import list_tools
+from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.tools import CallTool
@@ -95,6 +96,14 @@ async def test_a_wait_over_a_minute_is_reported_instead(after: str) -> None:
         assert time.monotonic() - started_at < 20
     assert "Try again in" in exc_info.value.hint or after.startswith("9999")
     assert server.calls().count("POST tools/call") == 1
+
+
+async def test_a_server_that_stays_busy_beyond_the_time_for_connecting_is_called_busy() -> None:
+    handler = refuse_with_retry_after(429, "50")
+    with pytest.raises(ServerError, match="HTTP 429") as exc_info:
+        async with open_http_session(handler, limits=Limits(connect_timeout=2)):
+            pass
+    assert "Try again in 50 s" in exc_info.value.hint
 
 
 async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
