@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from mcphost.host.servers.servers import unknown_tool_error
@@ -386,6 +387,21 @@ def test_an_empty_listing_is_reported_to_users_only(program: Program) -> None:
         assert (done.returncode, done.stdout) == (0, b""), arguments
         assert said in done.stderr.decode(), arguments
         assert not program.run(*arguments, "--json").stderr, arguments
+
+
+@pytest.mark.parametrize(
+    ("file", "good", "bad"),
+    [
+        ("mcp.json", {"mcpServers": {"a": DEMO}}, {"mcpServers": {"a": {"command": 7}}}),
+        ("config.toml", {"model": {"name": "openai/gpt-5"}}, {"model": {"temperature": "hot"}}),
+    ],
+)
+def test_the_schema_of_a_configuration_file_is_printed_for_editors(
+    program: Program, file: str, good: Any, bad: Any
+) -> None:
+    validator = jsonschema_rs.validator_for(json.loads(program.text("schema", file)))
+    assert validator.is_valid(good)
+    assert not validator.is_valid(bad)
 
 
 def test_the_servers_message_and_the_hint_are_two_sentences() -> None:

@@ -436,7 +436,11 @@ WRONG_TRANSPORTS: dict[str, tuple[str, Handler, str]] = {
         respond("200 OK", b"{}", "content-type: application/json"),
         'Remove "type": "sse"',
     ),
-    "streamable-http at an address of the older transport": ("streamable-http", respond("405 Method Not Allowed"), 'write "type": "sse"'),
+    "streamable-http at an address of the older transport": (
+        "streamable-http",
+        respond("405 Method Not Allowed"),
+        'write "type": "sse"',
+    ),
 }
 
 

@@ -262,8 +262,9 @@ async def test_a_later_request_begins_with_the_same_tools_and_messages(
     await ask_model(model, *LONG_CONVERSATION)
     await ask_model(model, *LONG_CONVERSATION, Message(role="assistant", parts=(TextPart("It is a."),)), "and b?")
     first, second = map(without_mark, ours.bodies)
-    for key in ("tools", "system", "systemInstruction", "instructions"):
+    for key in ("tools", "system", "system_instruction", "instructions"):
         assert first.get(key) == second.get(key)
+    assert "Be brief." in str({**first, "contents": ()})  # the prompt is in what was compared
     lists = [next(body[key] for key in ("messages", "input", "contents") if key in body) for body in (first, second)]
     earlier, later = lists
     assert later[: len(earlier)] == earlier
