@@ -82,6 +82,14 @@ ACTIONS: tuple[Action, ...] = (
         N_("Search your messages in all conversations; insert one into the message"),
         "recall",
     ),
+    Action(
+        "edit_message",
+        "ctrl+g",
+        N_("editor"),
+        N_("Edit the message in your editor"),
+        N_("Open the message in $VISUAL or $EDITOR; the text that you save comes back"),
+        "editor",
+    ),
     Action("grants", "f7", N_("permissions"), N_("Permissions"), N_("Show and revoke permissions"), "grants"),
     Action(
         "answer",
@@ -92,14 +100,7 @@ ACTIONS: tuple[Action, ...] = (
         "answer",
         priority=True,
     ),
-    Action(
-        "tasks",
-        "",
-        N_("tasks"),
-        N_("Tasks"),
-        N_("Show what is running and its progress; cancel it"),
-        "tasks",
-    ),
+    Action("tasks", "", N_("tasks"), N_("Tasks"), N_("Show what is running and its progress; cancel it"), "tasks"),
     Action(
         "auto_approval",
         "f9",
@@ -329,7 +330,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action(
         "undo_insert",
-        "ctrl+g",
+        "alt+u",
         N_("take back"),
         N_("Undo an inserted prompt"),
         N_("Remove the last inserted prompt; its messages are kept as a branch"),

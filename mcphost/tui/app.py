@@ -503,7 +503,7 @@ class McpHostApp(QuestionApp):
         from mcphost.tui.suspension import suspend_terminal
 
         try:
-            text = await edit_text(message.text, editor_command(), partial(suspend_terminal, self))
+            text = await edit_text(message.text, editor_command(), partial(suspend_terminal, self), name=message.name)
         except McpHostError as error:
             message.on_edited(None, str(error))
         else:

@@ -22,8 +22,9 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         N_("Conversation"),
         (
-            *("history", "find", "focus_transcript", "recall", "copy_last", "new", "stop", "continue_turn", "rewind"),
-            *("fork", "retry", "retry_with", "call_again", "summarize", "summary", "undo_summary", "export"),
+            *("history", "find", "focus_transcript", "recall", "edit_message", "copy_last", "new", "stop"),
+            *("continue_turn", "rewind", "fork", "retry", "retry_with", "call_again"),
+            *("summarize", "summary", "undo_summary", "export"),
         ),
     ),
     (

@@ -385,6 +385,13 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
         self.open_page(InputHistoryScreen(self.host), fill)
 
+    def action_edit_message(self) -> None:
+        """Open the message that the user is writing in the user's editor."""
+        from mcphost.tui.message_editor import edit_message
+
+        if self.screen is self.chat:
+            edit_message(self.chat)
+
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""
         from mcphost.tui.transcript.last_answer import find_last_answer

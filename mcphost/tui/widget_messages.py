@@ -198,13 +198,15 @@ class ArgumentCheckRequested(Message):
 class EditorRequested(Message):
     """Posted when the user asks to edit text in an external editor.
 
-    `on_edited` receives the edited text and "", or None and an error message.
+    `on_edited` receives the edited text and "", or None and an error message. `name` is the name of the file that the
+    editor opens.
     """
 
-    def __init__(self, text: str, on_edited: Callable[[str | None, str], None]) -> None:
+    def __init__(self, text: str, on_edited: Callable[[str | None, str], None], name: str = "arguments.json") -> None:
         super().__init__()
         self.text = text
         self.on_edited = on_edited
+        self.name = name
 
 
 class QrCodeRequested(Message):

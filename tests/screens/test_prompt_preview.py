@@ -98,7 +98,7 @@ async def test_inserted_messages_are_in_the_conversation_with_their_source_and_o
         await open_preview(driver)
         await driver.pilot.press("enter")
         await driver.until(lambda: "User  from the prompt greet of files" in driver.transcript(), "the messages")
-        assert driver.has_notified("5 messages of files · greet inserted. Ctrl+G undoes it.")
+        assert driver.has_notified("5 messages of files · greet inserted. Alt+U undoes it.")
         shown = driver.transcript()
         assert "Assistant  from the prompt greet of files" in shown
         assert "@ files · file:///map.md  (9 characters)" in shown
@@ -107,11 +107,11 @@ async def test_inserted_messages_are_in_the_conversation_with_their_source_and_o
         assert roles == ["user", "user", "assistant", "user", "assistant", "user"]
         assert not driver.host.gone_on, "the model is not asked"
         await driver.type("draft")
-        await driver.pilot.press("ctrl+g")
+        await driver.pilot.press("alt+u")
         await driver.until(lambda: "from the prompt" not in driver.transcript(), "the rollback")
         assert [message.text for message in driver.host.conversation.messages] == ["before"]
         assert composer_text(driver) == "draft"
-        await driver.pilot.press("ctrl+g")
+        await driver.pilot.press("alt+u")
         await driver.until(lambda: driver.has_notified("There is no inserted prompt to undo."), "the reason")
 
 

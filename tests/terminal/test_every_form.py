@@ -175,7 +175,7 @@ def test_the_preview_of_a_prompt_with_several_messages(user: DialogUser) -> None
     terminal.wait_for(
         "User  from the prompt greet of peer", "hello to you", "Assistant  from the prompt", "I greet you"
     )
-    terminal.press("C-g")
+    terminal.press("M-u")
     terminal.wait_until(lambda screen: "from the prompt" not in screen, "the messages taken back")
 
 

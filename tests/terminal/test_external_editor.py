@@ -142,3 +142,29 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         terminal.wait_for_shell(seconds=10)
         wait_gone(processes, seconds=10)
         assert list(places.glob("mcphost-*/arguments.json")) == []
+
+
+def test_a_message_is_edited_in_the_users_editor_and_sent_only_by_the_user(tmp_path: Path) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text(EDITOR)
+    with Terminal(tmp_path, environment={"EDITOR": f"'{sys.executable}' '{editor}'"}) as terminal:
+        open_demo(terminal)
+        terminal.type("written here")
+        terminal.wait_for("written here")
+        texts = (
+            ("fail fail", "exited with status 3"),
+            ("written /quit", "/quit here"),
+            ("/quit /servers", "/servers here"),
+        )
+        for number, (typed, shown) in enumerate(texts, 1):
+            terminal.press("C-g")
+            terminal.wait_until(lambda screen, number=number: screen.count("EDITING") == number, "the editor")
+            terminal.type(typed)
+            terminal.press("Enter")
+            terminal.wait_for(shown, "ctrl+q quit")
+            assert "You  " not in terminal.screen()
+        terminal.wait_between_keys()
+        terminal.press("Enter")
+        terminal.wait_for("You  ", "/new here", "I don't have a rule")
+        terminal.wait_for_turn_end()
+        quit_program(terminal)

@@ -1,0 +1,43 @@
+"""Editing of the message to the model in the user's external editor."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from mcphost.translation import _
+from mcphost.tui.widget_messages import EditorRequested
+from mcphost.tui.widgets.composer import Composer, Draft
+
+if TYPE_CHECKING:
+    from mcphost.tui.screens.chat import ChatScreen
+
+
+def edit_message(chat: "ChatScreen") -> None:
+    """Open the text in the composer in the user's editor; show a warning if no editor can be used."""
+    if not getattr(cast("Any", chat).app, "editor_name", ""):
+        chat.notify(
+            _("No editor can be opened. Set $VISUAL or $EDITOR, and start mcphost in a terminal."),
+            severity="warning",
+            markup=False,
+            timeout=8,
+        )
+        return
+    draft = chat.query_one(Composer).draft
+    chat.post_message(EditorRequested(draft.text, partial(_apply, chat, draft), "message.md"))
+
+
+def _apply(chat: "ChatScreen", before: Draft, text: str | None, error: str) -> None:
+    """Put the edited text into the composer; it counts as inserted, so that it can only be sent as a message."""
+    if text is None:
+        chat.notify(error, severity="warning", markup=False, timeout=8)
+        return
+    text = text.removesuffix("\n")  # most editors end the last line
+    if text == before.text.removesuffix("\n"):
+        return
+    composer = chat.query_one(Composer)
+    composer.mark_inserted(at=(0, 0))  # an Enter that is still held down sends nothing
+    edited = Draft(text, "inserted", before.sources)
+    if composer.draft.text == before.text:
+        composer.set_draft(edited)
+    else:  # a message came back from the queue meanwhile
+        composer.restore_draft(edited)
+    composer.composer_input.focus()

@@ -1,0 +1,61 @@
+"""Tests for editing the message in an external editor; `tests/terminal/test_external_editor.py` runs a real one."""
+
+import pytest
+
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.widget_messages import EditorRequested
+from mcphost.tui.widgets.composer import Composer, Draft
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+
+def use_editor(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str | None, str]) -> list[EditorRequested]:
+    """Use an editor that saves these texts, one after the other; return its requests."""
+    requests: list[EditorRequested] = []
+
+    def edit(app: McpHostApp, message: EditorRequested) -> None:
+        del app
+        requests.append(message)
+        message.on_edited(*answers[len(requests) - 1])
+
+    monkeypatch.setattr(McpHostApp, "editor_name", "vi")
+    monkeypatch.setattr(McpHostApp, "on_editor_requested", edit)
+    return requests
+
+
+def composer(driver: AppDriver) -> Composer:
+    return driver.app.chat.query_one(Composer)
+
+
+async def test_without_an_editor_the_message_stays_and_what_to_do_is_said(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("words")
+        await driver.pilot.press("ctrl+g")
+        await driver.until(lambda: driver.has_notified("Set $VISUAL or $EDITOR"), "what to do")
+        assert composer(driver).draft == Draft("words", "typed")
+
+
+async def test_text_from_the_editor_runs_no_command_and_keeps_the_servers_of_its_prompts(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = use_editor(monkeypatch, ("/quit\n\nnow\n", ""))
+    async with run() as driver:
+        composer(driver).insert_prompt_text("crm", "the text of a prompt")
+        await driver.pilot.press("ctrl+g")
+        await driver.until(lambda: composer(driver).draft.text == "/quit\n\nnow", "the edited text")
+        assert (requests[0].text, requests[0].name) == ("the text of a prompt", "message.md")
+        assert composer(driver).draft == Draft("/quit\n\nnow", "inserted", ("crm",))
+
+
+async def test_an_unchanged_or_failed_edit_leaves_the_message_as_typed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = use_editor(monkeypatch, ("!demo/add\n", ""), (None, "The editor failed."))
+    async with run() as driver:
+        await driver.type("!demo/add")
+        await driver.pilot.press("ctrl+g")
+        await driver.pilot.press("ctrl+g")
+        await driver.until(lambda: driver.has_notified("The editor failed."), "the reason")
+        assert len(requests) == 2
+        assert composer(driver).draft == Draft("!demo/add", "typed")
