@@ -19,6 +19,7 @@ from rich.segment import Segment
 from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Key
 from textual.filter import LineFilter
 from textual.message import Message
 
@@ -47,6 +48,7 @@ _KEYS_OR_REPLIES = ("\x1b", "\x1b[")
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 """What a terminal in bracketed paste mode sends before and after pasted text (xterm)."""
 _SHOWN_ESCAPE = "\u241b"
+_ALT_ENTER = "\x1b\r"
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
@@ -154,6 +156,12 @@ class ReplyParser(XTermParser):
             self._remember(held)
             yield from super().feed(held)
         yield from super().tick()
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
+        """Return the keys of a sequence; Textual would take Alt+Enter of most terminals for Enter."""
+        if sequence == _ALT_ENTER or (alt and sequence == "\r"):
+            return [Key("alt+enter", None)]
+        return super()._sequence_to_key_events(sequence, alt)
 
     def _take(self, match: re.Match[str]) -> str:
         if (is_dark := is_dark_color(match[1])) is not None:

@@ -38,6 +38,17 @@ def test_keys_typed_before_the_question_do_not_answer_it(terminal: Terminal) -> 
     assert "= 42" not in screen
 
 
+def test_alt_enter_starts_a_new_line(terminal: Terminal) -> None:
+    open_demo(terminal)
+    terminal.type("first line")
+    terminal.press("M-Enter")
+    terminal.type("second line")
+    rows = [row.strip() for row in terminal.wait_for("second line").split("\n")]
+    assert rows[rows.index("second line") - 1] == "first line"
+    assert not [row for row in rows if row.startswith("You  ")]
+    quit_program(terminal)
+
+
 def test_everything_fits_80_by_24(tmp_path: Path) -> None:
     with Terminal(tmp_path, columns=80, rows=24) as terminal:
         open_demo(terminal)

@@ -9,10 +9,12 @@ import termios
 from threading import Thread
 from typing import Any
 
+import pytest
+from textual import events
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
 from mcphost.tui.sixel_graphics import GraphicsTerminal
-from mcphost.tui.terminal_driver import ResilientDriver, ResilientStream
+from mcphost.tui.terminal_driver import ReplyParser, ResilientDriver, ResilientStream
 
 
 def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> None:
@@ -102,3 +104,12 @@ def test_all_output_is_transformed_if_somebody_asks_for_it() -> None:
     driver.transform_output = str.upper
     driver.write("a frame")
     assert written == ["a frame", "A FRAME"]
+
+
+@pytest.mark.parametrize(
+    "pieces", [["a\x1b\rb\x1b\r\x1b[A"], ["a\x1b", "\rb", "\x1b", "\r", "\x1b[A"], ["a\x1b\r", "b\x1b\r\x1b[A"]]
+)
+def test_alt_enter_is_a_key_of_its_own_however_it_arrives(pieces: list[str]) -> None:
+    parser = ReplyParser(lambda _: None)
+    keys = [event.key for piece in pieces for event in parser.feed(piece) if isinstance(event, events.Key)]
+    assert keys == ["a", "alt+enter", "b", "alt+enter", "up"]
