@@ -116,7 +116,8 @@ def read(path: Path) -> Theme:
 def _build_theme(table: dict[str, Any], name: str) -> Theme:
     colors = table.get("colors", {})
     color = {role: str(colors.get(role, _FALLBACK[role])) for role in _ROLES}
-    tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.15).hex
+    panel, accent = Color.parse(color["panel"]), Color.parse(color["accent"])
+    tint, selected = panel.blend(accent, 0.15).hex, panel.blend(accent, 0.3).hex
     return Theme(
         name=name,
         dark=bool(table.get("dark", True)),
@@ -151,6 +152,11 @@ def _build_theme(table: dict[str, Any], name: str) -> Theme:
             "block-cursor-text-style": "none",
             "block-cursor-blurred-background": tint,
             "block-cursor-blurred-foreground": color["text"],
+            # Selected text has one color, because weaker ones could not be read on a background that stands out.
+            "screen-selection-background": selected,
+            "screen-selection-foreground": color["text"],
+            "input-selection-background": selected,
+            "input-selection-foreground": color["text"],
             "button-focus-text-style": "bold",
         },
     )

@@ -1,4 +1,4 @@
-"""Tests that every text in the pictures of all screens can be read in the dark and in the light theme."""
+"""Tests that every text in the pictures of all screens can be read in dark and light themes."""
 
 from typing import Any
 
@@ -21,11 +21,16 @@ nasty_reply nasty_visit nasty_retry nasty_sign_in nasty_enter_client nasty_trust
 waiting_many write_end sign_in_paste sign_in_here enter_client keep_secrets_differ history-export
 context_server context_results roots_chosen crowded_tools no_resources no_prompts
 """
+_NAMES = sorted(set(SCREENS) - set(SETUP_SCREENS) - set(_REPEATED.split()))
+_OTHER_THEMES = sorted(set(themes.names()) - {themes.DEFAULT, themes.DEFAULT_LIGHT})
 
 
-@pytest.mark.parametrize("name", sorted(set(SCREENS) - set(SETUP_SCREENS) - set(_REPEATED.split())))
+@pytest.mark.parametrize("name", _NAMES)
 async def test_every_text_of_a_picture_can_be_read(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge all but the pictures of the set-up, which `test_theme_contrast` judges in every theme."""
+    """Judge all but the pictures of the set-up, which `test_theme_contrast` judges in every theme.
+
+    Each picture is judged in the default themes and in one of the others, and each of those has many pictures.
+    """
     monkeypatch.setenv("COLORTERM", "truecolor")
     pause = Pilot.pause
 
@@ -39,7 +44,8 @@ async def test_every_text_of_a_picture_can_be_read(run: Run, name: str, monkeypa
     async with run(size=(80, 24), theme=theme, turn=show_turn, no_model=is_first, demo=is_first) as driver:
         await SCREENS[name](driver.pilot, driver.host)
         weak = {themes.DEFAULT: weak_texts(driver.app)}
-        driver.app.theme_choice.choose(themes.DEFAULT_LIGHT)
-        await driver.pilot.pause()
-        weak[themes.DEFAULT_LIGHT] = weak_texts(driver.app)
+        for other in (themes.DEFAULT_LIGHT, _OTHER_THEMES[_NAMES.index(name) % len(_OTHER_THEMES)]):
+            driver.app.theme_choice.choose(other)
+            await driver.pilot.pause()
+            weak[other] = weak_texts(driver.app)
         assert not any(weak.values()), weak

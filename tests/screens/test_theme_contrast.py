@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from textual.color import Color
+from textual.selection import Selection
 from textual.widgets import Input, TextArea
 
 from mcphost.tui import themes
@@ -11,6 +12,7 @@ from mcphost.tui.themes import ThemeOptions
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, SpeakerHeading, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.rendering import weak_texts
@@ -82,6 +84,30 @@ async def test_the_character_under_the_text_cursor_can_be_read(
         await driver.type("words")
         await driver.pilot.press("home")
         await driver.until(lambda: "words" in driver.text(), "the text")
+        assert weak_texts(driver.app, field.region) == []
+
+
+@pytest.mark.parametrize("name", themes.names())
+async def test_every_selected_text_can_be_read(run: Run, name: str) -> None:
+    async with run(size=(120, 120)) as driver:
+        driver.app.theme_choice.choose(name)
+        show_everything(driver)
+        await driver.until(lambda: "and a hint" in driver.text(), "the conversation")
+        transcript = driver.app.chat.query_one(Transcript)
+        driver.app.screen.selections = {transcript: Selection(None, None)}
+        await driver.pilot.pause()
+        assert weak_texts(driver.app) == []
+        prompt = driver.app.chat.query_one(Composer).composer_input
+        await driver.type("words")
+        prompt.select_all()
+        await driver.pilot.pause()
+        assert weak_texts(driver.app, prompt.region) == []
+        await driver.pilot.press("f6", "ctrl+f")
+        await driver.type("words")
+        field = driver.app.focused
+        assert isinstance(field, Input)
+        field.select_all()
+        await driver.pilot.pause()
         assert weak_texts(driver.app, field.region) == []
 
 
