@@ -18,13 +18,12 @@ from mcphost.cli.printing import (
     update_status,
     write_output_file,
 )
-from mcphost.errors import MalformedMessage, UsageError
 from mcphost.serialization import dumps
 from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.protocol.resources import ReadResourceResult, ResourceContents
+    from mcphost.protocol.resources import ReadResourceResult
 
 
 HIDDEN_TOOLS_HINT = (
@@ -201,6 +200,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 async def _read(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.json_output import contents_json
+    from mcphost.host.content_rendering import decode_content
 
     values = parse_pairs(args.pairs)
     uri = host.features.expand_template(args.uri, values) if values else args.uri
@@ -219,30 +219,17 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
                 if part.mime_type
                 else _("[{count} bytes; write them to a file with: -o FILE]")
             )
-            print_text(text.format(count=len(_decode_contents(part)), kind=part.mime_type))
+            print_text(text.format(count=len(decode_content(part)), kind=part.mime_type))
         else:
             sys.stdout.flush()
-            sys.stdout.buffer.write(_decode_contents(part))
+            sys.stdout.buffer.write(decode_content(part))
     return 0
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str, *, quiet: bool) -> int:
+    from mcphost.host.content_rendering import decode_contents
 
-    if len(result.contents) != 1:
-        raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
-    write_output_file(file_name, _decode_contents(result.contents[0]))
+    write_output_file(file_name, decode_contents(result.contents))
     if not quiet:
         print_note(_("Wrote {file}.").format(file=file_name))
     return 0
-
-
-def _decode_contents(part: "ResourceContents") -> bytes:
-    import base64
-    import binascii
-
-    if part.text is not None:
-        return part.text.encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(part.blob or "", validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise MalformedMessage("The resource is not valid base64.", "Report it to the server's author.") from error

@@ -2,11 +2,13 @@
 
 import base64
 import binascii
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 import anyio.to_thread
 
+from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.structured_content import ContentIndex, remove_base64, structured_text
@@ -229,6 +231,29 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
         return render_contents(resource), None
     text, image = _render_image(ImageContent(resource.blob or "", resource.mime_type or known.mime_type))
     return f"[{resource.uri}: {text.removeprefix('[image: ')}", image
+
+
+def decode_content(part: ResourceContents) -> bytes:
+    """Return a part of a resource as it is written to a file. Raises MalformedMessage if it is not valid base64."""
+    if part.text is not None:
+        return part.text.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(part.blob or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise MalformedMessage("The resource is not valid base64.", "Report it to the server's author.") from error
+
+
+def decode_contents(contents: Sequence[ResourceContents]) -> bytes:
+    """Return the bytes of a resource with exactly one part; raise UsageError if it has none or several.
+
+    Raises MalformedMessage if it is not valid base64.
+    """
+    if len(contents) != 1:
+        raise UsageError(
+            f"The resource has {len(contents)} parts; a file holds one.",
+            "Get them all with: mcphost read SERVER URI --json",
+        )
+    return decode_content(contents[0])
 
 
 def _detect_image(data: str) -> ImageInfo | None:

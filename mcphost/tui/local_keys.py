@@ -56,6 +56,7 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "resources-attach": "a",
     "resources-preview": "p",
     "resources-watch": "w",
+    "resources-save": "s",
     "history-fork": "f",
     "history-rename": "n",
     "history-pin": "p",

@@ -124,11 +124,13 @@ class ResourcesScreen(ListScreen):
         ("enter", N_("attach to the message"), "screen.attach"),
         ("p", N_("preview"), "screen.preview"),
         ("w", N_("watch"), "screen.watch"),
+        ("s", N_("save"), "screen.save"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "attach", show=False, id="resources-attach"),
         Binding("p", "preview", show=False, id="resources-preview"),
         Binding("w", "watch", show=False, id="resources-watch"),
+        Binding("s", "save", show=False, id="resources-save"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -253,6 +255,14 @@ class ResourcesScreen(ListScreen):
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self._start_preview(*row.value)
+
+    def action_save(self) -> None:
+        """Open a form that saves the selected resource to a new file."""
+        row = self.current_row()
+        if row is not None and isinstance(row.value[1], Resource):
+            from mcphost.tui.screens.save_resource import SaveResourceForm
+
+            self.app.push_screen(SaveResourceForm(self.host, *row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def _describe_watching(self, server: str, item: Resource) -> str:
         if not self._is_watched(server, item):
