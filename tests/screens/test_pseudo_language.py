@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcphost import translation
+from mcphost.llm.messages import Message, TextPart
 from mcphost.serialization import encode
 from tests.screens import example_records, fake_host
 from tests.screens.ask_question import PendingQuestion, each_example_question
@@ -88,3 +89,21 @@ async def test_a_screen_has_no_text_without_a_translation(run: Run, tmp_path: Pa
         await driver.pilot.pause()
         assert words(driver.text()) - example_words() - NAMES - VALUES.get(keys, set()) == set()
         await driver.host.audit.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("context", "cost", "export", "instructions", "model", "pin", "profile", "recall", "registry", "reload"),
+        *("setup", "summary", "tasks"),
+    ],
+)
+async def test_a_page_without_a_key_has_no_text_without_a_translation(run: Run, command: str) -> None:
+    async with run(size=(140, 60)) as driver:
+        driver.host.conversation.messages = (Message(role="user", parts=(TextPart("42"),)),)
+        await driver.type(f"/{command}")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: f"/{command}" not in driver.text(), "the page")
+        await driver.pilot.pause()
+        shown = words(driver.text()) | {word for one in driver.app._notifications for word in words(one.message)}
+        assert shown - example_words() - NAMES - VALUES.get(command, set()) == set()

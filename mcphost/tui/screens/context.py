@@ -275,7 +275,7 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
 def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
     deferred = sum(not tool.is_sent for tool in report.tools)
     return [
-        (_("model"), report.model or "none"),
+        (_("model"), report.model or _("none")),
         (
             _("window"),
             _("{window:,} tokens{text}").format(window=report.window, text=_(", assumed") if report.is_assumed else ""),
