@@ -49,6 +49,19 @@ async def test_the_time_of_a_row_comes_first_and_is_not_cut_on_a_small_terminal(
         await driver.host.audit.close()
 
 
+async def test_a_refusal_is_shown_with_its_rule_and_the_origins_of_the_arguments(run: Run, tmp_path: Path) -> None:
+    row = AuditRecord(
+        at=1, kind="tool", event="decided", server="web", subject="post", decision="deny", who="config",
+        grant="web/*?from:mail", detail='{"origins":[{"server":"mail","tool":"read","argument":"body"}]}',
+    )  # fmt: skip
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_example_audit_log(tmp_path, [row])
+        await driver.pilot.press("f10")
+        shown = ("web/*?from:mail", '"server": "mail"', '"argument": "body"')
+        await driver.until(lambda: all(text in driver.text() for text in shown), "the rule and the origins")
+        await driver.host.audit.close()
+
+
 @pytest.mark.parametrize(
     ("decision", "shown"), [("held back", "○ changed tools quarantined"), ("kept", "● changed tools kept")]
 )

@@ -5,6 +5,7 @@ import codecs
 import gzip
 import itertools
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -143,6 +144,14 @@ def test_there_are_48_scenarios_and_the_rate_is_told() -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_scenario_is_marked_as_documented(scenario: Scenario) -> None:
     assert is_marked(scenario) == scenario.is_marked
+
+
+def test_the_documentation_tells_the_rate() -> None:
+    text = " ".join((Path(__file__).parents[3] / "docs" / "security.md").read_text().split())
+    marked = sum(map(is_marked, SCENARIOS))
+    verbatim = sum(scenario.is_verbatim for scenario in SCENARIOS)
+    assert f"lists {len(SCENARIOS)} ways to copy data. mcphost marks {marked} of them" in text
+    assert f"all {verbatim} verbatim copies" in text
 
 
 def test_every_verbatim_scenario_is_marked() -> None:

@@ -272,6 +272,21 @@ async def test_the_audit_log_has_the_origins_and_not_the_text(tmp_path: Path) ->
     await log.close()
 
 
+@pytest.mark.parametrize(
+    ("rule", "recorded"), [("web/* never-from:mail", "web/*?from:mail"), ("web/post?from:mail", "web/post?from:mail")]
+)
+async def test_the_audit_log_names_the_rule_that_refused_the_data_of_a_server(
+    tmp_path: Path, rule: str, recorded: str
+) -> None:
+    log = create_audit_log(tmp_path)
+    await ask(tmp_path, READ, POST, answers=(AllowOnce(),), audit_log=log, never=never_rules(rule))
+    (row,) = [row for row in await read_rows(log, "tool") if row.server == "web"]
+    assert (row.event, row.decision, row.who, row.grant) == ("decided", "deny", "config", recorded)
+    (origin,) = json.loads(row.detail)["origins"]
+    assert (origin["server"], origin["tool"], origin["argument"]) == ("mail", "read", "body")
+    await log.close()
+
+
 async def test_a_result_with_an_endless_character_number_does_not_end_the_turn(tmp_path: Path) -> None:
     peers = open_peers()
     peers["mail"] = create_peer(

@@ -190,6 +190,30 @@ async def test_few_but_long_definitions_are_deferred_by_their_share_of_the_windo
     assert (names(model.requests[0]) == [SEARCH_TOOLS]) is is_deferred
 
 
+@pytest.mark.parametrize(("count", "is_deferred"), [(40, False), (41, True)])
+async def test_more_than_40_tools_are_deferred_unless_set_otherwise(
+    tmp_path: Path, count: int, *, is_deferred: bool
+) -> None:
+    peer = create_peer(tools__list=tools_result(*(tool_definition(f"t{number}") for number in range(count))))
+    model = ScriptedModel(text_round("ok"), facts=ModelFacts(context_window=WINDOW))
+    async with open_host_with(tmp_path, peer, model) as host:
+        await host.conversation.send("hi")
+
+    assert (names(model.requests[0]) == [SEARCH_TOOLS]) is is_deferred
+
+
+@pytest.mark.parametrize(("window", "is_deferred"), [(90_000, False), (60_000, True)])
+async def test_definitions_over_a_tenth_of_the_window_are_deferred_unless_set_otherwise(
+    tmp_path: Path, window: int, *, is_deferred: bool
+) -> None:
+    long_tools = [tool_definition(f"t{number}", description="word " * 1_000) for number in range(6)]
+    model = ScriptedModel(text_round("ok"), facts=ModelFacts(context_window=window))
+    async with open_host_with(tmp_path, create_peer(tools__list=tools_result(*long_tools)), model) as host:
+        await host.conversation.send("hi")
+
+    assert (names(model.requests[0]) == [SEARCH_TOOLS]) is is_deferred
+
+
 async def test_few_tools_are_sent_whole_without_a_word_about_search(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, create_peer(tools__list=tools_result(tool_definition("t"))), model) as host:
