@@ -190,8 +190,8 @@ class LiteLlmModel:
         request may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and
         ModelError for any other failure.
         """
-        from mcphost.llm.chat_completions import AnswerAssembler
         from mcphost.llm import errors
+        from mcphost.llm.chat_completions import AnswerAssembler
 
         assembler = AnswerAssembler(context.provider)
         limit = self._deadlines.first_token
