@@ -9,7 +9,7 @@ This module runs in the worker process. It does no I/O.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
@@ -106,7 +106,7 @@ class _HeldCall:
     """A tool call that is being received; `pieces` are the pieces of its arguments that are held back."""
 
     def __init__(self) -> None:
-        self.tool_call_id = self.name = ""
+        self.name = ""
         self.pieces: list[str] = []
         self.is_held = True
 
@@ -124,22 +124,21 @@ class CallRestorer:
         self._calls: dict[int, _HeldCall] = {}
         self._held_length = 0
 
-    def restore(self, events: list[WorkerEvent]) -> list[WorkerEvent]:
-        """Return the events to send instead of *events*. Raises AnswerTooLong if too much text is held back."""
-        if not self._names:
-            return events
-        restored: list[WorkerEvent] = []
-        for event in events:
-            restored += self._restore_call(event) if isinstance(event, WorkerToolCallDelta) else [event]
-        return restored
+    def restore(self, events: Iterable[WorkerEvent]) -> Iterator[WorkerEvent]:
+        """Yield the events to send instead of *events*, in which each tool call has its own index.
 
-    def _restore_call(self, event: WorkerToolCallDelta) -> list[WorkerEvent]:
-        call, ended = self._calls.get(event.index), list[WorkerEvent]()
-        is_another = event.name and event.tool_call_id and call is not None and call.tool_call_id
-        if call is None or (is_another and event.tool_call_id != call.tool_call_id):
-            ended = self._finish_call(event.index)  # some servers send several complete calls with the same index
+        Raises AnswerTooLong if too much text is held back.
+        """
+        for event in events:
+            if self._names and isinstance(event, WorkerToolCallDelta):
+                yield self._restore_piece(event)
+            else:
+                yield event
+
+    def _restore_piece(self, event: WorkerToolCallDelta) -> WorkerToolCallDelta:
+        call = self._calls.get(event.index)
+        if call is None:
             call = self._calls[event.index] = _HeldCall()
-        call.tool_call_id = call.tool_call_id or event.tool_call_id
         if not call.name and event.name:
             call.name = event.name
             call.is_held = event.name in self._names
@@ -148,10 +147,10 @@ class CallRestorer:
             self._held_length += len(event.text)
             if self._held_length > MAX_ANSWER_LENGTH:
                 raise AnswerTooLong(f"The answer exceeded {MAX_ANSWER_LENGTH:,} characters and was stopped.")
-            return [*ended, replace(event, text="")]
+            return replace(event, text="")
         text = "".join(call.pieces)
         call.pieces.clear()
-        return [*ended, replace(event, text=text)]
+        return replace(event, text=text)
 
     def finish(self) -> list[WorkerEvent]:
         """Return the events with the arguments that are still held back; call this at the end of the answer."""

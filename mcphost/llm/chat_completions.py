@@ -417,25 +417,13 @@ class AnswerAssembler:
 
     def _add_tool_call(self, piece: worker_protocol.WorkerToolCallDelta) -> Iterator[ModelEvent]:
         call = self._calls.get(piece.index)
-        if (
-            call is not None
-            and piece.tool_call_id
-            and call.provider_id
-            and piece.tool_call_id != call.provider_id
-            and piece.name
-        ):
-            # Some servers send several complete calls, all with index 0.
-            key = max(self._calls) + 1
-            self._calls[key], call = call, None
-            del self._calls[piece.index]
-            self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].order))
         if call is None:
             if len(self._calls) >= MAX_TOOL_CALLS:
                 raise ModelError(
                     f"The model asked for more than {MAX_TOOL_CALLS} tool calls in one answer; none of them ran.",
                     "Ask for less at once.",
                 )
-            call = self._calls[piece.index] = _PartialToolCall(order=len(self._calls))
+            call = self._calls[piece.index] = _PartialToolCall()
             self._order.append("c")
         call.provider_id = call.provider_id or piece.tool_call_id
         call.pieces.append(piece.text)
@@ -452,8 +440,7 @@ class AnswerAssembler:
 class _PartialToolCall:
     """A tool call that is still being received."""
 
-    def __init__(self, order: int) -> None:
-        self.order = order
+    def __init__(self) -> None:
         self.id = f"call_{uuid.uuid4().hex[:16]}"
         self.provider_id = ""
         self.name = ""

@@ -37,6 +37,7 @@ from mcphost.llm.responses_api import (
     refuses_summary,
 )
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
+from mcphost.llm.tool_call_splitter import ToolCallSplitter
 from mcphost.llm.tool_schemas import ToolSchemaAdapter
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
 from mcphost.sandbox.process_limits import limit_data_memory
@@ -218,7 +219,7 @@ class LiteLlmWorker:
         arguments = self._litellm_arguments(request, target, tools)
         rename_in_messages(arguments["messages"], names)
         stream, summary, convert = await self._open_stream(call_id, request, target, arguments)
-        restorer = CallRestorer(call_id, names)
+        restorer, splitter = CallRestorer(call_id, names), ToolCallSplitter()
         meter = AnswerMeter()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
         source: Any = None
@@ -229,7 +230,7 @@ class LiteLlmWorker:
                     continue
                 try:
                     meter.add_chunk()
-                    for event in restorer.restore(convert(chunk)):
+                    for event in restorer.restore(splitter.split(convert(chunk))):
                         summary.has_content = True
                         summary.char_count += len(getattr(event, "text", ""))
                         batch.put(event)

@@ -282,6 +282,21 @@ async def test_reasoning_text_and_parallel_calls_are_read_and_sent_back_in_the_f
     assert without_extras(sent_conversation(ours.bodies[-1]), road) == WANTED[road]
 
 
+@pytest.mark.parametrize("first", ["slow", "list_notes"])
+async def test_calls_that_ollama_sends_one_by_one_without_ids_stay_separate(
+    first: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    calls = [("slow", {"steps": 60}), ("list_notes", {}), ("hello", {"name": "Ada"})]
+    calls = calls if first == "slow" else [calls[1], calls[0], calls[2]]
+    ours.script = [
+        *(ollama_chunk(tool_calls=[{"function": {"name": name, "arguments": values}}]) for name, values in calls),
+        ollama_chunk(done=True),
+    ]
+    reply = await ask_model(road_model("ollama", base, worker), ASKED)
+    assert [(use.name, use.arguments) for use in reply.uses] == calls
+
+
 @pytest.mark.req("llm.prompt-cache")
 @ROADS
 async def test_cached_tokens_are_counted_and_what_they_saved_where_the_price_is_known(

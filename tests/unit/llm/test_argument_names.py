@@ -31,13 +31,6 @@ def test_a_name_that_arrives_after_the_first_arguments_is_known_in_time() -> Non
     ]  # fmt: skip
 
 
-def test_calls_with_the_same_index_are_told_apart() -> None:
-    first, second = piece(0, '{"a_b": 1}', "c1", "odd"), piece(0, '{"a_b": 2}', "c2", "odd")
-    assert restore(first, second) == [
-        piece(0, "", "c1", "odd"), piece(0, '{"a/b":1}'), piece(0, "", "c2", "odd"), piece(0, '{"a/b":2}')
-    ]  # fmt: skip
-
-
 def test_a_name_that_the_model_wrote_itself_is_not_replaced() -> None:
     assert restore(piece(0, '{"a_b": 1, "a/b": 2}', "c1", "odd"))[-1] == piece(0, '{"a_b":1,"a/b":2}')
 

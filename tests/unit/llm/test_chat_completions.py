@@ -264,17 +264,6 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     assert isinstance(events[-1], StreamFinished)
 
 
-def test_complete_calls_that_share_an_index_stay_separate_and_in_order() -> None:
-    events = assemble_events(
-        worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", "{}"),
-        worker_protocol.WorkerToolCallDelta(1, 0, "b", "two", "{}"),
-        worker_protocol.WorkerToolCallDelta(1, 0, "c", "three", "{}"),
-        worker_protocol.WorkerFinished(call_id=1),
-    )
-    ready = [event.use.name for event in events if isinstance(event, ToolUseReady)]
-    assert ready == ["one", "two", "three"]
-
-
 def test_pieces_before_the_name_are_not_lost() -> None:
     events = assemble_events(
         worker_protocol.WorkerToolCallDelta(1, 0, "", "", '{"a"'),

@@ -1,0 +1,77 @@
+"""Splitting of a streamed answer's tool calls that have the same index. This module runs in the worker process.
+
+In the format of Chat Completions, the pieces of a call have the call's index. Some servers send several complete calls,
+all with index 0, and litellm gives index 0 to each call of an Ollama server that sends one call at a time. It gives an
+id only to those of them that have arguments.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.worker_protocol import WorkerEvent, WorkerToolCallDelta
+from mcphost.serialization import loads, replace
+
+_MAX_CHECKS = 16
+"""Maximum number of times that the arguments of one call are parsed; each time parses all of them."""
+_MAX_CHECKED_LENGTH = 64 * 1024
+"""Maximum characters of arguments that are parsed; longer ones are treated as incomplete."""
+
+
+class ToolCallSplitter:
+    """Converter that gives each tool call of one answer its own index, in the order in which the calls begin."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _CurrentCall] = {}
+        """The newest call of each index that the server uses."""
+
+        self._count = 0
+
+    def split(self, events: Iterable[WorkerEvent]) -> Iterator[WorkerEvent]:
+        """Yield the events, with new indexes in the pieces of tool calls."""
+        for event in events:
+            yield self._split_piece(event) if isinstance(event, WorkerToolCallDelta) else event
+
+    def _split_piece(self, piece: WorkerToolCallDelta) -> WorkerToolCallDelta:
+        call = self._calls.get(piece.index)
+        if call is None or call.is_followed_by(piece):
+            call = self._calls[piece.index] = _CurrentCall(self._count)
+            self._count += 1
+        call.add(piece)
+        return piece if piece.index == call.index else replace(piece, index=call.index)
+
+
+class _CurrentCall:
+    """A tool call that is being received."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self._id = self._name = ""
+        self._pieces: list[str] = []
+        self._length = self._checks = 0
+
+    def add(self, piece: WorkerToolCallDelta) -> None:
+        self._id = self._id or piece.tool_call_id
+        self._name = self._name or piece.name
+        self._length += len(piece.text)
+        if piece.text.strip() and self._length <= _MAX_CHECKED_LENGTH:
+            self._pieces.append(piece.text)
+
+    def is_followed_by(self, piece: WorkerToolCallDelta) -> bool:
+        """Return whether *piece*, which has the same index as this call, begins another call."""
+        if not (self._name and piece.name):
+            return False
+        if self._id and piece.tool_call_id:
+            return self._id != piece.tool_call_id
+        if piece.name == self._name:  # some servers repeat the name with each piece
+            return bool(piece.text.strip()) and self._is_complete()
+        return not self._pieces or self._is_complete()
+
+    def _is_complete(self) -> bool:
+        self._checks += 1
+        # Limited, because a server could make each piece look like the last one.
+        if self._checks > _MAX_CHECKS or self._length > _MAX_CHECKED_LENGTH:
+            return False
+        try:
+            return isinstance(loads("".join(self._pieces)), dict)
+        except MalformedMessage:
+            return False
