@@ -111,7 +111,8 @@ class LiteLlmModel:
 
     async def prepare(self) -> None:
         """Find the API key, start the worker and load the model's facts. Raises ModelError; safe to cancel."""
-        await self._ensure_ready()
+        async with self._limit_loading(anyio.current_time() + self._deadlines.total):
+            await self._ensure_ready()
 
     async def load_facts(self) -> None:
         """Load the facts about the model from litellm's list, without an API key or a request to the provider."""

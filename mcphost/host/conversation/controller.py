@@ -495,7 +495,7 @@ class ConversationController:
                 await anyio.lowlevel.checkpoint()  # if the turn is already stopped, do not call the model
                 await parts.instructions.refresh()
                 await parts.hooks.refresh()
-                await self._startup.wait()
+                await self._startup.wait(model.prepare)
                 outcome = await turn.run()
         except BudgetReached as error:
             return self._fail(number, error, turn, outcome="budget")

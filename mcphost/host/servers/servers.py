@@ -1,6 +1,6 @@
 """Classes that connect to all configured servers, wait for them to start, and let the user review changed tools."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -281,14 +281,20 @@ class ServerStartup:
         self._events = events
         self._late_servers: set[str] = set()
 
-    async def wait(self) -> None:
-        """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel."""
+    async def wait(self, prepare_model: Callable[[], Awaitable[None]]) -> None:
+        """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
+
+        Servers that need longer than the time limit are also given the time that *prepare_model* takes, because no
+        request can be sent before it returns. Raises the errors of *prepare_model*.
+        """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))
         async with anyio.create_task_group() as tasks:
             for connection in self._servers:
                 if connection.is_starting:
                     tasks.start_soon(self._wait_for_one, connection)
+        if any(connection.is_starting for connection in self._servers):
+            await prepare_model()
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting

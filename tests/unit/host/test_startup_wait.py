@@ -89,6 +89,26 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
     assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
 
 
+async def test_servers_that_become_ready_while_the_model_is_loaded_are_there_in_the_first_round(
+    tmp_path: Path,
+) -> None:
+    late = HeldPeer("slow")
+
+    class LoadingModel(ScriptedModel):
+        async def prepare(self) -> None:
+            late.release()
+            await host.servers.ensure_ready("late")
+
+    model = LoadingModel(text_round("ok"))
+    limits = Limits(server_wait=0.05)
+    async with open_host_with(tmp_path, {"late": late}, model, wait=lambda _: False, limits=limits) as host:
+        host.start()
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        assert notice_texts(feed.drain()) == []
+    assert offered_tools_by_request(model) == [["late__slow"]]
+
+
 async def test_several_late_servers_are_named_as_they_are_written(tmp_path: Path) -> None:
     peers = {"Late": HeldPeer("slow"), "Silent": HeldPeer("slow")}
     model = ScriptedModel(text_round("ok"), text_round("again"))
