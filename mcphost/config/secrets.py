@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import log2
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.risky_variables import classify_variable
@@ -62,6 +62,22 @@ class PlaintextSecret(Struct, frozen=True):
         """
         start = len(self.prefix)
         return f"{text[:start]}${{keyring:{name}}}{text[start + len(self.secret) :]}"
+
+
+def replace_secret(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
+    """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret; see `PlaintextSecret`."""
+    copy = dict(entry)
+    if secret.keys[0] == "args":
+        at, args = int(secret.keys[1]), list(entry["args"])
+        args[at] = secret.with_reference(str(args[at]), reference)
+        return {**copy, "args": args}
+    *parents, last = secret.keys
+    place = copy
+    for key in parents:
+        place[key] = dict(place[key])
+        place = place[key]
+    place[last] = secret.with_reference(str(place[last]), reference)
+    return copy
 
 
 KnownSecrets = Mapping[tuple[str, str], tuple[PlaintextSecret, ...]]

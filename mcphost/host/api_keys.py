@@ -6,7 +6,7 @@ from typing import Protocol
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeLevel
-from mcphost.host.servers.server_file_editor import SecretEntries
+from mcphost.host.servers.server_data import SecretEntries
 from mcphost.llm.api_key_formats import recognize_provider
 from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.llm.model_finder import AvailableModel, FoundKey, proposed_model

@@ -3,10 +3,32 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct
+
+
+class SecretEntries(Protocol):
+    """Interface to named secrets; `get`, `set` and `delete` raise McpHostError if the storage is unusable."""
+
+    def place_of(self, name: str) -> str:
+        """Return where the secret is, or would be, stored: "keyring", "file" or "session" (in memory only)."""
+        ...
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret with this name, or None if there is none."""
+        ...
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace the secret."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret; a missing one is not an error."""
+        ...
+
 
 _PLACES = {"keyring": "keyring", "file": "secrets file", "session": "memory of this session"}
 

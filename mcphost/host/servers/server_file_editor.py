@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,7 @@ from mcphost.config.secrets import (
     find_own_secrets,
     find_plaintext_secrets,
     keyring_entry_name,
+    replace_secret,
 )
 from mcphost.config.server_files import (
     Scope,
@@ -43,11 +44,13 @@ from mcphost.host.servers.server_approval import (
     approval_source,
     approve,
     approve_project,
+    carry_over,
     is_project_approved,
     load_approved_project,
 )
 from mcphost.host.servers.server_data import (
     SecretDeletionError,
+    SecretEntries,
     ServerData,
     UnreadableReferencesError,
     describe_secret_place,
@@ -61,31 +64,12 @@ if TYPE_CHECKING:
     from mcphost.config.loader import ConfigSources
 
 
-class SecretEntries(Protocol):
-    """Interface to named secrets; `get`, `set` and `delete` raise McpHostError if the storage is unusable."""
-
-    def place_of(self, name: str) -> str:
-        """Return where the secret is, or would be, stored: "keyring", "file" or "session" (in memory only)."""
-        ...
-
-    async def get(self, name: str) -> str | None:
-        """Return the secret with this name, or None if there is none."""
-        ...
-
-    async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret."""
-        ...
-
-    async def delete(self, name: str) -> None:
-        """Remove the secret; a missing one is not an error."""
-        ...
-
-
 class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
     `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
-    another file is used instead. `notes` are sentences about settings that were left out.
+    another file is used instead. `notes` are sentences about settings that were left out. `carried` is the server
+    before the change if its approval was transferred to `server`, because only its secrets were moved.
     """
 
     edit: ServerEdit
@@ -95,6 +79,7 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     """Where these secrets are stored: "keyring" or "file"."""
 
     is_approved: bool = False
+    carried: ServerConfig | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -102,7 +87,7 @@ class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
     `secrets` contains the known secrets in variables and headers, keyed by place. `seen` is a configuration with
-    the digests of its files, whose content the user has seen or approved.
+    the digests of its files, whose content the user has seen or approved. `before` is the server before the change.
     """
 
     file: ServerFile
@@ -112,6 +97,7 @@ class _EditRequest(NamedTuple):
     replace: bool
     secrets: KnownSecrets
     seen: ServerConfig | None = None
+    before: ServerConfig | None = None
 
 
 def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
@@ -207,16 +193,20 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
+        If the new entry starts and contacts the same as the old one, and differs only because secrets in it were moved
+        to the keyring, the approval and the permissions of the old one are transferred to it.
+
         If *is_approved* is true, the new entry is approved, provided that the old entry was approved and both name the
         same files. Set *seen* as well if the user has seen the whole new entry, not only what changes; the new entry is
         then approved even if the old one was not.
         """
+        before = server
         if is_approved and seen is None:
             with suppress(ConfigError):  # a server whose files cannot be read is not approved
                 server = await anyio.to_thread.run_sync(with_file_digests, server)
             is_approved = await self.is_approved(server)
             seen = server
-        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, secrets, seen)
+        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, secrets, seen, before)
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
@@ -381,6 +371,8 @@ class ServerFileEditor:
             await anyio.to_thread.run_sync(edit.undo)
             if is_trusted and edit.before is not None:
                 await self._trust_project(edit.file, edit.before.content)
+            if saved.carried is not None and saved.server is not None:
+                await self._carry_over(_with_digests_of(saved.server, saved.carried), saved.carried)
             await self._delete_secrets(saved.stored_secrets)
 
     @property
@@ -449,7 +441,7 @@ class ServerFileEditor:
         return find_server_file(server, self.config_dir, self.folder)
 
     async def _set(self, request: "_EditRequest", *, is_approved: bool) -> SavedServer:
-        file, name, entry, what, replace, known, seen = request
+        file, name, entry, what, replace, known, seen, before = request
         edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
         plaintext = find_plaintext_secrets(edit.server, known) if edit.server is not None else ()
         if plaintext and file.source == "project":
@@ -465,10 +457,12 @@ class ServerFileEditor:
                 for secret in plaintext:
                     reference, is_new = await self._store_secret(name, secret)
                     stored += [reference] if is_new else []
-                    entry = _with_reference(entry, secret, reference)
+                    entry = replace_secret(entry, secret, reference)
+                carried: ServerConfig | None = None
                 if plaintext:
+                    carried = await anyio.to_thread.run_sync(_find_carried, before, edit.server)
                     edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
-                saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen)
+                saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen, carried=carried)
                 return replace_fields(saved, stored_in=place)
             except BaseException as error:
                 if self._written is edit:
@@ -514,12 +508,13 @@ class ServerFileEditor:
         *,
         is_approved: bool = False,
         seen: ServerConfig | None = None,
+        carried: ServerConfig | None = None,
     ) -> SavedServer:
         """Record the change in the audit log and write it; *what* is the recorded event.
 
         If *is_approved* is true, the server is then loaded from the changed file and approved, with the content that
         the files it names had before the change was written. If *seen* is given, the server is approved only if the
-        user has seen that content.
+        user has seen that content. The approval of *carried*, the server before the change, is transferred to it.
         """
         planned = edit.server
         if planned is not None and is_approved:
@@ -537,11 +532,24 @@ class ServerFileEditor:
                 await self._trust_project(edit.file, edit.content)
             server = await self._load(edit) if planned is not None else None
             # Another program may have changed the entry since it was written.
-            is_approved = is_approved and server is not None and _has_settings_of(server, planned)
+            if server is None or not _has_settings_of(server, planned):
+                is_approved, carried = False, None
+            if server is not None and carried is not None and not await self._carry_over(carried, server):
+                carried = None
             if server is not None and planned is not None and is_approved:
                 await approve(self._grants, self._audit, _with_digests_of(server, planned))
-            return SavedServer(edit=edit, server=server, stored_secrets=stored, is_approved=is_approved)
+            return SavedServer(
+                edit=edit, server=server, stored_secrets=stored, is_approved=is_approved, carried=carried
+            )
         raise AssertionError("a shield stops nothing")
+
+    async def _carry_over(self, before: ServerConfig, after: ServerConfig) -> bool:
+        """Transfer the approval of *before*, for this run or stored, to *after*; return whether there was one."""
+        after = _with_digests_of(after, before)
+        run = self._run if self._run is not None and self._run.find_source(before, server_digest(before)) else None
+        if run is not None:
+            run.add(after.name, server_digest(after))
+        return await carry_over(self._grants, self._audit, before, after) or run is not None
 
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
         """Return whether the user has approved a project's *file* with this content.
@@ -566,6 +574,17 @@ class ServerFileEditor:
         return server if server is not None and server.file == str(edit.file.path) else None
 
 
+def _find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
+    """Return *before* with the digests of its files if an approval of it also covers *typed*, else None."""
+    if before is None or typed is None:
+        return None
+    try:
+        known = with_file_digests(before)
+        return known if server_digest(known) == server_digest(with_file_digests(typed)) else None
+    except ConfigError:  # a server whose files cannot be read is not approved
+        return None
+
+
 def _with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
     """Return *server* with the digests of the files in *seen* that both configurations name."""
     if server.env_file == seen.env_file:
@@ -581,19 +600,3 @@ def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool
     fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
               "ca_file")  # fmt: skip
     return planned is not None and all(getattr(server, field) == getattr(planned, field) for field in fields)
-
-
-def _with_reference(entry: dict[str, Any], secret: PlaintextSecret, reference: str) -> dict[str, Any]:
-    """Return a copy of an entry in which a reference `${keyring:NAME}` replaces a secret; see `with_reference`."""
-    copy = dict(entry)
-    if secret.keys[0] == "args":
-        at, args = int(secret.keys[1]), list(entry["args"])
-        args[at] = secret.with_reference(str(args[at]), reference)
-        return {**copy, "args": args}
-    *parents, last = secret.keys
-    place = copy
-    for key in parents:
-        place[key] = dict(place[key])
-        place = place[key]
-    place[last] = secret.with_reference(str(place[last]), reference)
-    return copy

@@ -11,6 +11,7 @@ import pytest
 
 from mcphost.config.approval_digest import with_file_digests
 from mcphost.config.loader import load_config
+from mcphost.config.rules import parse_rule
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value
@@ -19,16 +20,16 @@ from mcphost.errors import ConfigError, ConsentDenied, McpHostError, ServerError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import DoNotTrust, TrustOnce, TrustServer
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.host.servers.server_approval import load_approved_project
 from mcphost.host.servers.server_data import SecretDeletionError
 from mcphost.host.servers.server_file_editor import ServerFileEditor
 from mcphost.host.setup import Setup
 from mcphost.store.database import Database
-from mcphost.store.grants import GrantStore
+from mcphost.store.grants import Grant, GrantStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.memory_backend import MemoryBackend
-from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
+from tests.unit.host.setup_host import DEMO_ENTRY, open_setup, write_servers
 
 pytestmark = pytest.mark.anyio
 
@@ -402,6 +403,44 @@ async def test_a_secret_that_a_change_leaves_behind_is_deleted_and_comes_back_wi
         await setup.server_editor.undo()
         assert backend.secrets == stored
         assert (await setup.server_editor.read_entry("demo"))["env"] == entry["env"]
+
+
+@pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()], ids=["once", "always"])
+async def test_a_save_that_only_moves_a_secret_of_an_approved_server_asks_nothing(tmp_path: Path, answer: Any) -> None:
+    backend, frontend = VisibleBackend(), ScriptedFrontend(answer, DoNotTrust())
+    entry = {**DEMO_ENTRY, "env": {"API_TOKEN": TOKEN}}
+    write_servers(tmp_path, demo=entry)
+    async with open_setup(tmp_path, backend=backend, frontend=frontend) as (host, setup):
+        editor = setup.server_editor
+        host.servers.start("demo")
+        await host.servers.ensure_ready("demo")
+        saved = await editor.change("demo", {**entry, "timeout": 50})
+        assert backend.secrets == {"demo-api_token": TOKEN}
+        assert saved.server is not None
+        assert saved.server.env == {"API_TOKEN": "${keyring:demo-api_token}"}
+        await host.servers.ensure_ready("demo")
+        await editor.undo()
+        await host.servers.ensure_ready("demo")
+        assert len(frontend.asked) == 1
+        await editor.change("demo", {**entry, "timeout": 50, "args": [*entry["args"], "-v"]})
+        with pytest.raises(ConsentDenied):
+            await host.servers.ensure_ready("demo")
+        assert len(frontend.asked) == 2
+
+
+async def test_permissions_stay_when_a_save_moves_a_secret_of_their_server(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(TrustAlways())
+    entry = {**DEMO_ENTRY, "env": {"API_TOKEN": TOKEN}}
+    write_servers(tmp_path, demo=entry)
+    async with open_setup(tmp_path, backend=VisibleBackend(), frontend=frontend) as (host, setup):
+        await host.servers.ensure_ready("demo")
+        database = Database(tmp_path / "store.db")
+        digest = host.servers.find("demo").digest
+        await GrantStore(database).add(Grant(rule=parse_rule("demo/add"), server_digest=digest, tools={}))
+        await database.close()
+        await setup.server_editor.change("demo", {**entry, "timeout": 50})
+        await host.servers.ensure_ready("demo")
+        assert [status.state for status in await host.grants.list_grants()] == ["counts"]
 
 
 async def test_undo_leaves_the_keyring_alone_if_another_program_changed_the_file(tmp_path: Path) -> None:
