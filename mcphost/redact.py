@@ -66,9 +66,13 @@ _PLAIN_VALUE = (
     r"|expected|expects|before|specifies|contains|because|either|without|environment|variable|invalid|conflicts"
     r"|deprecated|ignored|unknown)(?![\w-]))"
 )
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_MAX_KEY_LINES = 200
+"""Lines after the first one of a private key that are redacted if its end does not follow; a long RSA key has these."""
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        re.compile(rf"{_KEY_BEGIN.pattern}.*?(?:{_KEY_END.pattern}|\Z)", re.DOTALL),
         PLACEHOLDER,
     ),
     (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{PLACEHOLDER}"),
@@ -282,6 +286,30 @@ def is_probable_secret(name: str, value: str) -> bool:
 def is_secret_name(name: str) -> bool:
     """Return whether a header or environment variable with this name usually holds a secret."""
     return _SECRET_NAME.fullmatch(name) is not None
+
+
+class PrivateKeyFilter:
+    """Filter for the lines of one output, which removes private keys that are spread over several lines.
+
+    The first line of a key is returned as it is: `redact` removes the key's beginning from it.
+    """
+
+    def __init__(self) -> None:
+        self._lines_left = 0
+
+    def apply(self, line: str) -> str:
+        """Return the next line of the output without the part of it that belongs to a key from an earlier line."""
+        if self._lines_left:
+            end = _KEY_END.search(line)
+            if end is None:
+                self._lines_left -= 1
+                return PLACEHOLDER if line.strip() else line
+            self._lines_left = 0
+            line = f"{PLACEHOLDER}{line[end.end() :]}"
+        begins = list(_KEY_BEGIN.finditer(line))
+        if begins and not _KEY_END.search(line, begins[-1].end()):
+            self._lines_left = _MAX_KEY_LINES
+        return line
 
 
 def find_key_spans(text: str) -> tuple[tuple[int, int], ...]:

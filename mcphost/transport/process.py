@@ -18,7 +18,7 @@ import anyio
 
 from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, StartupError, describe_stderr_tail
-from mcphost.redact import register_secret
+from mcphost.redact import PrivateKeyFilter, register_secret
 from mcphost.transport.line_reader import LineBacklog, LineSplitter
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
@@ -181,6 +181,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog = LineBacklog(
             self._handle_stderr_line, lambda: self._set_reading(2, False), lambda: self._set_reading(2, True)
         )
+        self._key_filter = PrivateKeyFilter()
         self._stderr_lines_left = _SHORT_LINE_ALLOWANCE
         self._open_pipes = {1, 2}
         self._paused_pipes: set[int] = set()
@@ -488,8 +489,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def _handle_stderr_line(self, line: bytes) -> None:
         text = line[:MAX_STDERR_LINE].decode(errors="replace").rstrip("\r")
-        if text.strip():
-            self._stderr_tail.append(text)
+        shown = self._key_filter.apply(text)
+        if shown.strip():
+            self._stderr_tail.append(shown)
         self._on_stderr(text)
 
     def _report_end(self) -> None:

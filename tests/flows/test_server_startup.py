@@ -38,6 +38,22 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
         assert host.servers.view("dying").detail.endswith(cause)
 
 
+async def test_the_error_of_a_failed_start_has_no_part_of_a_private_key_of_several_lines(open_host: OpenHost) -> None:
+    lines = [
+        "-----BEGIN PRIVATE KEY-----",
+        "MC4CAQAwBQYDK2Vw",
+        "BCIEINTuctv5E1hK",
+        "1bbY8fdp",
+        "-----END PRIVATE KEY-----",
+    ]
+    code = f"import sys; print({lines!r}, file=sys.stderr, sep='\\n'); sys.exit(1)".replace("print([", "print(*[")
+    async with open_host(servers=(inline_server("dying", code),)) as host:
+        with anyio.fail_after(20), pytest.raises(StartupError) as exc_info:
+            await host.servers.ensure_ready("dying")
+        assert exc_info.value.message.endswith("exited with status 1; it last said: [secret] | [secret] | [secret].")
+        assert [line.text for line in host.servers.view("dying").log if line.source == "stderr"] == ["[secret]"] * 5
+
+
 async def test_a_server_that_never_answers_is_reported_with_its_last_output(open_host: OpenHost) -> None:
     code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
     async with open_host(servers=(inline_server("stuck", code),), limits=Limits(connect_timeout=2)) as host:

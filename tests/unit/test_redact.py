@@ -43,6 +43,7 @@ LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[secret]"),
         (f"https://h/bot123456789:AA{LONG}/getMe", "https://h/bot[secret]/getMe"),
         (f"/bot/99123456789:AA{LONG}", f"/bot/99123456789:AA{LONG}"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\nafter", "[secret]\nafter"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nafter", "[secret]\nafter"),
     ],
 )

@@ -11,7 +11,7 @@ from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, describe_stderr_
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerLog
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
-from mcphost.redact import redact, redact_registered
+from mcphost.redact import PrivateKeyFilter, redact, redact_registered
 from mcphost.serialization import Raw, decode
 
 _log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class ServerLogBuffer:
         self._size = 0
         self._last_added: dict[bytes, float] = {}
         self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
 
     @property
     def dropped(self) -> int:
@@ -71,10 +72,12 @@ class ServerLogBuffer:
         """Add a log message sent by the server; *call* is the id of the tool call it belongs to, "" for none."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
-            self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
+            text = self._key_filters["server"].apply(_to_text(message.data))
+            self.add(level, text, logger=(message.logger or "")[:100], call=call)
 
     def add_stderr(self, line: str) -> None:
         """Add a line that a local server wrote to stderr."""
+        line = self._key_filters["stderr"].apply(line)
         self.add("info", line, "stderr")
         if line.strip():
             self._stderr_tail.append(line)
@@ -82,6 +85,7 @@ class ServerLogBuffer:
     def begin_attempt(self) -> None:
         """Forget the stderr of the previous process, so that `describe_stderr` describes only the next one."""
         self._stderr_tail.clear()
+        self._key_filters["stderr"] = PrivateKeyFilter()
 
     def describe_stderr(self) -> str:
         """Return the last stderr lines of the current process as the end of a sentence; "" if there are none."""

@@ -127,6 +127,42 @@ def test_what_looks_like_a_secret_in_a_servers_output_is_masked(printed: str, sh
     assert [(line.text, line.logger) for line in log.lines()] == [(shown, ""), (shown, "[secret]")]
 
 
+KEY_LINES = ("-----BEGIN OPENSSH PRIVATE KEY-----", "b3BlbnNzaC1rZXktdjEA", "", "AAAAtzc2gtZWQyNTUxOQ==")
+KEY_END = "-----END OPENSSH PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("source", ["stderr", "server"])
+def test_a_private_key_spread_over_several_lines_is_masked_to_its_end(source: str) -> None:
+    log = ServerLogBuffer("s", EventBus())
+
+    def add(line: str) -> None:
+        if source == "stderr":
+            log.add_stderr(line)
+        else:
+            log.add_message(log_message(line))
+
+    for line in (f"key: {KEY_LINES[0]}", *KEY_LINES[1:], f"AAAA{KEY_END} loaded", "ready"):
+        add(line)
+    shown = [line.text for line in log.lines()]
+    assert shown == ["key: [secret]", "[secret]", "", "[secret]", "[secret] loaded", "ready"]
+
+
+def test_the_lines_after_a_key_without_an_end_are_masked_to_a_limit() -> None:
+    log = ServerLogBuffer("s", EventBus())
+    for number in range(202):
+        log.add_stderr(KEY_LINES[0] if not number else f"line {number}")
+    assert [line.text for line in log.lines()] == ["[secret]"] * 201 + ["line 201"]
+
+
+def test_a_key_in_one_source_hides_nothing_of_the_other() -> None:
+    log = ServerLogBuffer("s", EventBus())
+    log.add_stderr(KEY_LINES[0])
+    log.add_message(log_message("hello"))
+    log.add_once("warning", "The server is slow.", "client")
+    log.add_stderr(KEY_LINES[1])
+    assert [line.text for line in log.lines()] == ["[secret]", "hello", "The server is slow.", "[secret]"]
+
+
 @pytest.mark.req("log.flood")
 def test_a_flood_of_long_lines_is_bounded_by_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_log.time, "monotonic", lambda: 100.0)
