@@ -34,6 +34,7 @@ from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sampling as sampling_dialog
 from mcphost.tui.dialogs.edit_arguments import CallToolDialog
+from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
 
@@ -302,6 +303,16 @@ async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
         for words in ("It was wished for.", "about $0.12", "3 of 10 requests this minute", '"END"', "0.5"):
             assert words in driver.text(), words
         assert "cost unknown" in driver.text()
+
+
+async def test_a_stop_sequence_is_shown_whole_also_if_its_characters_are_hidden_ones(run: Run) -> None:
+    question = sampling_question(stop=("\u202e" * 900 + "the end", "Send it."))
+    async with run(size=(110, 40)) as driver:
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        shown = " ".join(one.plain for one in driver.dialog.query(KeyValueList))
+        assert shown.count("‹U+202E›") == 900
+        assert 'the end" "Send it."' in shown
 
 
 @pytest.mark.req("samp.include-context")

@@ -23,6 +23,7 @@ from mcphost.serialization import Raw, Struct, decode, loads
 
 MAX_STOP_SEQUENCES = 16
 MAX_STOP_LENGTH = 1_000
+"""Maximum characters of all stop sequences together; the review shows them whole."""
 MAX_ID = 512
 NAME_LIMIT = 64
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -93,11 +94,11 @@ def parse_sampling_request(
         ToolSpec(name, (tool.description or tool.title or "")[:8192], tool.input_schema)
         for (name, _), tool in zip(names.items(), tools, strict=True)
     )
-    if len(wire_request.stop_sequences) > MAX_STOP_SEQUENCES or any(
-        len(stop) > MAX_STOP_LENGTH for stop in wire_request.stop_sequences
-    ):
+    stops = wire_request.stop_sequences
+    if len(stops) > MAX_STOP_SEQUENCES or sum(map(len, stops)) > MAX_STOP_LENGTH:
         raise MalformedMessage(
-            f"The sampling request has more than {MAX_STOP_SEQUENCES} stop sequences, or one that is too long."
+            f"The sampling request has more than {MAX_STOP_SEQUENCES} stop sequences, or more than "
+            f"{MAX_STOP_LENGTH:,} characters in them."
         )
     request = ModelRequest(
         messages=tuple(_convert_messages(messages, {server: name for name, server in names.items()}, issued_ids)),

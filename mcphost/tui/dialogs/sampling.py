@@ -38,6 +38,8 @@ _MAX_HEADING_LENGTH = 200
 _MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
 """Maximum text blocks of a request or reply that can be edited, always the last ones; longer forms are slow."""
+_MAX_STOP_SHOWN = 100_000
+"""More characters than a stop sequence within the host's bounds can have, with marks for its hidden characters."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),
@@ -420,11 +422,11 @@ class ReviewSamplingDialog(SamplingDialog):
         asked = self.edited_details
         if asked.temperature is not None:
             yield _("temperature"), f"{asked.temperature:g}"
-        if asked.stop:
-            yield _("stop sequences"), " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
 
     def _request_rows(self) -> Iterator[tuple[str, str]]:
         asked = self.edited_details
+        if asked.stop:  # text of the server, so it is shown whole, and above what must be read before approval
+            yield _("stop sequences"), " ".join(dumps(clean_line(stop, _MAX_STOP_SHOWN)) for stop in asked.stop)
         if asked.include_context != "none":
             if self.includes_context:
                 text = _("the server asks for yours; you added it")

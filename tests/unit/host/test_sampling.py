@@ -355,6 +355,7 @@ async def test_a_mime_type_carries_no_text_to_the_model(mime_type: str, tmp_path
         sampling_request(tools=[TOOL], toolChoice={"mode": "sometimes"}),
         sampling_request(tools=[{**TOOL, "name": f"t{number}"} for number in range(200)]),
         sampling_request(stopSequences=["x"] * 17),
+        sampling_request(stopSequences=["x" * 501, "y" * 500]),
         sampling_request(*[user_message_with(text_block("x"))] * 1001),
     ],
 )
