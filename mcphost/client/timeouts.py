@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from time import monotonic
 from typing import Protocol
 
 import anyio
@@ -95,6 +96,59 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
 
+def measure_seconds(started_at: float, paused_at: float) -> float:
+    """Return the running time of a call; see the attributes of `Stopwatch`."""
+    return (paused_at or monotonic()) - started_at
+
+
+class Stopwatch:
+    """The running time of a call, without the time that the user takes to answer questions."""
+
+    def __init__(self) -> None:
+        self.started_at = monotonic()
+        """When the call would have started if it had never been paused."""
+
+        self.paused_at = 0.0
+        """When the current pause began; 0 if the stopwatch runs."""
+
+        self._pause_depth = 0
+
+    @property
+    def seconds(self) -> float:
+        """The running time so far."""
+        return measure_seconds(self.started_at, self.paused_at)
+
+    def pause(self) -> None:
+        """Stop until `resume` has been called as many times as `pause`."""
+        self._pause_depth += 1
+        if self._pause_depth == 1:
+            self.paused_at = monotonic()
+
+    def resume(self) -> None:
+        """Undo one call to `pause`; once all are undone, the stopwatch runs again."""
+        self._pause_depth -= 1
+        if not self._pause_depth:
+            self.started_at += monotonic() - self.paused_at
+            self.paused_at = 0.0
+
+
+stopwatches: ContextVar[tuple[Stopwatch, ...]] = ContextVar("stopwatches", default=())
+"""The stopwatches of the calls that the current task runs, or whose server asks a question in it."""
+
+
+@contextmanager
+def pause_stopwatches() -> Generator[None]:
+    """Stop the stopwatches of the current task during the `with` block, in which the user answers a question."""
+    paused = stopwatches.get()
+    for stopwatch in paused:
+        stopwatch.pause()
+    try:
+        yield
+    finally:
+        for stopwatch in paused:
+            stopwatch.resume()
+
+
 # A context variable, because a limit is set several layers above the request that requires a sign-in.
 _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", default=())
 
@@ -116,12 +170,13 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 
 @contextmanager
 def pause_time_limits() -> Generator[None]:
-    """Pause all enclosing `time_limit` blocks during the `with` block."""
+    """Pause all enclosing `time_limit` blocks, and the stopwatches of the task, during the `with` block."""
     limits, loop = _active_limits.get(), asyncio.get_running_loop()
     for limit in limits:
         limit.pause(loop.time())
     try:
-        yield
+        with pause_stopwatches():
+            yield
     finally:
         for limit in limits:
             limit.resume(loop.time())

@@ -767,7 +767,7 @@ def show_tasks(*pressed: str) -> ScreenSetup:
             ("c", "postgres", "vacuum", "session", 0),
         ):
             active = _RUNNING.enter_context(host.running_calls.track(call, server, tool, by))
-            active.started_at -= seconds
+            active.stopwatch.started_at -= seconds
             active.progress = PROGRESS.get(tool)
         await host.features.subscribe("files", "file:///project/README.md")
         await host.task_store.save(StoredTask("builds", "d", "t-42", "compile_all", "", time() + 4_000), 999_999_999)

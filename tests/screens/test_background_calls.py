@@ -5,6 +5,7 @@ from time import monotonic
 
 import pytest
 
+from mcphost.client import timeouts
 from mcphost.host import events
 from mcphost.tui.key_table import build_key_table
 from mcphost.tui.transcript.blocks import BackgroundResult
@@ -53,6 +54,18 @@ async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
         opened = late.activate()
         assert opened is not None
         assert "Counted to 40" in opened[1]
+
+
+async def test_the_card_of_a_running_call_shows_its_time_without_the_open_questions(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(timeouts, "monotonic", lambda: monotonic() + passed)
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await start_slow_call(driver, 60)
+        passed = 300.0
+        await driver.until(lambda: re.search(r"running · 30\d s", driver.transcript()), "the host's time")
 
 
 async def test_going_back_lists_a_call_that_is_still_running_in_the_background(files: Files) -> None:

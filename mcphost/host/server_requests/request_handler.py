@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.client.session import ServerRequestContext
-from mcphost.client.timeouts import pause_call_deadlines
+from mcphost.client.timeouts import pause_call_deadlines, pause_stopwatches, stopwatches
 from mcphost.host.active_conversation import call_context
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
@@ -152,8 +152,8 @@ class AttributingFrontend(FrontendWrapper):
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user and return the answer; the deadlines of running calls are paused until then."""
-        with pause_call_deadlines():
+        """Ask the user and return the answer; the deadlines and clocks of running calls are paused until then."""
+        with pause_call_deadlines(), pause_stopwatches():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
 
@@ -238,7 +238,7 @@ class ServerRequestHandler:
         """
         try:
             with (
-                _in_conversation_of_call(context),
+                _attributed(context),
                 self._rate_limiter.acquire(),
                 self._question_budget.reserve(self._server, server_request_size(request)),
             ):
@@ -292,8 +292,8 @@ class ServerRequestHandler:
 
 
 @contextmanager
-def _in_conversation_of_call(context: ServerRequestContext) -> Generator[None]:
-    """Attribute questions and audit rows to the conversation of the tool call during which a server asks.
+def _attributed(context: ServerRequestContext) -> Generator[None]:
+    """Attribute questions and audit rows to the tool call during which a server asks: its conversation and clock.
 
     Before revision 2026-07-28, a server's request is handled in another task than the call, which may be one of a
     conversation that the user has left. If it may be one of several calls, they must be of the same conversation.
@@ -301,9 +301,12 @@ def _in_conversation_of_call(context: ServerRequestContext) -> Generator[None]:
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}
     token = call_context.set(calls[0]) if len(conversations) == 1 else None
+    clocks = [one.get(stopwatches) or () for one in context.task_contexts]
+    clocks_token = stopwatches.set(tuple(dict.fromkeys(itertools.chain(*clocks or [stopwatches.get()]))))
     try:
         yield
     finally:
+        stopwatches.reset(clocks_token)
         if token is not None:
             call_context.reset(token)
 

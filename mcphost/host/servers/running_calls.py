@@ -1,11 +1,11 @@
 """The tool calls in progress, which the user can watch and cancel one by one."""
 
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import anyio
 
+from mcphost.client.timeouts import Stopwatch, measure_seconds, stopwatches
 from mcphost.errors import McpHostError
 from mcphost.host.events import ToolProgress
 from mcphost.serialization import Struct
@@ -23,7 +23,7 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` says what approved the call, as in `ToolStarted.by`. `started_at` is a `time.monotonic` time in seconds.
+    `by` says what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` are those of its `Stopwatch`.
     `task_id` is the id of the MCP task that the server created for the call, "" if there is none. `is_in_background`
     means that no turn is waiting for the call.
     """
@@ -33,9 +33,15 @@ class RunningCall(Struct, frozen=True, kw_only=True):
     tool: str
     by: str
     started_at: float
+    paused_at: float = 0.0
     progress: ToolProgress | None = None
     task_id: str = ""
     is_in_background: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """The running time so far, without the time in which the user was asked a question during the call."""
+        return measure_seconds(self.started_at, self.paused_at)
 
 
 class ActiveCall:
@@ -43,7 +49,7 @@ class ActiveCall:
 
     def __init__(self, call: str, server: str, tool: str, by: str) -> None:
         self._call, self._server, self._tool, self._by = call, server, tool, by
-        self.started_at = time.monotonic()
+        self.stopwatch = Stopwatch()
         self.progress: ToolProgress | None = None
         self.task_id = ""
         self.is_in_background = False
@@ -56,7 +62,8 @@ class ActiveCall:
             server=self._server,
             tool=self._tool,
             by=self._by,
-            started_at=self.started_at,
+            started_at=self.stopwatch.started_at,
+            paused_at=self.stopwatch.paused_at,
             progress=self.progress,
             task_id=self.task_id,
             is_in_background=self.is_in_background,
@@ -81,10 +88,12 @@ class RunningCalls:
         """
         active = ActiveCall(call, server, tool, by)
         self._calls[call] = active
+        token = stopwatches.set((*stopwatches.get(), active.stopwatch))
         try:
             with active.scope:
                 yield active
         finally:
+            stopwatches.reset(token)
             if self._calls.get(call) is active:
                 del self._calls[call]
         if active.scope.cancelled_caught:
@@ -93,6 +102,11 @@ class RunningCalls:
     def list(self) -> tuple[RunningCall, ...]:
         """Return the running calls, oldest first."""
         return tuple(active.view() for active in self._calls.values())
+
+    def find_seconds(self, call: str) -> float | None:
+        """Return the running time of the call with this id, as in `RunningCall.seconds`; None if it is not running."""
+        active = self._calls.get(call)
+        return None if active is None else active.stopwatch.seconds
 
     def is_running(self, call: str) -> bool:
         """Return whether the call with this id is running."""

@@ -1,7 +1,6 @@
 """Executor of tool calls, which sends an approved call, validates its result, and reports the outcome."""
 
 import itertools
-import time
 from typing import Any
 
 from mcphost.client.error_mapping import ERA_HINT
@@ -168,7 +167,6 @@ class _PendingCall:
         self._offered = offered
         self._tracked_task = tracked_task
         self._active = active
-        self._started_at = time.monotonic()
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
@@ -234,13 +232,13 @@ class _PendingCall:
         return f"not sent{' again' * self._is_sent}: {error.reason}"
 
     def finish(self, outcome: CallOutcome, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
-        """Publish and record the outcome of the call; return its duration in seconds.
+        """Publish and record the outcome of the call; return its duration in seconds, without open questions.
 
         *shown* is the result as shown to the user, *size* the size of the received result in bytes, and *stored_file*
         the path of the file with the complete result, "" for none.
         """
         self._span.end(outcome, size=size)
-        seconds = time.monotonic() - self._started_at
+        seconds = self._active.stopwatch.seconds
         server, tool = self._offered.connection.config.name, self._offered.definition.name
         text = shown.user_text
         self._events.publish(

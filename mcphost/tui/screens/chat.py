@@ -155,6 +155,7 @@ class ChatScreen(Screen[None]):
         self._host = host
         show_costs = host.settings.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
+        self.presenter.find_seconds = host.running_calls.find_seconds
         self.server_notices = ServerNotices(self.presenter.add_notice)
         self.status = ChatStatus()
         self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)

@@ -5,7 +5,6 @@ The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 
 from collections.abc import Sequence
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -162,7 +161,7 @@ class TasksScreen(ListScreen):
         The bar is padded to *column* cells; if *column* is 0, there is no bar.
         """
         where = _("in the background") if call.is_in_background else ""
-        parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
+        parts = (call.server, format_elapsed(call.seconds), where, format_progress(call))
         bar = f"{draw_progress(call):<{column}}  " if column else ""
         text = " · ".join(filter(None, parts))
         return ListRow(call, call.tool, f"{bar}{text}", "◌" if call.is_in_background else "◐")
@@ -212,7 +211,7 @@ class TasksScreen(ListScreen):
                 pairs = [
                     (_("tool"), item.tool),
                     (_("server"), item.server),
-                    (_("running for"), format_elapsed(monotonic() - item.started_at)),
+                    (_("running for"), format_elapsed(item.seconds)),
                     (_("progress"), "  ".join(filter(None, (self._draw_wide(item), format_progress(item))))),
                     (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
                     (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),

@@ -201,6 +201,7 @@ class TranscriptPresenter:
 
     def __init__(self, transcript: Transcript, *, show_costs: bool = True) -> None:
         self.transcript = transcript
+        self.find_seconds: Callable[[str], float | None] = lambda call: None  # see `ToolCard.find_seconds`
         self.show_costs = show_costs
         """Whether the cost of each answer is shown beside it."""
 
@@ -315,6 +316,7 @@ class TranscriptPresenter:
     def add_manual_call(self, card: ToolCard) -> None:
         """Append the card of a tool call that the user typed, before the call is sent."""
         self.unsent_manual_cards[card.call] = card
+        card.find_seconds = self.find_seconds
         self.transcript.is_following = True
         self.transcript.add(card)
 
@@ -470,6 +472,7 @@ class TranscriptPresenter:
             self.transcript.add(card)
             return
         card = self._find_or_add_card(event)
+        card.find_seconds = self.find_seconds
         card.start(event.arguments, event.by)
         self.phase = _("running tools")
         self.transcript.update_block(card)

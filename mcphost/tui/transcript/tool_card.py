@@ -101,6 +101,9 @@ class ToolCard(TranscriptBlock):
 
         self.seconds = 0.0
         self.started_at = 0.0
+        self.find_seconds: Callable[[str], float | None] = lambda call: None
+        """Returns the running time of a call without open questions; None if the host does not run the call."""
+
         self.progress: tuple[float, float | None, str] | None = None
         self.is_expanded = False
         self.has_long_arguments = False
@@ -167,7 +170,8 @@ class ToolCard(TranscriptBlock):
 
     def _format_elapsed(self) -> str:
         if self.is_running:
-            passed = monotonic() - self.started_at
+            running = self.find_seconds(self.call)
+            passed = monotonic() - self.started_at if running is None else running
             return _(" · {seconds:.0f} s").format(seconds=passed) if passed >= 1 else ""
         if not self.seconds:
             return ""

@@ -3,15 +3,17 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import anyio
 import pytest
 
+from mcphost.client import timeouts
 from mcphost.config.rules import Rule, parse_rule
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
-from mcphost.host.events import BackgroundCallEnded
+from mcphost.host.events import BackgroundCallEnded, ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
     Accept,
@@ -190,6 +192,22 @@ async def test_the_audit_row_of_a_form_names_the_conversation_of_its_call(tmp_pa
     rows = await read_rows(log, "form")
     assert [row.event for row in rows] == ["answered"]
     assert {row.conversation for row in rows} == {conversation}
+
+
+@pytest.mark.parametrize("revision", BOTH_ERAS)
+async def test_the_duration_of_a_call_leaves_out_the_time_in_which_a_question_of_its_server_was_open(
+    tmp_path: Path, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(timeouts, "monotonic", lambda: monotonic() + passed)
+    async with open_left_call(tmp_path, revision=revision) as left:
+        feed = left.host.events.subscribe()
+        passed = 3_600.0  # the form is open
+        (call,) = left.host.running_calls.list()
+        assert call.seconds < 60
+        await left.finish()
+        (finished,) = [one for one in feed.drain() if isinstance(one, ToolFinished)]
+        assert 0 < finished.seconds < 60
 
 
 async def test_a_form_of_a_left_conversation_says_so_if_the_server_does_not_say_which_call_it_is_for(
