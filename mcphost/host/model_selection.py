@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from contextlib import suppress
 
+import anyio
+
 from mcphost.config.profiles import switch_model
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
@@ -16,6 +18,26 @@ ASSUMED_WINDOW = 128_000
 """The context window that is assumed for a model whose window is unknown, in tokens."""
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]
+
+
+class _Preload:
+    """A model that is being loaded, or was loaded, because the user may select it soon."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.model = model
+        self._scope = anyio.CancelScope()
+        self._done = anyio.Event()
+
+    async def run(self) -> None:
+        """Load the model until `stop` is called; a failure is not reported."""
+        with self._scope, suppress(ModelError):
+            await self.model.load_facts()
+        self._done.set()
+
+    async def stop(self) -> None:
+        """Stop loading, and wait until it has stopped."""
+        self._scope.cancel()
+        await self._done.wait()
 
 
 class ModelSelection:
@@ -42,6 +64,7 @@ class ModelSelection:
         self._cached_models: list[
             tuple[ModelConfig, ChatModel]
         ] = []  # a list, because a ModelConfig with headers is not hashable
+        self._preload: _Preload | None = None
         self._previous_facts: ModelFacts | None = None
         self._events = events
         self._lifetime = lifetime
@@ -113,11 +136,17 @@ class ModelSelection:
         No request is sent to a provider. The libraries take seconds to load, on a busy machine many.
         """
         with suppress(ModelError):
-            self._lifetime.start_soon(self._preload, self.get_model(config), name="preload model")
+            self._preload = _Preload(self.get_model(config))
+            self._lifetime.start_soon(self._preload.run, name="preload model")
 
-    async def _preload(self, model: ChatModel) -> None:
-        with suppress(ModelError):
-            await model.load_facts()
+    async def discard_preloaded(self) -> None:
+        """Close the model that was loaded in advance, because the user has not selected it; it can be loaded again."""
+        preload, self._preload = self._preload, None
+        if preload is None or preload.model is self.model:
+            return
+        await preload.stop()
+        self._cached_models = [one for one in self._cached_models if one[1] is not preload.model]
+        await preload.model.close()
 
     async def close(self) -> None:
         """Close the selected model and all cached ones."""

@@ -156,6 +156,11 @@ class Setup:
         if models and self._model_selection.model is None:
             self._model_selection.preload(models[0].config)
 
+    async def release_models(self) -> None:
+        """Close the model that was loaded in advance, because the user has left the setup without a model."""
+        if self._model_selection.model is None:
+            await self._model_selection.discard_preloaded()
+
     async def apply(
         self, model: ModelConfig | None, servers: Sequence[ImportCandidate], seen: Set[str] = frozenset()
     ) -> SetupResult:

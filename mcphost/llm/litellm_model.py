@@ -78,6 +78,7 @@ class LiteLlmModel:
         """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
+        worker.add_user(self)
         self._environ = environ
         self._keyring = keyring
         self._deadlines = deadlines or ModelDeadlines()
@@ -121,7 +122,8 @@ class LiteLlmModel:
             await self._load_facts()
 
     async def close(self) -> None:
-        """Do nothing: each stream is closed by its `async with` block, and the worker by its owner."""
+        """Release the worker, which ends unless another model or a call needs it; a later request starts it again."""
+        await self._worker.release(self)
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from weakref import WeakSet
 
 import anyio
 
@@ -130,12 +131,23 @@ class WorkerProcess:
         self._start_lock = anyio.Lock()
         self._current_run: _WorkerRun | None = None
         self._calls: dict[int, WorkerCall] = {}
+        self._users: WeakSet[object] = WeakSet()
         self._last_call_id = worker_protocol.NO_CALL_ID
 
     @property
     def pid(self) -> int | None:
         """Process id of the worker, or None if it is not running."""
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
+
+    def add_user(self, user: object) -> None:
+        """Record that *user*, such as a model, may need the process until it is passed to `release`."""
+        self._users.add(user)
+
+    async def release(self, user: object) -> None:
+        """End the process if no other user is left and no call is open; `ensure_ready` can start it again."""
+        self._users.discard(user)
+        if not self._users and not self._calls:
+            await self.close()
 
     async def ensure_ready(self) -> str:
         """Start the worker if needed, wait until it has imported litellm, and return litellm's version.

@@ -275,8 +275,11 @@ class NavigationApp(InputGuardApp, NoticeApp):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
         if choice is not None and choice.is_model_missing:
             self.action_model()
-        elif choice is None or not (choice.typed or choice.model):
-            self.chat.explain_missing_model()
+        elif choice is None or choice.model is None:
+            if self.host.setup is not None:
+                self.run_worker(self.host.setup.release_models, group="setup")
+            if choice is None or not choice.typed:
+                self.chat.explain_missing_model()
 
     def action_profile(self) -> None:
         """Open the screen for choosing a profile."""

@@ -50,6 +50,7 @@ class FakeSetup:
         self.offers = SetupOffers(MODELS, SERVERS) if offers is None else offers
         self.is_first_run = is_first_run
         self.applied: list[tuple[Any, list[str], set[str]]] = []
+        self.releases = 0
         self.keys: list[tuple[str, str]] = []
         self.is_found = anyio.Event()
         self.is_found.set()
@@ -82,6 +83,9 @@ class FakeSetup:
         names = [one.name for one in servers]
         self.applied.append((model and model.name, names, set(seen)))
         return SetupResult(model.name if model else "", tuple(names), ("one problem",))
+
+    async def release_models(self) -> None:
+        self.releases += 1
 
     async def find_place(self) -> str:
         return self.key_place
@@ -280,6 +284,20 @@ async def test_enter_counts_once_the_card_is_drawn_even_if_the_first_refresh_is_
         await card(driver)
         await driver.pilot.press("ctrl+a", "enter")
         await driver.until(lambda: setup.applied, "the choice")
+
+
+async def test_skipping_the_card_releases_the_model_that_was_loaded_in_advance_and_starting_does_not(run: Run) -> None:
+    skipped, started = FakeSetup(), FakeSetup()
+    async with run(size=(80, 24), **first_run(skipped)) as driver:
+        await card(driver)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: skipped.releases, "the release")
+    async with run(size=(80, 24), **first_run(started)) as driver:
+        await card(driver)
+        await driver.pilot.press("ctrl+a", "enter")
+        await driver.until(lambda: started.applied, "the choice")
+        assert started.applied[0][0]
+        assert started.releases == 0
 
 
 @pytest.mark.parametrize("key", ["enter", "escape"])

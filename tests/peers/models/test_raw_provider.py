@@ -230,6 +230,27 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
         assert time.perf_counter() - started_at < 4
 
 
+async def test_the_worker_ends_when_the_last_model_is_closed_and_starts_again_when_one_is_used(
+    raw_provider: tuple[RawProvider, str],
+) -> None:
+    ours, base = raw_provider
+    ours.words = 2
+    mine = WorkerProcess(lambda _line: None)
+    try:
+        model, other = create_model("openai", base, mine), create_model("openai", base, mine)
+        await model.load_facts()
+        first = mine.pid
+        assert first is not None
+        await other.close()
+        assert mine.pid == first
+        await model.close()
+        assert mine.pid is None
+        assert (await ask_model(model, "again")).text == "w0 w1 "
+        assert mine.pid not in (None, first)
+    finally:
+        await mine.close()
+
+
 async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_client, "WORKER_COMMAND", REAL_COMMAND)  # a fork imports nothing
     mine = WorkerProcess(lambda _line: None)

@@ -64,7 +64,11 @@ class LoadedModel(ScriptedModel):
         super().__init__()
         self.name = name
         self.loaded = anyio.Event()
-        self.prepared = False
+        self.prepared = self.is_closed = False
+
+    async def close(self) -> None:
+        """Record the call."""
+        self.is_closed = True
 
     async def load_facts(self) -> None:
         """Record the call, and fail like a model whose worker cannot start."""
@@ -95,6 +99,38 @@ async def test_the_best_model_is_loaded_while_the_user_reads_what_was_found(tmp_
             await setup.apply(offers.models[0].config, ())
             await setup.find()
             assert len(created) == 2
+
+
+class EndlesslyLoadedModel(LoadedModel):
+    """A model whose facts are never loaded."""
+
+    async def load_facts(self) -> None:
+        """Record the call, and wait."""
+        self.loaded.set()
+        await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("kind", [LoadedModel, EndlesslyLoadedModel])
+async def test_a_model_loaded_in_advance_is_closed_when_the_setup_is_left_without_one(
+    tmp_path: Path, kind: type[LoadedModel]
+) -> None:
+    created: list[LoadedModel] = []
+
+    def create(config: ModelConfig) -> LoadedModel:
+        created.append(kind(config.name))
+        return created[-1]
+
+    answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
+    with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
+        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}, model_factory=create) as (_, setup):
+            offers = await setup.find()
+            with anyio.fail_after(10):
+                await created[0].loaded.wait()
+                await setup.release_models()
+            assert created[0].is_closed
+            await setup.apply(offers.models[0].config, ())
+            await setup.release_models()
+            assert not created[-1].is_closed
 
 
 async def test_files_of_other_hosts_in_the_folder_are_named_and_not_read(tmp_path: Path) -> None:
