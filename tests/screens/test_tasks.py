@@ -113,6 +113,18 @@ async def test_the_selected_call_is_cancelled_by_the_second_press_or_click(
         assert outcomes == ["cancelled"]
 
 
+@pytest.mark.parametrize("width", [76, 78, 79, 80, 81])
+async def test_the_warning_before_a_call_is_cancelled_is_shown_whole_at_every_width(run: Run, width: int) -> None:
+    async with run(size=(width, 24)) as driver:
+        with ExitStack() as stack:
+            begin_call(driver.host, stack)
+            await open_tasks(driver)
+            await driver.until(lambda: "x cancel (twice)" in driver.text(), "the row")
+            await driver.pilot.press("x")
+            await driver.until(lambda: "Press x again" in driver.text(), "the warning")
+            await driver.until(lambda: "you cancelled it." in " ".join(driver.text().split()), "all of it")
+
+
 async def press_background_key(driver: AppDriver) -> None:
     await driver.pilot.press("b")
 

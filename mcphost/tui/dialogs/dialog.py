@@ -11,7 +11,7 @@ from textual._cells import cell_len
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -26,6 +26,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
+from mcphost.tui.widgets.stable_scroll import StableScroll
 from mcphost.tui.widgets.wrapping_row import WrappingRow
 
 A = TypeVar("A")
@@ -261,7 +262,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
             yield from self.compose_pinned()
-            with VerticalScroll(id="body", can_focus=True):
+            with StableScroll(id="body", can_focus=True):
                 yield from self._body_widgets()
             yield Static("", id="more", markup=False)
             with Vertical(id="extra"):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Button, Input, Static
@@ -19,6 +18,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.stable_scroll import StableScroll
 from mcphost.tui.widgets.stepped_column import SteppedInputGroup
 from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wait_for_typed_text
 
@@ -76,7 +76,7 @@ class InstallForm(FormScreen[str]):
         """Yield the publisher, the inputs for the server's settings, and the installation plan."""
         entry = self.draft.entry
         source = entry.repository.url or _("no repository is given")
-        with VerticalScroll(id="content", can_focus=False):
+        with StableScroll(id="content", can_focus=False):
             yield Static(
                 Content(clean_line(f"{describe_publisher(entry, _)} · {source}", 200)), id="about", markup=False
             )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.css.query import QueryType
 from textual.screen import Screen
@@ -25,6 +25,7 @@ from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import LongText, Section
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
+from mcphost.tui.widgets.stable_scroll import StableScroll
 from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.text_inputs import OrderedInput
 
@@ -161,7 +162,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             yield EntryList()
             with Vertical(id="side"):
                 yield ImageView(rows=ICON_ROWS, columns=2 * ICON_ROWS, id="icon")
-                with VerticalScroll(id="facts", can_focus=False):
+                with StableScroll(id="facts", can_focus=False):
                     yield Static("", id="about", markup=False)
                 yield _DetailsText("", id="text")
         yield KeyBar(self._key_bar_items(), rows=2)
