@@ -8,9 +8,10 @@ from typing import ClassVar
 from rich.align import Align
 from rich.text import Text
 from textual import on
+from textual.app import ComposeResult
 from textual.command import Command, CommandList, CommandPalette, Hit, Hits, Provider
 from textual.content import Content
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.translation import N_, _
@@ -75,7 +76,10 @@ def layout_action(title: Content, text: str, key: str, width: int) -> Content:
 
 
 class ActionPalette(CommandPalette):
-    """Textual's command palette with an action in each line, group headings, and translated messages."""
+    """Textual's command palette with an action in each line, group headings, and translated messages.
+
+    The bottom line says what the action under the cursor does, because its own line may be too narrow for that.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
     ActionPalette > Vertical {
@@ -88,6 +92,8 @@ class ActionPalette(CommandPalette):
         border: none; padding: 0 0 1 0; background: $surface;
         scrollbar-size-vertical: 1; scrollbar-gutter: stable;
     }
+    ActionPalette #action-help { dock: bottom; height: auto; padding: 0 2; background: $panel; color: $text; }
+    ActionPalette #action-help.empty { display: none; }
     ActionPalette CommandList > .option-list--option { text-style: none; }
     ActionPalette CommandList > .option-list--option-disabled { color: $text; }
     """
@@ -96,10 +102,21 @@ class ActionPalette(CommandPalette):
         super().__init__(placeholder=_("Search for commands…"), id="--command-palette")
         self._listed: list[Command] = []
 
+    def compose(self) -> ComposeResult:
+        """Create the palette, and the line below it."""
+        yield from super().compose()
+        yield Static("", id="action-help", classes="empty", markup=False)
+
+    def _show_help(self, text: str) -> None:
+        line = self.query_one("#action-help", Static)
+        line.set_class(not text, "empty")
+        line.update(Content(text))
+
     def _refresh_command_list(self, command_list: CommandList, commands: list[Command], clear_current: bool) -> None:
         if is_reader(self):  # a screen reader needs the title, key and help as one text
             super()._refresh_command_list(command_list, commands, clear_current)
             return
+        self._show_help("")
         self._listed = sorted(commands, key=lambda command: command.hit.score, reverse=True)
         command_list.clear_options().add_options(self._layout_rows())
         command_list.action_first()
@@ -129,7 +146,10 @@ class ActionPalette(CommandPalette):
             commands.highlighted = selected
 
     @on(OptionList.OptionHighlighted)
-    def _show_first_heading(self, event: OptionList.OptionHighlighted) -> None:
+    def _handle_highlight(self, event: OptionList.OptionHighlighted) -> None:
+        """Show what the action does and, for the first one, the heading of its group."""
+        hit = event.option.hit if isinstance(event.option, Command) else None
+        self._show_help(hit.help or "" if isinstance(hit, ActionHit) and not is_reader(self) else "")
         if event.option_index <= 1:
             event.option_list.scroll_home(animate=False)
 
@@ -140,6 +160,7 @@ class ActionPalette(CommandPalette):
         )
 
     def _show_no_matches(self, is_search: bool) -> None:
+        self._show_help("")
         if is_search:
             text = Align.center(Text(_("No matches found"), style="not bold"))
             self.query_one(CommandList).add_option(Option(text, disabled=True, id=self._NO_MATCHES))

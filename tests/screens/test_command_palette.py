@@ -43,6 +43,19 @@ async def test_an_action_is_one_line_with_its_key_at_the_right_edge(run: Run, si
         assert len({len(row) for row in shown[1:6]}) == 1
 
 
+@pytest.mark.parametrize("size", [(60, 24), (80, 24)])
+async def test_what_the_action_under_the_cursor_does_is_shown_whole(run: Run, size: tuple[int, int]) -> None:
+    async with run(size=size) as driver:
+        await open_palette(driver)
+        assert "Find text in messages, reasoning" not in driver.text()
+        await driver.pilot.press("down")
+        whole = "Find text in messages, reasoning and results, also in folded ones"
+        await driver.until(lambda: whole in " ".join(driver.text().split()), "what it does")
+        await driver.type("zzzz")
+        await driver.until(lambda: "No matches found" in driver.text(), "no action")
+        assert "Find text in messages, reasoning" not in driver.text()
+
+
 async def test_the_cursor_skips_the_names_of_groups_and_enter_runs_an_action(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         commands = await open_palette(driver)
