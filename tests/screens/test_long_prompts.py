@@ -124,6 +124,15 @@ async def test_a_short_description_has_no_hint_about_scrolling(run: Run) -> None
         assert "page up/down" not in driver.text()
 
 
+async def test_a_short_description_leaves_its_rows_to_the_inputs(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        form = await open_form(driver, long_prompt(description="Says it."))
+        column = form.query_one(SteppedColumn)
+        await driver.until(lambda: column.is_whole and column.size.height >= 8, "the inputs")
+        box = form.query_one("#box").content_region
+        assert all(box.contains_region(form.query_one(name).region) for name in ("#fault", "#insert", "#keys"))
+
+
 async def test_a_template_with_a_long_description_and_many_variables_shows_its_input_and_its_address(run: Run) -> None:
     template = ResourceTemplate(
         uri_template="file:///" + "".join(f"{{v{number}}}" for number in range(COUNT)),

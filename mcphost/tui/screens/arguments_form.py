@@ -93,7 +93,8 @@ class ArgumentsForm(FormScreen[A]):
         for description in self.query("#description"):
             limit = max(1, min(self.size.height * 3 // 10, free - _MIN_FIELD_ROWS - 1))
             description.styles.max_height = limit
-            free -= limit + 1
+            rows = sum(one.get_content_height(self.size, self.size, width) for one in description.children)
+            free -= min(limit, rows) + 1
         for column in self.query(SteppedColumn):
             column.styles.max_height = max(_MIN_FIELD_ROWS, free)
         self.call_after_refresh(self._update_key_hints, width)
