@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
-from mcphost.config.typed_pairs import parse_pair_lines
+from mcphost.config.typed_pairs import PairSeparator, pair_key, parse_pair_lines
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import find_program
 from mcphost.serialization import Struct
@@ -31,6 +31,8 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
     def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an mcp.json entry with these settings.
 
+        A header replaces one whose name differs only in case.
+
         Raises UsageError if a setting does not suit the entry: only an entry with a URL can have headers, and only an
         entry without a URL can have environment variables and a folder.
         """
@@ -41,9 +43,18 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
         if self.cwd is not None and "url" in entry:
             raise UsageError("A folder can only be set for a server with a command.")
         changed = dict(entry)
-        for key, values in (("env", self.env), ("headers", self.headers)):
+        pairs: tuple[tuple[str, PairSeparator, dict[str, str]], ...]
+        pairs = ("env", "=", self.env), ("headers", ":", self.headers)
+        for key, separator, values in pairs:
             if values:
-                changed[key] = {**changed.get(key, {}), **values}
+                given = {pair_key(name, separator) for name in values}
+                before = cast("Mapping[str, Any]", changed.get(key, {}))
+                kept = {
+                    name: value
+                    for name, value in before.items()
+                    if name in values or pair_key(name, separator) not in given
+                }
+                changed[key] = {**kept, **values}
         return changed if self.cwd is None else {**changed, "cwd": self.cwd}
 
 

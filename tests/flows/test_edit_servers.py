@@ -89,7 +89,9 @@ def test_a_variable_and_a_header_are_removed_by_name(program: Program) -> None:
     assert configured(program, "demo")["env"] == {"C": "d", "N": "1"}
     program.text("servers", "edit", "demo", "--unset-env", "C", "--unset-env", "N")
     assert "env" not in configured(program, "demo")
-    program.text("servers", "edit", "web", "--unset-header", "x-id")
+    program.text("servers", "edit", "web", "-H", "x-id: 7")
+    assert configured(program, "web")["headers"] == {"x-id": "7", "X-Of": "6"}, "names of headers have no case"
+    program.text("servers", "edit", "web", "--unset-header", "X-ID")
     assert configured(program, "web")["headers"] == {"X-Of": "6"}
     assert "has no variable A. It has none." in program.error("servers", "edit", "demo", "--unset-env", "A", code=2)
     told = program.error("servers", "edit", "web", "--unset-header", "X-Id", code=2)
