@@ -13,7 +13,7 @@ import anyio
 from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend, FileBackend
 from mcphost.auth.keyring_backend import SecretBackend
 from mcphost.config.schema import SecretStore
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, join_sentences
 from mcphost.sign_in_types import check_entries
 
 StoragePlace = SecretStore
@@ -225,3 +225,56 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
         return await keyring.get(name)
     secret = await plain.get(name)
     return await keyring.get(name) if secret is None else secret
+
+
+class NamedSecrets:
+    """A SecretBackend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
+
+    References find a secret in either place, so a secret that is stored or removed must not stay in the other one,
+    where it may be from before the user changed the place. *warn* receives messages about the file, and about copies
+    that could not be removed.
+    """
+
+    def __init__(
+        self, keyring: SecretBackend, directory: Path, *, is_file: bool, warn: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """Create the backend; secrets are stored in the file if *is_file* is set, otherwise in the keyring."""
+        self._keyring = keyring
+        self._file = FileBackend(directory / PLAIN_FILE, warn)
+        self._is_file = is_file
+        self._warn = warn
+        self._used: SecretBackend = self._file if is_file else keyring
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret, or None if there is none; the keyring is not read if secrets are stored in the file."""
+        if self._is_file:
+            return await self._file.get(name)
+        return await resolve_reference(self._keyring, self._file.path.parent, name)
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace the secret, and remove its copy from the other place."""
+        await self._used.set(name, secret)
+        await self._delete_copy(name)
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret from both places; a missing one is not an error."""
+        await self._used.delete(name)
+        await self._delete_copy(name)
+
+    async def describe(self) -> str:
+        """Return a description of the place where secrets are stored. Raises McpHostError if it cannot be used."""
+        return await self._used.describe()
+
+    async def _delete_copy(self, name: str) -> None:
+        try:
+            if self._is_file:
+                await self._keyring.delete(name)
+            elif await self._file.get(name) is not None:
+                await self._file.delete(name)
+        except McpHostError as error:
+            text = (
+                f"A copy of the secret {name} may still be in the keyring."
+                if self._is_file
+                else f"A copy of the secret {name} may still be in {self._file.path}."
+            )
+            self._warn(join_sentences(text, error.message))

@@ -192,10 +192,10 @@ def create_secrets(store: SecretStore) -> SessionSecrets:
 
 def open_secret_backend(store: str) -> "SecretBackend":
     """Return the storage backend for secrets: the plain-text file if *store* is `file`, otherwise the keyring."""
-    from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
+    from mcphost.auth.secret_store import NamedSecrets
 
-    return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
+    return NamedSecrets(KeyringBackend(), paths.data_dir(), is_file=store == "file", warn=print_note)
 
 
 async def _ask_secret_file(
