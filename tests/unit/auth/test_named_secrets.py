@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
@@ -45,8 +46,12 @@ async def test_a_copy_that_cannot_be_removed_is_reported(tmp_path: Path) -> None
     assert told == ["A copy of the secret work may still be in the keyring. The keyring is locked."]
 
 
-async def test_the_file_is_not_created_where_it_is_not_used(tmp_path: Path) -> None:
+def test_the_file_is_not_created_where_it_is_not_used(tmp_path: Path) -> None:
     secrets = NamedSecrets(MemoryBackend(), tmp_path / "data", is_file=False)
-    await secrets.set("work", "x")
-    await secrets.delete("work")
+
+    async def store_and_remove() -> None:
+        await secrets.set("work", "x")
+        await secrets.delete("work")
+
+    anyio.run(store_and_remove)
     assert list(tmp_path.iterdir()) == []
