@@ -46,6 +46,8 @@ _WIDENING_VALUES: Mapping[str, Any] = {
     "audit.content": True,
 }
 """Values with which mcphost sends texts to a model, runs calls or stores texts, without asking each time."""
+_SOURCES = ("registry.url",)
+"""Settings that name where the servers come from that the user installs; no value is the safer one."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
 """Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
 _FIELDS: Mapping[str, str] = {"ledger": "audit", "secrets": "secret_store"}
@@ -108,10 +110,12 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def allows_more(self) -> bool:
-        """Whether the change raises or removes a limit, or lets mcphost do more without asking."""
+        """Whether the change raises or removes a limit, lets mcphost do more without asking, or trusts a new source."""
         section = self.name.partition(".")[0]
         if self.name in LISTS:
             return self.after is not None
+        if self.name in _SOURCES:
+            return True
         if self.name in _WIDENING_VALUES:
             return self.after == _WIDENING_VALUES[self.name]
         if self.name in _MODEL_NAMES:
