@@ -103,17 +103,22 @@ class TomlTable:
                 self._warn(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
         return values
 
-    def _warn(self, key: str, what: str, *, is_known: bool = True) -> None:
-        text = f'{self.file}: "{self.prefix}{key}" {what}'
-        self.on_problem(SettingWarning(text, f"{self.prefix}{key}") if is_known else ConfigWarning(text))
+    def _warn(self, key: str, what: str, setting: str | None = None) -> None:
+        """Report a problem with *key*; it affects the value of *setting*, by default *key* itself, or none if ""."""
+        text, setting = f'{self.file}: "{self.prefix}{key}" {what}', key if setting is None else setting
+        self.on_problem(SettingWarning(text, f"{self.prefix}{setting}") if setting else ConfigWarning(text))
 
     def report_unknown(self, known: Collection[str]) -> None:
-        """Report each key that is not in *known*, along with the most similar known key, if there is one."""
+        """Report each key that is not in *known*, along with the most similar known key, if there is one.
+
+        If the table does not have the similar key, this is a problem with its value, which the user probably set.
+        """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             near = find_similar(key, known)
             hint = f'did you mean "{self.prefix}{near}"?' if near else "it does nothing."
-            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}", is_known=False)
+            meant = "" if near in self.values else near
+            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}", meant)
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             more = len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN
             self.on_problem(ConfigWarning(f"{self.file}: {more:,} more keys are unknown."))

@@ -138,6 +138,8 @@ async def test_changed_limits_budget_registry_and_notifications_count_once_they_
         ("", "[budget]\nper_day = 4", False),
         ("[budget]\nshow_in_answers = false", "", False),
         ("", "[notifications]\nafter_seconds = 99", False),
+        ("", '[registry]\nurl = "https://r.example"', True),
+        ('[registry]\nurl = "https://r.example"', "", True),
     ],
 )
 async def test_a_limit_that_is_raised_or_removed_is_marked(
@@ -291,6 +293,11 @@ async def test_a_misspelt_key_does_not_hide_a_changed_limit(tmp_path: Path) -> N
         ('[keys]\ntheme = "ctrl+k"\n', "[keys]\ntheme = 3\n"),
         ('[model]\nname = "openai/x"\ntemperature = 0.5\n', '[model]\nname = "openai/x"\ntemperature = "warm"\n'),
         ('[secrets]\nstore = "session"\n', '[secrets]\nstore = "pocket"\n'),
+        ("[limits]\nmax_rounds = 3\n", "[limits]\nmax_ruonds = 4\n"),
+        ("[sampling]\nrequests_per_minute = 3\n", "[sampling]\nrequest_per_minute = 4\n"),
+        ('[notifications]\nmode = "off"\n', '[notification]\nmode = "bell"\n'),
+        ('[secrets]\nstore = "session"\n', '[secret]\nstore = "file"\n'),
+        ('[model]\nname = "openai/x"\ntemperature = 0.5\n', '[model]\nname = "openai/x"\ntemprature = 0.6\n'),
     ],
 )
 async def test_a_setting_with_an_error_keeps_the_value_in_use_until_it_is_corrected(
