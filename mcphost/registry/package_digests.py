@@ -82,6 +82,9 @@ class PackageDigest(Struct, frozen=True):
     `digest` of a Python package is made from them. The one file of an npm package is known only after `ask_npm_file`.
     """
 
+    file_problem: str = ""
+    """Why `ask_npm_file` failed, as a sentence; "" if it did not, or was not called."""
+
     is_missing: bool = False
     """Whether the package index has no such version, so that `problem` is not about the request."""
 

@@ -74,8 +74,9 @@ async def plan_digest(
 
     Returns None if the server does not run a package from npm, PyPI or NuGet. *package* is the package in the
     registry's entry. *file* is the configuration file to which the server would be written; the digest is compared
-    with the lock file in the same folder. Digests in *known* are not requested from npm or uv again, and new ones
-    are added to it. If *asks* is false, no digest is requested, and a digest that is not in *known* is pending.
+    with the lock file in the same folder. Digests in *known* are not requested from npm or uv again, even if they
+    are unknown because a request failed; new ones are added to it. If *asks* is false, no digest is requested, and a
+    digest that is not in *known* is pending.
     Never raises McpHostError.
     """
     query = await find_query(server) if server is not None else None
@@ -88,15 +89,19 @@ async def plan_digest(
         known.update(await ask_queries([query]))
     found, (kind, name, version) = known[query], query
     mismatches = [found.problem] if found.is_missing else []
-    if kind == "npm" and found.digest and not found.files and package is not None and package.file_sha256:
+    if kind == "npm" and found.digest and package is not None and package.file_sha256:
         # The schema of server.json (2025-12-11): clients must compare `fileSha256` of any package before they run it.
-        if not asks:
-            return PlannedDigest(is_pending=True)
-        try:
-            known[query] = found = replace(found, files=(await ask_npm_file(name, version, found.digest),))
-        except RegistryError as error:
+        if not (found.files or found.file_problem):
+            if not asks:
+                return PlannedDigest(is_pending=True)
+            try:
+                found = replace(found, files=(await ask_npm_file(name, version, found.digest),))
+            except RegistryError as error:
+                found = replace(found, file_problem=error.message)
+            known[query] = found
+        if found.file_problem:
             problem = "The SHA-256 given in the registry cannot be compared."
-            mismatches.append(f"{problem} {error.message}")
+            mismatches.append(f"{problem} {found.file_problem}")
     if found.files and package is not None and package.file_sha256 and package.file_sha256 not in found.files:
         mismatches.append(f"The package index has no file of {name} {version} with the SHA-256 given in the registry.")
     if found.digest:

@@ -8,7 +8,9 @@ import pytest
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import RegistryError
+from mcphost.host.servers.planned_digest import KnownDigests, plan_digest
 from mcphost.registry import package_digests
+from mcphost.registry.entries import RegistryPackage
 from mcphost.registry.package_digests import PackageDigest, ask_digests, read_npm_answer, read_uv_answer
 from tests.fakes.package_tools import INTEGRITY, OTHER_INTEGRITY, FakePackageTools
 
@@ -232,3 +234,19 @@ def test_options_of_the_users_configuration_in_the_output_of_uv_are_skipped() ->
 def test_another_answer_of_uv_is_no_digest(printed: str) -> None:
     with pytest.raises(RegistryError):
         read_uv_answer(printed.encode(), "files", "1.2.3")
+
+
+async def test_a_file_that_cannot_be_downloaded_is_requested_once_for_all_reviews_of_a_plan(
+    tmp_path: Path, tools: FakePackageTools
+) -> None:
+    tools.answer_npm("@ada/files", "1.2.3")
+    server = ServerConfig(name="s", command="npx", args=("-y", "@ada/files@1.2.3"), cwd=str(tmp_path / "project"))
+    stated = RegistryPackage("npm", "@ada/files", version="1.2.3", file_sha256=ONE)
+    known: KnownDigests = {}
+    plans = [await plan_digest(server, stated, tmp_path / "mcp.json", known, asks=asks) for asks in (True, True, False)]
+    assert [one.split(" ")[1] for one in tools.started] == ["view", "pack"]
+    assert plans[0] == plans[1] == plans[2]
+    assert plans[0] is not None
+    assert plans[0].mismatches == (
+        "The SHA-256 given in the registry cannot be compared. npm downloaded no file of this package.",
+    )
