@@ -287,7 +287,7 @@ async def _salvage(history: "StoredConversations", file: Path, options: "Options
         print_json({"file": str(file), **to_builtins(report)})
         return int(is_empty)
     if not report.readable_rows:
-        _print_unreadable(file)
+        _print_unreadable(file, options)
         return int(is_empty)
     copies = [one for one in report.listed if one.is_new]
     cells = [(one.id, str(one.messages), str(one.lost), one.title) for one in copies]
@@ -307,10 +307,12 @@ def _check_salvaged_file(file: Path) -> None:
         raise UsageError(f"{file} is the database in use.", SALVAGE_HINT)
 
 
-def _print_unreadable(file: Path) -> None:
+def _print_unreadable(file: Path, options: "Options") -> None:
     from mcphost import paths
 
     print_note(_("{file} holds no readable page of a conversation store.").format(file=file))
+    if options.quiet:
+        return
     name = f"{paths.database_file()}.damaged-DATE"
     print_note(_("Name a damaged store, such as {name}, or restore a backup.").format(name=name))
 

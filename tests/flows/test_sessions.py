@@ -208,6 +208,7 @@ def test_the_notice_about_a_damaged_store_names_the_command_that_brings_the_conv
     assert "Plan the harbour festival" in program.text("sessions", "show", ident)
     assert ident in program.text("sessions", "search", "harbour")
     assert "Already in the store: 1 conversation." in program.run(*command[1].split()).stderr.decode()
+    assert not program.run(*command[1].split(), "--quiet").stderr
     report = json.loads(program.text(*command[1].split(), "--json"))
     assert (report["conversations"], report["present"], report["lost_messages"]) == (0, 1, 0)
     assert program.text("audit", "verify") == audited
@@ -228,5 +229,6 @@ def test_salvage_refuses_the_database_in_use_and_says_when_a_file_has_nothing(pr
     assert "mcphost.db.damaged-" in told
     assert "No lost messages" not in told
     assert "Added as copies" not in told
+    assert program.run("sessions", "salvage", "noise", "--quiet").stderr.decode() == told[: told.index("\n") + 1]
     report = json.loads(program.run("sessions", "salvage", "noise", "--json").stdout)
     assert (report["conversations"], report["readable_rows"]) == (0, 0)
