@@ -21,9 +21,11 @@ MAX_TOTAL_CHARS = 1_000_000
 """Maximum characters of all stored lines together."""
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
-"""Maximum lines stored per second; the rest are only counted. A screen cannot show more."""
+"""Maximum lines stored per second, besides MAX_NEWEST; the rest are only counted. A screen cannot show more."""
 MAX_CHARS_PER_SECOND = 100_000
 """Maximum characters stored per second. Redacting them takes about 0.1 s, in which the screen does not react."""
+MAX_NEWEST = 20
+"""Number of lines beyond these limits that are stored as well: the last of the second, which may be an error."""
 FILE_LINES = 40
 FILE_LINE_LENGTH = 400
 FILE_SIZE = 7_000
@@ -53,6 +55,9 @@ class ServerLogBuffer:
         self._count_in_second = 0
         self._chars_in_second = 0
         self._dropped_in_second = 0
+        self._newest: deque[ServerLog] = deque()
+        """The last lines of the current second that are beyond the limits, not redacted yet."""
+
         self._received = 0
         self._size = 0
         self._last_added: dict[bytes, float] = {}
@@ -66,6 +71,8 @@ class ServerLogBuffer:
 
     def lines(self) -> tuple[ServerLog, ...]:
         """Return the stored lines, oldest first."""
+        if time.monotonic() - self._second_started_at >= 1:
+            self._store_newest()
         return tuple(self._lines)
 
     def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
@@ -84,6 +91,7 @@ class ServerLogBuffer:
 
     def begin_attempt(self) -> None:
         """Forget the stderr of the previous process, so that `describe_stderr` describes only the next one."""
+        self._store_newest()
         self._stderr_tail.clear()
         self._key_filters["stderr"] = PrivateKeyFilter()
 
@@ -93,6 +101,7 @@ class ServerLogBuffer:
 
     def write_stderr_to_file(self) -> None:
         """Write the server's last stderr lines to mcphost's log file, so that they are kept after exit."""
+        self._store_newest()
         lines = [line.text[:FILE_LINE_LENGTH] for line in self._lines if line.source == "stderr"][-FILE_LINES:]
         if lines:
             _log.error("the server %r failed; its error output:\n%s", self._server, "\n".join(lines)[-FILE_SIZE:])
@@ -116,15 +125,12 @@ class ServerLogBuffer:
         """Add a line; never block and never raise.
 
         See `ServerLog` for *source*, *logger* and *call*. If there are too many lines in one second, lines from the
-        server are dropped.
+        server are dropped, except the first ones and the last MAX_NEWEST.
         """
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second, self._chars_in_second = now, 0, 0
-            if self._dropped_in_second:
-                count, self._dropped_in_second = self._dropped_in_second, 0
-                self._received += 1
-                self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
+            self._store_newest()
         self._count_in_second += 1
         self._received += 1
         text = text[: MAX_CHARS + _LONGEST_SECRET]
@@ -132,9 +138,23 @@ class ServerLogBuffer:
         if source != "client":
             self._chars_in_second += len(text)
             if self._count_in_second > MAX_LINES_PER_SECOND or self._chars_in_second > MAX_CHARS_PER_SECOND:
-                self._dropped_in_second += 1
+                if len(self._newest) == MAX_NEWEST:
+                    self._newest.popleft()
+                    self._dropped_in_second += 1
+                self._newest.append(ServerLog(self._server, level, text, source, logger, call))
                 return
         self._append(ServerLog(self._server, level, text, source, logger, call))
+
+    def _store_newest(self) -> None:
+        """Store the last lines of a second with too many lines, after a line that says how many were dropped."""
+        count, newest = self._dropped_in_second, tuple(self._newest)
+        self._dropped_in_second = 0
+        self._newest.clear()
+        if count:
+            self._received += 1
+            self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
+        for line in newest:
+            self._append(line)
 
     def _append(self, line: ServerLog) -> None:
         text = _redact_line(line.text)[:MAX_CHARS]

@@ -12,6 +12,7 @@ from mcphost.host.servers.server_log import (
     MAX_CHARS_PER_SECOND,
     MAX_LINES,
     MAX_LINES_PER_SECOND,
+    MAX_NEWEST,
     ServerLogBuffer,
 )
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
@@ -74,16 +75,38 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(log.lines()) == MAX_LINES_PER_SECOND + 1
     now += 1
     log.add("info", "later", "stderr")
-    assert [line.text for line in log.lines()[-2:]] == [
-        f"{50_000 - MAX_LINES_PER_SECOND:,} more log lines were dropped.",
-        "later",
-    ]
+    kept = [str(number) for number in range(50_000 - MAX_NEWEST, 50_000)]
+    assert [line.text for line in log.lines()[-2 - MAX_NEWEST :]] == [
+        f"{50_000 - MAX_LINES_PER_SECOND - MAX_NEWEST:,} more log lines were dropped.", *kept, "later"
+    ]  # fmt: skip
     for _ in range(20):
         now += 1
         for number in range(MAX_LINES_PER_SECOND):
             log.add_message(log_message(number))
     assert len(log.lines()) == MAX_LINES
     assert len(feed.drain()) <= MAX_LINES
+
+
+def test_the_last_lines_of_a_second_are_kept_although_nothing_follows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(server_log.time, "monotonic", lambda: now)
+    for end in ("a second passes", "the server fails"):
+        log = ServerLogBuffer("s", EventBus())
+        for number in range(200):
+            log.add_stderr(f"{number} " + "x" * 1_000)
+        log.add_stderr("Error: no licence")
+        log.add_stderr("token=hunter2hunter2")
+        assert "licence" not in log.lines()[-1].text
+        if end == "a second passes":
+            now += 1
+        else:
+            log.write_stderr_to_file()
+            assert "Error: no licence\n" in caplog.text
+        assert [line.text for line in log.lines()[-2:]] == ["Error: no licence", "token=[secret]"]
+        dropped = 202 - len([line for line in log.lines() if line.source == "stderr"])
+        assert f"{dropped} more log lines were dropped." in [line.text for line in log.lines()]
 
 
 @pytest.mark.req("log.sensitive")
