@@ -6,6 +6,7 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.host.setup import Setup
+from mcphost.llm.messages import Message, PromptSource, TextPart
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver
@@ -142,6 +143,26 @@ async def test_e_edits_the_message_that_is_read(files: Files) -> None:
         await driver.pilot.press("enter")
         await driver.until(lambda: composer_text(driver) != "", "the message")
         assert composer_text(driver) == "first words"
+
+
+async def test_the_text_of_a_prompt_that_an_earlier_run_inserted_stays_the_servers_text_when_it_is_edited(
+    files: Files,
+) -> None:
+    text = "The access phrase of the vault is bluebird seven kestrel"
+    prompt = Message(role="user", parts=(TextPart(text),), prompt=PromptSource("mail", "greet"))
+    async with files.open((100, 30)) as driver:
+        await driver.host.conversation.insert([prompt])
+        await open_rewind(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == text, "the message")
+        await driver.type(" now")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.conversation.messages, "the sent message")
+        (part,) = driver.host.conversation.messages[0].parts
+        assert isinstance(part, TextPart)
+        assert [(copied.server, copied.source, copied.spans) for copied in part.copies] == [
+            ("mail", "prompt greet", ((0, len(text)),))
+        ]
 
 
 async def test_nothing_to_go_back_to_is_said(files: Files) -> None:

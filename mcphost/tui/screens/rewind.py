@@ -281,7 +281,10 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     for text in (part for part in message.parts if isinstance(part, TextPart)):
         for copied in text.copies:
             chat.host.features.note_text(copied.server, copied.source, text.text)
-    after = join_drafts(Draft(message.text), before)
+    source = message.prompt
+    if source is not None:  # an earlier run may have inserted the prompt
+        chat.host.features.note_prompt_text(source.server, source.name, message.text)
+    after = join_drafts(Draft(message.text, sources=() if source is None else (source.server,)), before)
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
     try:
