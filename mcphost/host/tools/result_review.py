@@ -72,13 +72,19 @@ class ResultReviewer:
         self._find_origins = find_origins
         self._question_budget = question_budget or QuestionBudget()
         self._unreviewed: set[str] = set()
+        self._required: set[str] = set()
 
     def is_required(self, server: str) -> bool:
-        """Return whether results from this server must be reviewed; False for an unknown server."""
+        """Return whether results from this server must be reviewed.
+
+        For a server that was removed, this is as it was when it was last asked; False for an unknown server.
+        """
         try:
-            return self._servers.find(server).config.review_results
+            is_required = self._servers.find(server).config.review_results
         except UsageError:
-            return False
+            return server in self._required
+        (self._required.add if is_required else self._required.discard)(server)
+        return is_required
 
     def pop_interrupted(self, call: str) -> bool:
         """Return whether the review of this tool call was cancelled, and forget the call.
@@ -101,12 +107,10 @@ class ResultReviewer:
         """
         self._unreviewed.add(call)
         parts = hide_user_only_parts(parts)
-        connection = self._servers.find(server)
-        rule_input = RuleInput(
-            server=server, tool=tool, arguments=arguments, account=connection.account, folder=connection.folder
-        )
+        account, folder = self._describe_server(server)
+        rule_input = RuleInput(server=server, tool=tool, arguments=arguments, account=account, folder=folder)
         question = ReviewResult(
-            server=server, account=connection.account, why=why, call=call, tool=tool, arguments=arguments, parts=parts,
+            server=server, account=account, why=why, call=call, tool=tool, arguments=arguments, parts=parts,
             is_error=is_error,
         )  # fmt: skip
         answer = await self._apply_rules(rule_input, call) if parts else PassResult()
@@ -123,6 +127,14 @@ class ResultReviewer:
             return ReviewOutcome(passed)
         reason = answer.reason if isinstance(answer, WithholdResult) else ""
         return ReviewOutcome((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
+
+    def _describe_server(self, server: str) -> tuple[str, str | None]:
+        """Return the account and the folder of a server; "" and None if it was removed while its call ran."""
+        try:
+            connection = self._servers.find(server)
+        except UsageError:
+            return "", None
+        return connection.account, connection.folder
 
     async def _apply_rules(self, rule_input: RuleInput, call: str) -> PassResult | WithholdResult | None:
         if self._pass_rules:

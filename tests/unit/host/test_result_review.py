@@ -111,6 +111,25 @@ async def test_a_result_is_passed_on_exactly_as_shown(tmp_path: Path) -> None:
     assert (events[1].outcome, events[1].text) == ("passed", SECRET)
 
 
+async def test_the_result_of_a_call_whose_server_is_removed_meanwhile_is_reviewed(tmp_path: Path) -> None:
+    peer = create_peer(tools__list=tools_result(tool_definition("it")))
+
+    def remove(_params: dict[str, Any]) -> dict[str, Any]:
+        host.servers.remove("peer")
+        return text_result(SECRET)
+
+    peer.answers["tools/call"] = remove
+    frontend = ReviewFrontend(PassResult())
+    async with open_host_with(
+        tmp_path, peer, ScriptedModel(GO, text_round("done")), frontend, reviewed=("peer",)
+    ) as host:
+        assert (await host.conversation.send("go")).outcome == "done"
+        (returned,) = host.conversation.messages[2].results
+        assert isinstance(returned, ToolReturnPart)
+        assert (returned.text, returned.reviewed) == (SECRET, True)
+    assert [review.parts[0].text for review in frontend.reviews] == [SECRET]
+
+
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
     frontend = ReviewFrontend(PassEditedResult(("the key is [redacted]",)))
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
