@@ -6,6 +6,7 @@ calls to them are returned to the server and never run here. If the server sends
 one of these tools, that request is nested one level deeper; the number of levels is limited.
 """
 
+import math
 import time
 from collections.abc import Callable, Container
 from typing import Any, cast
@@ -60,6 +61,8 @@ MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
 """Maximum sampling requests of one server that wait for the current one."""
 MAX_PER_CALL = 25
+_REPORT_SECONDS = 10.0
+"""Minimum seconds between two notices about refused requests of one server."""
 MAX_ISSUED_IDS = 1_000
 """Maximum provider ids remembered per server; a server may send back only these."""
 CONVERSATION_HEADING = "The conversation of the user so far:"
@@ -101,6 +104,7 @@ class SamplingHandler:
         self._nesting = SamplingNesting()
         self._samplings_by_call: dict[int, int] = {}
         self._issued_ids: dict[str, None] = {}
+        self._reported_at = -math.inf
 
     async def answer(
         self, wire_request: CreateMessage, why: str, context: ServerRequestContext
@@ -116,9 +120,7 @@ class SamplingHandler:
             return ServerRequestRejection(error.message, INVALID_PARAMS)
         depth = self._nesting.depth(context, request.tool_result_ids)
         if limit_error := self._depth_error(depth, context) or self._rate_error(context):
-            self._notify(
-                f"Sampling limit of {self._server} reached: {limit_error}", "Disable the server if this continues."
-            )
+            self._report_limit(limit_error, "Disable the server if this continues.")
             return ServerRequestRejection(limit_error)
         with pause_call_deadlines():
             return await self._answer_exclusively(wire_request, request, why, context, depth)
@@ -140,6 +142,13 @@ class SamplingHandler:
                 return ServerRequestRejection("No model is selected in this host.", INTERNAL_ERROR)
             why = f"{why}, while an earlier sampling of it is not over" if depth > 1 else why
             return await self._review_and_ask(models, wire_request, request, why, context, depth)
+
+    def _report_limit(self, limit_error: str, hint: str) -> None:
+        """Notify the user that a request was refused, at most every ten seconds: a server may send thousands."""
+        now = time.monotonic()
+        if now - self._reported_at >= _REPORT_SECONDS:
+            self._reported_at = now
+            self._notify(f"Sampling limit of {self._server} reached: {limit_error}", hint)
 
     def _depth_error(self, depth: int, context: ServerRequestContext) -> str:
         limit = self._budget.limits.depth
@@ -174,7 +183,7 @@ class SamplingHandler:
         )
         available, limit_error = self._budget.available_tokens(tokens)
         if limit_error:
-            self._notify(f"Sampling limit of {self._server} reached: {limit_error}", "Change the limit in [sampling].")
+            self._report_limit(limit_error, "Change the limit in [sampling].")
             return ServerRequestRejection(limit_error[:1].upper() + limit_error[1:])
         wire_request = replace(wire_request, max_tokens=min(request.max_tokens, available))
         question = self._make_question(models, wire_request, request, why, tokens, context.revision)

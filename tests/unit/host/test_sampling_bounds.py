@@ -9,7 +9,8 @@ import pytest
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
-from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest
+from mcphost.host.events import NoticeEvent
+from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest
 from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
 from mcphost.host.server_requests.sampling_conversion import (
     PROVIDER_ID_KEY,
@@ -173,3 +174,16 @@ async def test_sampling_is_not_declared_if_only_one_of_the_two_reviews_can_be_sh
     async with open_asking_host(tmp_path, peer, HalfFrontend()):
         assert "sampling" not in peer.declared
         assert "roots" in peer.declared
+
+
+async def test_a_flood_of_refused_requests_is_reported_once(tmp_path: Path) -> None:
+    asks = {str(number): sampling_request() for number in range(40)}
+    frontend = ScriptedFrontend(*[Deny()] * 40)
+    config = SamplingConfig(limits=SamplingLimits(requests_per_minute=1))
+    async with open_asking_host(
+        tmp_path, AskingServer("2025-11-25", asks), frontend, ScriptedModel(), sampling=config
+    ) as host:
+        feed = host.events.subscribe()
+        await host.tools.call("peer", "ask", {})
+        (notice,) = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
+        assert notice.text.startswith("Sampling limit of peer reached: ")
