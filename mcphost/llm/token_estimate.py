@@ -6,7 +6,7 @@ addition per message.
 """
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar, assert_never
 
 from mcphost.llm.messages import (
@@ -86,16 +86,26 @@ def estimate_message_tokens(message: Message) -> int:
     return _message_tokens.get(message)
 
 
-_message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(map(estimate_part_tokens, message.parts)))
+_message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(estimate_parts(message)))
 
 
-def estimate_part_tokens(part: Part) -> int:
-    """Estimate the number of tokens in one part of a message."""
+def estimate_parts(message: Message) -> Iterator[int]:
+    """Return the estimated number of tokens in each part of a message, in order."""
+    # One reasoning part has the data with which all of them are sent back.
+    is_replayed = any(isinstance(part, ThinkingPart) and part.replay for part in message.parts)
+    return (estimate_part_tokens(part, is_replayed=is_replayed) for part in message.parts)
+
+
+def estimate_part_tokens(part: Part, *, is_replayed: bool = False) -> int:
+    """Estimate the number of tokens in one part of a message.
+
+    *is_replayed* means that the reasoning of the message is sent back to the provider.
+    """
     match part:
         case TextPart():
             return estimate_text_tokens(part.text)
         case ThinkingPart():
-            return estimate_text_tokens(part.text) if part.replay else 0
+            return estimate_text_tokens(part.text) if is_replayed or part.replay else 0
         case ToolUsePart():
             arguments = part.raw or encode(part.arguments).decode()
             return MESSAGE_TOKENS + estimate_text_tokens(part.name) + estimate_text_tokens(arguments)

@@ -8,7 +8,7 @@ from mcphost.llm.model import ModelRequest
 from mcphost.llm.token_estimate import (
     MESSAGE_TOKENS,
     MessageCache,
-    estimate_part_tokens,
+    estimate_parts,
     estimate_text_tokens,
     estimate_tool_tokens,
 )
@@ -41,8 +41,8 @@ _message_shares = MessageCache(_measure_message)
 
 def _iter_parts(message: Message) -> Iterator[tuple[tuple[str, str, str], int]]:
     extra = MESSAGE_TOKENS  # for the message as a whole, counted with its first part
-    for part in message.parts:
-        yield _key(part), estimate_part_tokens(part) + extra
+    for part, tokens in zip(message.parts, estimate_parts(message), strict=True):
+        yield _key(part), tokens + extra
         extra = 0
 
 

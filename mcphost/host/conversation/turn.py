@@ -98,9 +98,13 @@ class StreamedAnswer:
     def build_message(self, *, cut: bool) -> Message:
         """Build a message from everything received so far; if *cut* is true, it is marked as incomplete."""
         parts: list[Part] = []
+        replay = self._replay  # only in the first part: a model that reasons in thousands of parts would multiply it
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
-            text = "".join(pieces)
-            parts.append(TextPart(text) if kind == "text" else ThinkingPart(text, self._replay))
+            if kind == "text":
+                parts.append(TextPart("".join(pieces)))
+            else:
+                parts.append(ThinkingPart("".join(pieces), replay))
+                replay = ""
         return Message(
             role="assistant",
             parts=(*parts, *self.tool_uses),

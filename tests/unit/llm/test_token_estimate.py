@@ -60,6 +60,12 @@ def test_reasoning_that_is_not_sent_back_takes_nothing() -> None:
     assert estimate_message_tokens(replayed) > 500
 
 
+def test_all_reasoning_of_an_answer_counts_if_one_part_has_the_data_to_send_back() -> None:
+    parts = (ThinkingPart("hm " * 1_000, '{"blocks": []}'), ThinkingPart("hm " * 1_000))
+
+    assert estimate_message_tokens(Message(role="assistant", parts=parts)) > 1_000
+
+
 def test_a_message_is_estimated_once_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     message = Message(role="user", parts=(TextPart("long " * 100_000),))
     first = estimate_message_tokens(message)
