@@ -13,7 +13,7 @@ from mcphost.paths import find_program
 from mcphost.registry.package_grammar import check_variable_name
 from mcphost.registry.plan import PlannedEntry
 from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes, make_part
-from mcphost.registry.planned_values import PlannedValue, ValuePart, planned_pairs
+from mcphost.registry.planned_values import FilledLength, PlannedValue, ValuePart, planned_pairs
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, convert, loads
 
@@ -270,11 +270,13 @@ class _BundleValues:
         self._values = {**values, **{name: (f"<{name}>",) for name in missing}}
         self._inputs = {one.name: one for one in inputs}
         self._fixed = {"__dirname": folder, **_places()}
+        self._filled = FilledLength()
 
     def fill(self, text: str) -> str:
         """Replace the variables in *text*; multiple values are joined with commas.
 
-        Raises RegistryError for any other reference, because the bundle could use it to read the user's secrets.
+        Raises RegistryError for any other reference, because the bundle could use it to read the user's secrets, and if
+        all results together are too long.
         """
         return "".join(part.text for part in self._split(text))
 
@@ -282,11 +284,10 @@ class _BundleValues:
         parts: list[ValuePart] = []
         references = 0
         for at, piece in enumerate(_VARIABLE.split(text)):
+            setting = piece.removeprefix(_SETTING)
             if at % 2 == 0:
                 parts.append(ValuePart(piece))
-                continue
-            setting = piece.removeprefix(_SETTING)
-            if piece in self._fixed:
+            elif piece in self._fixed:
                 parts.append(ValuePart(self._fixed[piece]))
             elif piece.startswith(_SETTING):
                 value = ",".join(self._values.get(setting, ()))
@@ -294,7 +295,8 @@ class _BundleValues:
             else:
                 text = f"${{{piece}}}"
                 raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
-            references += parts[-1].text.count("${")
+            self._filled.count(parts[-1].text)
+            references += parts[-1].text.count("${") if at % 2 else 0
         # Only the user's values may contain references, and two adjacent parts must not form one together.
         if "".join(part.text for part in parts).count("${") != references:
             raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
@@ -309,10 +311,10 @@ class _BundleValues:
         """
         words: list[str] = []
         for text in texts:
-            name = text.removeprefix("${user_config.").removesuffix("}")
-            if text != f"${{user_config.{name}}}":
+            if not self._is_setting(text):
                 words.append(self.fill(text))
                 continue
+            name = text.removeprefix("${user_config.").removesuffix("}")
             for value in self._values.get(name, ()):
                 if value.startswith("-"):
                     raise UsageError(

@@ -10,7 +10,7 @@ from mcphost.config.risky_variables import classify_variable
 from mcphost.errors import RegistryError, UsageError
 from mcphost.redact import is_secret_name
 from mcphost.registry.entries import InputVariable, RegistryInput
-from mcphost.registry.planned_values import ValuePart
+from mcphost.registry.planned_values import FilledLength, ValuePart
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 
@@ -266,6 +266,7 @@ class ValueSource:
         self._values = values
         self._show_missing = show_missing
         self._inputs = {one.name: one for one in inputs}
+        self._filled = FilledLength()
 
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
         """Return the values of an argument, environment variable or header; () means that it is omitted.
@@ -281,7 +282,8 @@ class ValueSource:
     def fill(self, template: str, variables: Mapping[str, InputVariable]) -> str | None:
         """Replace the variables in *template*; return None if one of them has no value.
 
-        Raises RegistryError if the result contains a `${…}` reference that the user did not enter.
+        Raises RegistryError if the result contains a `${…}` reference that the user did not enter, or if all results
+        together are too long.
         """
         parts = self._split(template, variables)
         return None if parts is None else "".join(part.text for part in parts)
@@ -306,15 +308,15 @@ class ValueSource:
             variable = variables.get(piece) if at % 2 else None
             if variable is None:  # literal text, or an unknown name in braces
                 parts.append(ValuePart(f"{{{piece}}}" if at % 2 else piece))
-                continue
-            if variable.value is not None:
+            elif variable.value is not None:
                 parts.append(ValuePart(variable.value))
             else:
                 found = tuple(self._values.get(piece, ())) or self._missing(piece)
                 if not found:
                     return None
                 parts.append(make_part(self._inputs[piece], found[0], is_secret=is_secret))
-            references += parts[-1].text.count("${")
+            self._filled.count(parts[-1].text)
+            references += parts[-1].text.count("${") if variable is not None else 0
         # Only the user's values may contain references, and two adjacent parts must not form one together.
         if "".join(part.text for part in parts).count("${") != references:
             raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")

@@ -4,10 +4,15 @@ from collections.abc import Iterable
 
 from mcphost.config.published_values import without_keyring_names
 from mcphost.config.secrets import PlaintextSecret, make_secret, mask_secrets
+from mcphost.errors import RegistryError
 from mcphost.redact import is_probable_secret
 from mcphost.serialization import Struct
 
 _IN_KEYRING = "${keyring:…}"
+MAX_FILLED_LENGTH = 200_000
+"""Maximum characters of all values of a plan that have variables, with these filled in."""
+_PART_LENGTH = 10
+"""Characters that each part of a value counts in addition, because empty parts take time as well."""
 
 
 class ValuePart(Struct, frozen=True):
@@ -19,6 +24,22 @@ class ValuePart(Struct, frozen=True):
     text: str
     is_typed: bool = False
     is_secret: bool = False
+
+
+class FilledLength:
+    """Limit on the length of all values of a plan with their variables filled in.
+
+    A publisher could repeat a variable with a long default thousands of times.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_FILLED_LENGTH
+
+    def count(self, text: str) -> None:
+        """Count a part of a value. Raises RegistryError if all parts together are too long."""
+        self._left -= len(text) + _PART_LENGTH
+        if self._left < 0:
+            raise RegistryError(f"Its values have over {MAX_FILLED_LENGTH:,} characters with the variables filled in.")
 
 
 class PlannedValue(Struct, frozen=True):

@@ -317,3 +317,18 @@ def test_a_value_never_becomes_an_option(tmp_path: Path) -> None:
     about = manifest(server=config(args=["${user_config.q}"]), user_config={"q": {"type": "string"}})
     with pytest.raises(McpHostError, match="begins with a dash"):
         planned(tmp_path, about, q="--evil")
+
+
+@pytest.mark.parametrize("place", ["args", "env", "command"])
+def test_a_bundle_that_repeats_a_long_value_is_refused_before_it_is_filled_in(tmp_path: Path, place: str) -> None:
+    text = "${user_config.a}" * 400
+    given: dict[str, Any] = {"args": [text], "env": {"A": text}, "command": text}
+    about = manifest(server=config(**{place: given[place]}), user_config={"a": {"default": "d" * 1_000}})
+    with pytest.raises(RegistryError, match="200,000 characters"):
+        planned(tmp_path, about)
+
+
+def test_an_argument_of_a_bundle_can_have_two_settings(tmp_path: Path) -> None:
+    settings = {"a": {"type": "string"}, "b": {"type": "string"}}
+    about = manifest(server=config(args=["${user_config.a}:${user_config.b}"]), user_config=settings)
+    assert planned(tmp_path, about, a="x", b="y")["args"] == ["x:y"]

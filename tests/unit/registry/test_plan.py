@@ -621,3 +621,20 @@ def test_a_value_that_looks_like_a_secret_is_pointed_out() -> None:
 def test_a_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
     assert planned(weather("1.0.0"), cache_dir="a/../b", WEATHER_API_KEY="k")["args"][-1] == str(tmp_path / "b")
+
+
+@pytest.mark.parametrize("place", ["packageArguments", "environmentVariables", "headers", "url"])
+def test_an_entry_that_repeats_a_long_value_is_refused_before_it_is_filled_in(place: str) -> None:
+    text, variables = "{a}" * 1_000, {"a": {"default": "d" * 1_000}}
+    given = {"name": "A", "type": "positional", "value": text, "variables": variables}
+    if place in ("headers", "url"):
+        more = {"headers": [given]} if place == "headers" else {"url": f"https://a.b/{text}", "variables": variables}
+        document = server("a.b/c", remotes=[{"type": "streamable-http", "url": "https://a.b/", **more}])
+    else:
+        document = npm(**{place: [given]})
+    assert "200,000 characters" in problem(document)
+
+
+def test_an_entry_with_many_variables_is_refused_before_they_are_filled_in() -> None:
+    argument = {"type": "positional", "value": "{a}" * 1_365, "variables": {"a": {"default": ""}}}
+    assert "200,000 characters" in problem(npm(packageArguments=[argument] * 30))
