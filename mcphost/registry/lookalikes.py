@@ -4,6 +4,8 @@ Signs are similar names, mixed scripts and wrong publishers.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 
 from mcphost.registry.entries import RegistryEntry, name_publisher
 from mcphost.registry.plan import InstallOption
@@ -25,11 +27,14 @@ _PUBLISHER_NAMES = """
     atlassian supabase upstash playwright getsentry sentry linear figma vercel awslabs amazon openai gitlab docker
     mongodb elastic grafana hashicorp shopify slack paypal twilio datadog netlify jetbrains huggingface salesforce
 """
-_WELL_KNOWN = frozenset(_WELL_KNOWN_NAMES.split())
-_PUBLISHERS = frozenset(_PUBLISHER_NAMES.split())
+_WELL_KNOWN = tuple(sorted(_WELL_KNOWN_NAMES.split()))
+_PUBLISHERS = tuple(sorted(_PUBLISHER_NAMES.split()))
+_LOOKALIKES = str.maketrans("01i|5", "ollls", "-_. ")
 _MAX_COMPARED_LENGTH = 120
 _MIN_LENGTH = 5
 _LONG_LENGTH = 12
+_MAX_OWNER_WORDS = 5
+"""Number of words at the beginning of a package's name that are compared; the host and the owner are among them."""
 _SHARED_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 
 
@@ -44,7 +49,7 @@ def find_warnings(
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),
         *(f"The name {name} looks like that of your {other}." for other in configured if is_similar(name, other)),
-        *_script_warnings(server),
+        *_script_warnings(server.title, server.description),
         *_publisher_warnings(server, option),
     ]))  # fmt: skip
 
@@ -54,11 +59,11 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
     if option.package is not None:
         names[option.package.identifier.partition(":")[0].partition("@sha256")[0]] = "package"
     for name, what in names.items():
-        known = next((known for known in sorted(_WELL_KNOWN) if is_similar(name, known)), "")
+        known = _find_similar(name[:_MAX_COMPARED_LENGTH], _WELL_KNOWN)
         if known:
             yield f"The {what} {_show(name)} is not the well-known {known}, but looks like it."
     for label in _publisher_labels(server, option):
-        known = next((known for known in sorted(_PUBLISHERS) if is_similar(label, known)), "")
+        known = _find_similar(label[:_MAX_COMPARED_LENGTH], _PUBLISHERS)
         if known and label.lower() not in _PUBLISHERS:
             yield f"The publisher {_show(label)} is not the well-known {known}, but looks like it."
 
@@ -67,16 +72,19 @@ def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]
     """Return words that identify the publisher: the namespace's labels, and the package's scope or owner."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
-        labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]
+        words = filter(None, option.package.identifier.split("/")[:-1])
+        labels += [word.lstrip("@") for word in islice(words, _MAX_OWNER_WORDS)]
     return labels
 
 
-def _script_warnings(server: RegistryEntry) -> Iterator[str]:
-    for text in (server.title, *server.title.split(), *server.description.split()):
+@lru_cache(64)
+def _script_warnings(title: str, description: str) -> tuple[str, ...]:
+    """Return a warning if a word of an entry mixes scripts; cached, because all ways to install it need the same."""
+    for text in dict.fromkeys((title, *title.split(), *description.split())):
         risk = describe_name_risk(text[:_MAX_COMPARED_LENGTH])
         if risk:
-            yield f"Its description {risk.replace('has a name', 'has a word', 1)}"
-            return
+            return (f"Its description {risk.replace('has a name', 'has a word', 1)}",)
+    return ()
 
 
 def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str]:
@@ -128,13 +136,22 @@ def is_similar(name: str, other: str) -> bool:
         return True
     shortest = min(len(one), len(two))
     allowed = 2 if shortest >= _LONG_LENGTH else 1
-    return shortest >= _MIN_LENGTH and _distance(one, two, allowed) <= allowed
+    # Each change replaces at most one letter by another, so names with many different letters need no closer look.
+    may_differ = shortest >= _MIN_LENGTH and len(set(one) ^ set(two)) <= 2 * allowed
+    return may_differ and _distance(one, two, allowed) <= allowed
 
 
+@lru_cache(1_024)
+def _find_similar(name: str, known: tuple[str, ...]) -> str:
+    """Return the first of the *known* names that is easily confused with *name*, or "" if there is none."""
+    return next((other for other in known if is_similar(name, other)), "")
+
+
+@lru_cache(1_024)
 def _skeleton(name: str) -> str:
     """Return a name without separators, with each lookalike character replaced by the letter it resembles."""
     plain = ascii_skeleton(name).lower().replace("rn", "m").replace("vv", "w")
-    return plain.translate(str.maketrans("01i|5", "ollls", "-_. "))
+    return plain.translate(_LOOKALIKES)
 
 
 def _distance(one: str, two: str, limit: int) -> int:

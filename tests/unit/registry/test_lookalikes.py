@@ -1,6 +1,7 @@
 """Tests that registry entries which imitate another server cause a warning, and that ordinary ones do not."""
 
 import json
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from mcphost.registry.entries import decode_entry
 from mcphost.registry.lookalikes import find_warnings, is_similar
 from mcphost.registry.plan import list_options
-from tests.fakes.registry_entries import ENTRIES, REMOTE, package, server, weather
+from tests.fakes.registry_entries import ENTRIES, REMOTE, SHA256, package, server, weather
 
 
 def warnings(document: dict[str, Any], name: str = "x", *configured: str) -> str:
@@ -75,3 +76,19 @@ def test_ordinary_entries_have_no_warnings() -> None:
     assert warnings(REMOTE, "tracker") == ""
     for entry in ENTRIES[3:8]:
         assert warnings(entry["server"]) == ""
+
+
+@pytest.mark.parametrize("word", ["a", "abcde", "abcdefghij"])
+def test_an_address_with_thousands_of_folders_is_compared_within_bounds(word: str) -> None:
+    folders = "/".join([word] * (4_000 // (len(word) + 1)))
+    bundles = [package("mcpb", f"https://e{n}.com/{folders}/x.mcpb", fileSha256=SHA256) for n in range(30)]
+    entry = decode_entry(json.dumps(server("com.example/x", packages=bundles)).encode())
+    began = thread_time()
+    for option in list_options(entry):
+        find_warnings(entry, option, "x", ())
+    assert thread_time() - began < 0.5
+
+
+def test_the_owner_in_the_address_of_a_bundle_is_compared() -> None:
+    bundle = package("mcpb", "https://github.com/micros0ft/x/releases/download/1/x.mcpb", fileSha256=SHA256)
+    assert "well-known microsoft" in warnings(server("com.example/x", packages=[bundle]))
