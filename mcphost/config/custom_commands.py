@@ -5,7 +5,6 @@ In a template, `$ARGUMENTS`, `$1` to `$9`, and `{name}` for a declared argument 
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,6 +37,10 @@ MAX_ARGUMENTS = 20
 MAX_FILLED_CHARACTERS = 200_000
 _NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])(?!\d)|\{([^\W\d_][\w-]{0,39})\}")
+# A word of a shell, and a part of one. Possessive, because `shlex` takes quadratic time for a long word.
+_WORD = re.compile(r"""(?:[^ \t\r\n"'\\]++|\\.|"(?:[^"\\]|\\.)*+"|'[^']*+')++""", re.DOTALL)
+_WORD_PART = re.compile(r"""\\(.)|"((?:[^"\\]|\\.)*+)"|'([^']*+)'""", re.DOTALL)
+_QUOTED_ESCAPE = re.compile(r"""\\(["\\])""")
 _FENCE = re.compile(r"---[ \t]*(?:\r\n|\r|\n)")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:[xuU][0-9A-Fa-f]{2}|[ \t]*[\r\n])")
@@ -281,8 +284,11 @@ def _read_arguments(entries: Any, front_matter: str) -> tuple[CommandArgument, .
 def split_arguments(command: CustomCommand, typed: str) -> dict[str, str]:
     """Split *typed* into values of the command's arguments, given as `name=value` or by position.
 
-    The last argument gets all remaining words. Text in quotation marks counts as a single word.
+    The last argument gets all remaining words. Text in quotation marks counts as a single word. Raises UsageError if
+    *typed* is too long.
     """
+    if len(typed) > MAX_FILLED_CHARACTERS:
+        raise _too_long_error()
     names = [one.name for one in command.arguments]
     given: dict[str, str] = {}
     free: list[str] = []
@@ -301,10 +307,19 @@ def split_arguments(command: CustomCommand, typed: str) -> dict[str, str]:
 
 
 def _split_words(typed: str) -> list[str]:
-    try:
-        return shlex.split(typed)
-    except ValueError:  # an apostrophe, for example
-        return typed.split()
+    """Split text into words like a POSIX shell, or only at white space if a quotation mark is not closed."""
+    if _WORD.sub("", typed).strip(" \t\r\n"):
+        return typed.split()  # an apostrophe, for example
+    return [_WORD_PART.sub(_unquote, word) for word in _WORD.findall(typed)]
+
+
+def _unquote(part: re.Match[str]) -> str:
+    escaped, double, single = part.groups()
+    return escaped or single or _QUOTED_ESCAPE.sub(r"\1", double or "")
+
+
+def _too_long_error() -> UsageError:
+    return UsageError("The arguments are too long.", "Attach the text instead: @")
 
 
 def missing_arguments(command: CustomCommand, given: Mapping[str, str]) -> tuple[CommandArgument, ...]:
@@ -320,11 +335,11 @@ def fill_template(command: CustomCommand, typed: str, given: Mapping[str, str]) 
     UsageError if the result is too long.
     """
     values = {one.name: given.get(one.name) or one.default or "" for one in command.arguments}
-    words = _split_words(typed)
+    words: list[str] | None = None
     used = False
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal used
+        nonlocal used, words
         position, name = match[1], match[2]
         if name is not None and name not in values:
             return match[0]  # braces that belong to the text
@@ -332,11 +347,12 @@ def fill_template(command: CustomCommand, typed: str, given: Mapping[str, str]) 
         if name is not None:
             return values[name]
         if position is not None:
+            words = _split_words(typed) if words is None else words
             return words[int(position) - 1] if int(position) <= len(words) else ""
         return typed
 
     if len(command.template) * max(1, len(typed), *map(len, values.values())) > 100 * MAX_FILLED_CHARACTERS:
-        raise UsageError("The arguments are too long.", "Attach the text instead: @")
+        raise _too_long_error()
     filled = _PLACEHOLDER.sub(replace, command.template)
     if typed and not used:
         filled = f"{filled}\n\n{typed}"

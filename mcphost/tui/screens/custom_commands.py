@@ -64,10 +64,10 @@ class CustomCommandRunner:
 
         try:
             command = await self._host.commands.open(name)
+            given = split_arguments(command, typed)
         except McpHostError as error:
             self._screen.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=8)
             return
-        given = split_arguments(command, typed)
         if missing_arguments(command, given):
 
             def filled(values: dict[str, str] | None) -> None:

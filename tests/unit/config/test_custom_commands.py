@@ -1,6 +1,9 @@
 """Tests for slash commands in Markdown files: what is read, how arguments are filled in, and what is refused."""
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
+from time import thread_time
 
 import pytest
 
@@ -9,10 +12,11 @@ from mcphost.config.custom_commands import (
     CustomCommand,
     fill_template,
     missing_arguments,
+    parse_command,
     read_commands,
     split_arguments,
 )
-from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.project_texts import ProjectPlaces, ProjectText
 from mcphost.errors import UsageError
 
 REVIEW = """---
@@ -236,3 +240,42 @@ def test_a_projects_command_may_have_backslashes_and_folded_lines(tmp_path: Path
     commands, problems = load(tmp_path, {"repo/.mcphost/commands/theirs.md": text})
     assert problems == []
     assert commands["theirs"].arguments[0].default == "it's \\u0041"
+
+
+def make_command(text: str) -> CustomCommand:
+    return parse_command("review", ProjectText(path="/review.md", text=text, digest="", is_own=True))
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 199_000, "a " * 99_000, "'" + "a" * 198_000 + "'", '\\a"b"' * 39_000, "'a' " * 49_000, "'a" * 99_000]
+)
+def test_a_long_paste_as_an_argument_takes_little_time(text: str) -> None:
+    command = make_command("---\narguments: [what]\n---\nReview {what} of $2")
+    began = thread_time()
+    given = split_arguments(command, text)
+    with suppress(UsageError):
+        fill_template(command, text, given)
+    assert thread_time() - began < 0.4
+
+
+def test_arguments_that_are_too_long_are_refused_before_they_are_split() -> None:
+    with pytest.raises(UsageError, match="too long"):
+        split_arguments(make_command("Review $1"), "a" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " a  b ", "a'b c'd", '"a \\" b" c', "a\\ b c", "'it''s' x", '"a\\nb"', "a\tb\nc", '""', "x '' y"),
+        *("é “q q”", "\\'a b", '"\\\\" a', "a#b #c", "a\\\nb c", "a\u00a0b c"),
+    ],
+)
+def test_words_are_split_as_a_shell_splits_them(text: str) -> None:
+    words = [*shlex.split(text), "", "", ""]
+    assert fill_template(make_command("<$1><$2><$3>"), text, {}) == f"<{words[0]}><{words[1]}><{words[2]}>"
+
+
+@pytest.mark.parametrize("text", ["it's odd", 'a "b c', "a b\\"])
+def test_words_are_split_at_blanks_if_a_quote_is_not_closed(text: str) -> None:
+    words = [*text.split(), "", ""]
+    assert fill_template(make_command("<$1><$2><$3>"), text, {}) == f"<{words[0]}><{words[1]}><{words[2]}>"
