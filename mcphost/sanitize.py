@@ -158,6 +158,11 @@ def count_unsafe(text: str, limit: int) -> int:
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
+def count_shown(text: str) -> int:
+    """Return at most how many characters `sanitize` makes of *text*: a hidden character becomes a mark of nine."""
+    return len(text) + 8 * count_unsafe(text, len(text))
+
+
 def strip_unsafe(text: str) -> str:
     """Remove the characters that `sanitize` might replace, so that strings can be compared by appearance."""
     return _UNSAFE.sub("", text)

@@ -124,8 +124,8 @@ def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int
     while len(lines) < count and start <= len(text):
         end = text.find("\n", start)
         stop = len(text) if end < 0 else end
-        line = text[start : min(stop, start + width)].removesuffix("\r")
-        lines.append(clean(line) + ("…" if stop - start > width else ""))
+        line = clean(text[start : min(stop, start + width)].removesuffix("\r"))
+        lines.append(line[:width] + ("…" if stop - start > width or len(line) > width else ""))
         start = stop + 1
     rest = text.count("\n", start) + 1 if start < len(text) else 0
     return lines, rest

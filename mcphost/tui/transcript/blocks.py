@@ -10,6 +10,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
+from mcphost.sanitize import count_shown
 from mcphost.translation import _, ngettext
 from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screen_text import clean, clean_line
@@ -371,7 +372,7 @@ class ThinkingBlock(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the full reasoning if the block is unfolded, otherwise a single row."""
         words = len(self.text.split())
-        if self.is_expanded:
+        if self.is_expanded and self._fits_inline:  # it may have grown since it was unfolded
             head = Content.styled(_("▾ thought, {words} words").format(words=words), "$faint").stylize(ACTIVATE_STYLE)
             body = Content.styled(clean(self.text), "italic $faint")
             return [
@@ -415,7 +416,7 @@ class ThinkingBlock(TranscriptBlock):
 
     @property
     def _fits_inline(self) -> bool:
-        return len(self.text) <= _MAX_INLINE_THINKING and self.text.count("\n") <= _MAX_INLINE_LINES
+        return count_shown(self.text) <= _MAX_INLINE_THINKING and self.text.count("\n") <= _MAX_INLINE_LINES
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
         """Unfold the reasoning, unless it is too long to unfold."""

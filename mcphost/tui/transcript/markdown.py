@@ -13,7 +13,7 @@ from textual._cells import cell_len
 from textual.content import Content, Span
 from textual.style import Style
 
-from mcphost.markdown_limits import MAX_SOURCE, is_too_complex
+from mcphost.markdown_limits import fitting_length, is_too_complex, is_too_long
 from mcphost.sanitize import escape_formula
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line, find_line_end
@@ -35,6 +35,8 @@ _PLAIN_LINES = 100
 """Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
 
 
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
+"""A line as the parser counts lines; `str.splitlines` also splits at form feeds and U+2028."""
 _NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
 """Numbers, and a sign alone, which spreadsheets do not run as formulas."""
 
@@ -338,16 +340,20 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     rest is a long code block, list, table or paragraph, its beginning is also split off as a complete part; otherwise,
     each addition would take longer to render as the answer grows.
     """
-    if len(source) > MAX_SOURCE:
-        at = find_cut(source, MAX_SOURCE)
-        return [MarkdownFragment(source[:at], is_joined=False)], MarkdownFragment(source[at:], is_joined=True)
+    parts: list[MarkdownFragment] = []
+    while is_too_long(source):
+        at = find_cut(source, fitting_length(source))
+        parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
+        source = source[at:]
+    if parts:
+        return parts, MarkdownFragment(source, is_joined=True)
     if is_too_complex(source):
         return _split_lines(source)
     tokens = _block_parser().parse(source)
     tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:
         return [], None
-    lines = source.splitlines(keepends=True)
+    lines = _LINE.findall(source)
     done: list[MarkdownFragment] = []
     last = tops[-1]
     cut = last.map[0] if last.map else 0
@@ -547,9 +553,13 @@ def layout_table(table: Table, room: int) -> TableLayout | None:
     room -= len(_GAP) * (count - 1)
     if room < _MIN_COLUMN * count:
         return None
-    while sum(widths) > room:
-        widest = max(range(count), key=widths.__getitem__)
-        widths[widest] -= 1
+    while (excess := sum(widths) - room) > 0:
+        widest = max(widths)
+        columns = [k for k, width in enumerate(widths) if width == widest]
+        step = widest - max((width for width in widths if width < widest), default=0)
+        each, rest = divmod(excess, len(columns))
+        for number, k in enumerate(columns):
+            widths[k] -= min(step, each + (number < rest))
     rows = [_layout_row(row, widths, table.alignments) for row in table.rows]
     rule = Content.styled(_GAP.join("─" * width for width in widths), "$faint")
     return TableLayout([line.stylize("bold") for line in rows[0]], rule, [line for lines in rows[1:] for line in lines])

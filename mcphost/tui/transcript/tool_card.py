@@ -11,9 +11,10 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from mcphost.sanitize import count_shown
 from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.screen_reader import is_reader
-from mcphost.tui.screen_text import clean, clean_line, first_lines
+from mcphost.tui.screen_text import clean, clean_beginning, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 from mcphost.tui.widget_messages import Section
@@ -213,7 +214,10 @@ class ToolCard(TranscriptBlock):
         indent = "▎   "
         self.has_long_arguments = len(self.arguments) > _FOLDED_ROWS
         for key, value in items:
-            shown = value[: _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE]
+            limit = _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE
+            shown = value[:limit]
+            if count_shown(shown) > limit:
+                shown = shown[: len(shown) - clean_beginning(shown, limit, limit)[1]]
             if not self.is_expanded and "\n" in shown:
                 shown = "\n".join(shown.split("\n")[:3])
             more = ""

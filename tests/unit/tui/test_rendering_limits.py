@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from mcphost.markdown_limits import MAX_SOURCE, is_too_complex
 from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
+from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.markdown import highlight_code, render_markdown, split_stream
 from mcphost.tui.transcript.presenter import build_markdown_blocks
 from mcphost.tui.transcript.streaming import MAX_MARKDOWN, StreamingText
@@ -244,3 +245,67 @@ def test_a_match_in_a_folded_message_unfolds_it() -> None:
     message = UserMessage("line\n" * 100 + "needle")
     message.reveal(re.compile("needle"), 0)
     assert "needle" in message.render(80)[1].content.plain
+
+
+HIDDEN = {
+    "text": "\u200b" * 30_000,
+    "words": "a\U000e0041 " * 10_000,
+    "code": "```\n" + "\u200b" * 30_000 + "\n```\n",
+    "a table": "|a|b|\n|-|-|\n" + ("|" + "\u200b" * 3_900 + "|" + "x" * 3_000 + "|\n") * 3,
+    "after plain text": "word " * 1_500 + "\u200b" * 3_000,
+}
+
+
+@pytest.mark.parametrize("kind", HIDDEN)
+def test_a_hidden_character_counts_as_much_as_its_mark(kind: str) -> None:
+    text = HIDDEN[kind]
+    blocks = build_markdown_blocks(text)
+    shown = [sum(len(piece.content.plain) for piece in block.render(120)) for block in blocks]
+    assert max(shown) < 2 * MAX_SOURCE
+    assert "".join(block.copy_text() for block in blocks).count("\u200b") >= text.count("\u200b")
+
+
+def test_hidden_characters_in_reasoning_and_in_a_call_are_drawn_in_part() -> None:
+    reasoning = ThinkingBlock("\u200b" * 10_000)
+    assert reasoning.activate() == ("Thinking", reasoning.text)
+    card = ToolCard("c", "server", "tool", {"name": "\u200b" * 1_900})
+    card.is_expanded = True
+    card.result = ("\u200b" * 390 + "\n") * 12
+    assert sum(len(piece.content.plain) for piece in card.render(120)) < 8_000
+    assert "more characters" in card.render(120)[1].content.plain
+
+
+def test_reasoning_that_grows_too_long_while_it_is_unfolded_is_folded_again() -> None:
+    block = ThinkingBlock("word ", is_streaming=True)
+    block.activate()
+    assert "▾" in block.render(80)[0].content.plain
+    block.text = "word " * 20_000
+    assert len(block.render(80)) == 1
+    assert block.activate() == ("Thinking", block.text)
+
+
+@pytest.mark.parametrize("separator", ["\x0c", "\u2028", "\x0b", "\x85", "\r"])
+def test_other_line_separators_before_streamed_code_change_neither_its_rows_nor_its_copy(separator: str) -> None:
+    code = "".join(f"line {n}\n" for n in range(60))
+    answer = f"Here it is:{separator * 20}\n\n```sh\n{code}```\n"
+    stream = StreamingText()
+    blocks = [stream.start_tail(thinking=False)]
+    for at in range(0, len(answer), 37):
+        stream.pending.append(answer[at : at + 37])
+        blocks += stream.flush()
+    rows = "\n".join(piece.content.plain for block in blocks for piece in block.render(100))
+    assert [n for n in range(60) if f"\nline {n}\n" not in f"\n{rows}\n"] == []
+    copies = [part.text for at in range(len(blocks)) for part in list_copyable_parts(blocks, at)]
+    assert copies
+    assert set(copies) == {code}
+
+
+@pytest.mark.parametrize("widths", [(300, 20, 5), (40, 40, 40), (7, 90, 90), (100, 99, 98), (500, 3, 501)])
+@pytest.mark.parametrize("room", [40, 61, 80])
+def test_the_widest_columns_of_a_table_give_way_first(widths: tuple[int, ...], room: int) -> None:
+    source = f"|{'|'.join('x' * width for width in widths)}|\n|-|-|-|\n"
+    expected, gaps = list(widths), 4
+    while sum(expected) > room - gaps:
+        expected[expected.index(max(expected))] -= 1
+    rule = render_markdown(source, room)[-1].content.plain.split("  ")
+    assert [len(part) for part in rule[:3]] == expected
