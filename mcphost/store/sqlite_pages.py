@@ -93,7 +93,7 @@ class PageReader:
         self._file, self._size = _open_regular(file)
         self._log: int | None = None
         self._logged: dict[int, int] = {}
-        self._file_pages = last = 0
+        self._file_pages = last = self._local_left = 0
         try:
             self._log, size = _open_regular(file.with_name(f"{file.name}-wal"))
             self._logged, last, log_page_size = _read_log(self._log, min(size, MAX_LOG_BYTES))
@@ -121,8 +121,12 @@ class PageReader:
         return (page for page in chain(range(1, self._file_pages + 1), added) if page <= self._last_page)
 
     def read_rows(self, page: int) -> Iterator[StoredRow]:
-        """Yield the wanted rows of a page; nothing if the page has no rows or is damaged."""
+        """Yield the wanted rows of a page; nothing if the page has no rows or is damaged.
+
+        All rows together are not longer than the page. In a damaged page, thousands of pointers may lead to one row.
+        """
         content = self._read_page(page)
+        self._local_left = self._format.usable
         for cell in range(_count_cells(content)):
             row = self._read_row(content, page, cell)
             if row is not None:
@@ -131,6 +135,7 @@ class PageReader:
     def read_row(self, place: Place) -> StoredRow | None:
         """Return the row at *place*, taken from a row of `read_rows`, or None if the file has changed since."""
         content = self._read_page(place.page)
+        self._local_left = self._format.usable
         return self._read_row(content, *place) if place.cell < _count_cells(content) else None
 
     def reset_reads(self) -> None:
@@ -181,6 +186,9 @@ class PageReader:
             serials.append(serial)
         types = "".join(map(_type_of, serials))
         if start != header_size or not self._is_wanted(kind == _LEAF_TABLE, types):
+            return None
+        self._local_left -= len(payload)
+        if self._local_left < 0:
             return None
         if payload_size > local:
             payload += self._read_overflow(int.from_bytes(content[at + local : at + local + 4]), payload_size - local)

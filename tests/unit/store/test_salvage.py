@@ -12,7 +12,7 @@ import pytest
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.llm.messages import Message, TextPart
-from mcphost.serialization import to_builtins
+from mcphost.serialization import encode, to_builtins
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.manual_calls import ManualCallStore, StoredManualCall
@@ -270,6 +270,23 @@ async def test_rows_that_share_one_long_chain_of_pages_are_not_read_for_ever(tmp
     file.write_bytes(bytes(page) * 20 + chain * 2_980)
     report = await salvage_conversations(present, file, mark="salvaged")
     assert (report.conversations, report.lost_messages) == (0, 1)
+
+
+async def test_a_row_that_all_pointers_of_a_page_lead_to_is_read_once(tmp_path: Path, present: Database) -> None:
+    size = 65_536
+    body = encode(Message(role="user", parts=tuple(TextPart("x") for _ in range(500)), at=1.0))
+    length = 12 + 2 * len(body)
+    types = b"\x06\x0f\x01" + bytes((0x80 | length >> 14, 0x80 | length >> 7 & 0x7F, length & 0x7F))
+    payload = types + b"a\x01" + body
+    cell = bytes((0x80 | len(payload) >> 7, len(payload) & 0x7F)) + payload
+    at = size - len(cell)
+    count = (at - 8) // 2
+    page = (b"\x0a\0\0" + count.to_bytes(2) + b"\0\0\0" + at.to_bytes(2) * count).ljust(at, b"\0") + cell
+    file = tmp_path / "pointers"
+    file.write_bytes((b"SQLite format 3\0\0\x01").ljust(size, b"\0") + page)
+    report = await salvage_conversations(present, file, mark="salvaged")
+    assert (report.conversations, report.messages) == (1, 1)
+    assert report.readable_rows < 10
 
 
 async def test_a_device_a_pipe_and_a_missing_file_are_refused(tmp_path: Path, present: Database) -> None:
