@@ -24,13 +24,15 @@ _SIMPLE_TARGET = re.compile(r"\]\([^\s()`<>\"']*+\)")
 _LINK_START = re.compile(r"\][(\[:]")
 _BACKTICKS = re.compile(r"`++")
 _HAZARD = re.compile(r"(?<!\\)\\*+(?:<(?!\s)|!(?=\[)|&(?:#[xX]?[0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});)")
+_DEFINITION = re.compile(r"(?<=\]):")
+"""The colon of `[label]: address`, which no renderer shows, and which makes links of this label elsewhere."""
 _SIGNS = re.compile(r"[\\`*\[\]<~]|&(?=[#A-Za-z])")
 
 Spans = list[tuple[int, int]]
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown without images, HTML, unclosed code blocks, or headings of the first two levels."""
+    """Return Markdown without images, HTML, link definitions, unclosed code, or headings of the first two levels."""
     return "\n".join(_Converter().convert(sanitize(text).strip("\n").split("\n")))
 
 
@@ -104,7 +106,8 @@ class _Converter:
         for line, spans in zip(self._paragraph, _find_code_spans(self._paragraph), strict=True):
             start, shown = 0, ""
             for begin, end in (*spans, (len(line), len(line))):
-                shown += _HAZARD.sub(_escape, line[start:begin]) + line[begin:end]
+                plain = _DEFINITION.sub(r"\\:", line[start:begin])
+                shown += _HAZARD.sub(_escape, plain) + line[begin:end]
                 start = end
             self._out.append(shown)
         self._paragraph = []

@@ -154,6 +154,8 @@ def test_no_message_loads_hides_or_imitates_anything_in_markdown(has_tables: boo
         ("a ` b <br>", "a ` b &lt;br>"),
         ("```sh\nls", "```sh\nls\n```"),
         ("- a\n  ```\n  b\n![x](y)", "- a\n  ```\n  b\n  ```\n\\![x](y)"),
+        ("[a]: http://a.example", "[a]\\: http://a.example"),
+        ("The type of `x[0]: y` is `T`", None),
     ],
 )
 def test_ordinary_markdown_stays_as_it_is_in_an_export(text: str, shown: str | None) -> None:
@@ -207,3 +209,14 @@ def test_a_manual_call_is_exported_at_its_place_and_marked_as_not_sent(
     heading, result = text.index("By hand, not sent to the model"), text.index("total")
     assert text.index("begin") < heading < text.index("demo/add") < result < text.index("a later question")
     assert form == "markdown" or "<b>" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[x]: /a 'said'", "> [x]: /a 'said'", "- [x]: /a 'said'", "[a\nx]: /a 'said'", "[x]:\n/a\n'said'", "[^x]: said"],
+)
+def test_a_link_definition_hides_nothing_and_makes_no_link_of_another_message(text: str) -> None:
+    messages = [make_message(TextPart(f"{text}\n\n{text}")), Message(role="user", parts=(TextPart("See [x]."),))]
+    shown = MarkdownIt("commonmark").render(export_conversation(make_info(), messages, "markdown"))
+    assert shown.count("said") == 2
+    assert "<a " not in shown
