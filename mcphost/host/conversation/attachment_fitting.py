@@ -98,7 +98,7 @@ class AttachmentFitter:
             text = strip_hidden_text(found.text)
             note = "; ".join(_describe_reading(found))
             shown = ResourcePart(part.server, part.name, f"{text}[{note}]", "application/pdf")
-            return replace(attachment, part=shown, note=note)
+            return replace(attachment, part=shown, note="; ".join(filter(None, (attachment.note, note))))
         if facts.supports_pdf is None and is_small:
             return attachment  # it is unknown how the provider treats the file
         raise UsageError(f"{problem}.", "Attach its text, or choose a model that takes PDF files: /model.")

@@ -14,6 +14,7 @@ from mcphost.host.conversation.attachment_fitting import MAX_IMAGE_BYTES, SCALED
 from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, Attachment
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart, TextPart
 from mcphost.llm.model import ModelFacts
+from mcphost.serialization import replace
 from tests.fakes.pdf_files import encrypt_pdf, make_pdf, make_pdf_of
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +51,11 @@ async def test_a_model_that_is_not_known_to_take_pdf_files_gets_the_text(
     assert found.part.text.startswith("[Page 1]\nThe tide is high\n\n[Page 2]\nand rising\n")
     assert found.note == "only the text of the PDF file is attached, without its pictures and layout"
     assert found.note in found.part.text, "the model is told too"
+
+
+async def test_where_a_link_to_a_pdf_file_led_is_still_told_when_its_text_is_attached(fitter: AttachmentFitter) -> None:
+    linked = replace(pdf(make_pdf("The tide is high")), note="a link to private/salary.pdf")
+    assert (await fitter.fit(linked, REFUSES)).note.startswith("a link to private/salary.pdf; only the text")
 
 
 async def test_a_model_that_takes_pdf_files_gets_the_file(fitter: AttachmentFitter) -> None:
