@@ -23,6 +23,8 @@ async def refresh_sign_in(
 ) -> StoredSignIn | None:
     """Refresh the tokens of *old*; return the new tokens, or None if the user must sign in again.
 
+    New tokens must be bound to a key (DPoP) if the old ones were.
+
     If another process has already stored newer tokens, those are returned. Tokens that another process has
     stored in the meantime are never deleted. Raises McpHostError if the authorization server cannot be reached,
     or if another process holds the lock for too long.
@@ -48,6 +50,8 @@ async def refresh_sign_in(
                     await token_store.delete(old.url, old.account, only=stored)
                 return None
             previous = stored.tokens
+            if stored.dpop_key and tokens.kind != previous.kind:
+                return None  # a token that is not bound to the key could be used by whoever reads it (RFC 9449)
             tokens = replace(
                 tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
             )

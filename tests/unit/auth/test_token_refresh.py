@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,18 @@ import anyio
 import pytest
 
 from mcphost.auth.accounts import INDEX_FILE
-from mcphost.auth.oauth_http import EndpointUnreachable
+from mcphost.auth.dpop import JwtSigner, load_joserfc
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthResponse
 from mcphost.auth.oauth_provider import MAX_STEP_UPS
+from mcphost.auth.registration import OAuthClient
 from mcphost.auth.sign_in_context import SignInFailed
-from mcphost.auth.token_store import TokenStore
+from mcphost.auth.token_refresh import refresh_sign_in
+from mcphost.auth.token_store import StoredSignIn, TokenStore
+from mcphost.auth.tokens import TokenSet
+from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config import file_edits
 from mcphost.errors import McpHostError
-from mcphost.serialization import replace
+from mcphost.serialization import encode, replace
 from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import (
     BrowserUser,
@@ -646,3 +653,32 @@ async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
             async with anyio.create_task_group() as tasks:
                 for _ in range(3):
                     tasks.start_soon(send_request, auth, peer)
+
+
+class _UnboundTokens(OAuthHttpClient):
+    """A client whose token endpoint issues a token that is bound to no key."""
+
+    async def post_form(
+        self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
+    ) -> OAuthResponse:
+        body = encode({"access_token": "x" * 40, "token_type": "Bearer", "refresh_token": "y" * 40})
+        return OAuthResponse(url, 200, {"content-type": "application/json"}, body)
+
+
+async def test_a_token_that_is_bound_to_a_key_is_not_replaced_by_one_that_is_not() -> None:
+    await load_joserfc()
+    token_store, url = TokenStore(MemoryBackend(), None), "https://a.example/mcp"
+    tokens = TokenSet("a" * 40, "DPoP", "r" * 40, time.time() + 1, (), time.time() - 3_600)
+    bound = StoredSignIn(
+        server="a",
+        url=url,
+        issuer="https://i.example",
+        resource=url,
+        token_endpoint="https://i.example/token",
+        tokens=tokens,
+        client=OAuthClient("https://i.example", "c"),
+        dpop_key=JwtSigner.generate().export_jwk(),
+    )
+    await token_store.save(bound)
+    assert await refresh_sign_in(token_store, _UnboundTokens(UrlPolicy(url)), bound, lambda _: None) is None
+    assert await token_store.load(url) == bound
