@@ -9,6 +9,7 @@ from textual.actions import SkipAction
 from textual.screen import Screen
 from textual.widgets import Input
 
+from mcphost.sanitize import strip_hidden_text
 from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
 from mcphost.tui.notice_display import NoticeApp
@@ -394,6 +395,10 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
         if self.screen is self.chat:
             edit_message(self.chat)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy text to the clipboard without control characters, with which it could run commands when it is pasted."""
+        super().copy_to_clipboard(strip_hidden_text(text))
 
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""

@@ -17,6 +17,7 @@ from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
 from mcphost.tui.widget_messages import CopyRequested, LinkClicked, Section, TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 from tests.fakes.long_text_app import LongTextApp
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 
@@ -406,3 +407,11 @@ async def test_braces_go_from_one_message_of_the_user_to_the_next() -> None:
         assert "question 18" in "".join(app.rows())
         await pilot.press("right_curly_bracket")
         assert app.view.blocks[app.view.current_index].copy_text() == "question 19"
+
+
+async def test_what_is_copied_has_no_control_characters(run: Run) -> None:
+    async with run() as driver:
+        driver.app.chat.query_one(Transcript).load([MarkdownBlock("```sh\necho hi\x1b[201~\x07\x9b\tx\n```\n")])
+        await driver.pilot.press("ctrl+t", "y")
+        await driver.until(lambda: bool(driver.app.clipboard), "the copy")
+        assert driver.app.clipboard == "echo hi[201~\tx\n"
