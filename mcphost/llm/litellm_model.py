@@ -409,11 +409,11 @@ class LiteLlmModel:
         """Return whether this request can include a JSON Schema for the answer.
 
         Only OpenAI accepts a schema together with tools: other providers reject the combination, or litellm turns the
-        schema into a tool that the model must call.
+        schema into a tool that the model must call. Ollama applies a schema to any model.
         """
         return (
             bytes(request.answer_schema) != b""
-            and self._supports_answer_schema
+            and (self._supports_answer_schema or provider in providers.OLLAMA_PROVIDERS)
             and (not request.tools or provider in ("openai", "azure"))
         )
 

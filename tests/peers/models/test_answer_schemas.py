@@ -35,6 +35,8 @@ def sent_schema(route: str, body: dict[str, Any]) -> Any:
             return body.get("text", {}).get("format")
         case "anthropic":
             return body.get("output_format", body.get("output_config")) or body.get("tools")
+        case "ollama":
+            return body.get("format")
         case _:
             return body.get("generationConfig", {})
 
@@ -51,7 +53,7 @@ async def test_openai_is_sent_a_schema_that_is_not_strict_beside_tools(
     assert sent_schema(route, provider.bodies[0]) == wanted
 
 
-@pytest.mark.parametrize("route", ["anthropic", "gemini"])
+@pytest.mark.parametrize("route", ["anthropic", "gemini", "ollama"])
 async def test_other_providers_are_sent_a_schema_only_without_tools(
     route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
@@ -59,6 +61,7 @@ async def test_other_providers_are_sent_a_schema_only_without_tools(
     provider.status = 400
     await ask(create_model(route, base, worker), ())
     assert "total" in str(sent_schema(route, provider.bodies[0]))
+    assert route != "ollama" or sent_schema(route, provider.bodies[0]) == SCHEMA
     provider.bodies.clear()
     await ask(create_model(route, base, worker), TOOLS)
     assert "total" not in str(provider.bodies[0])
