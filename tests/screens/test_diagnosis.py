@@ -1,5 +1,6 @@
 """Tests for the page that diagnoses a server, with the complete program and real servers."""
 
+import re
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ async def test_a_working_server_shows_its_steps_and_its_latency(files: Files) ->
         await driver.until(lambda: " ms" in driver.text() and "latency" in driver.text(), "the latency")
         for name in ("configuration", "command", "protocol", "lists"):
             assert name in driver.text()
+        assert re.search(r"[▁▂▃▄▅▆▇█]+  \d+\.\d ms", driver.text())
         await driver.pilot.press("r")
         await driver.until(lambda: "latency" in driver.text(), "the second diagnosis")
 

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.schema import CompactionConfig
+from mcphost.config.schema import CompactionConfig, ModelConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.compaction import find_cut
-from mcphost.host.conversation.summarizer import list_request_messages
+from mcphost.host.conversation.summarizer import SUMMARY_PROMPT, list_request_messages
 from mcphost.host.events import CompactionChanged, NoticeEvent, SummaryProgress
 from mcphost.host.host import Host
 from mcphost.host.questions.compaction import KeepMessages, OfferCompaction, ReviewCompaction, UseSummary
@@ -310,6 +310,24 @@ async def test_an_offer_before_the_window_is_full_is_made_once_until_the_convers
         assert first.cost is not None
         assert 0 < first.cost < 0.001
         assert len(model.requests) == 5
+
+
+async def test_after_a_switch_to_a_smaller_model_the_conversation_is_summarized_before_it_is_sent(
+    tmp_path: Path,
+) -> None:
+    model = FactualModel(large_round(5_000), large_round(5_100), text_round("They talked. [1-2]"), text_round("c"))
+    model.facts = ModelFacts(context_window=100_000)
+    config = CompactionConfig(mode="auto", keep_messages=2)
+    async with open_host_with(tmp_path, {}, model, ScriptedFrontend(), compaction=config) as host:
+        await talk(host, LONG, "b")
+        assert len(model.requests) == 2
+        host.model_selection.select(ModelConfig(name="small"))
+        model.facts = FactualModel.facts
+        await talk(host, "c")
+        assert host.conversation.compaction is not None
+        assert model.requests[2].system.startswith(SUMMARY_PROMPT[:40])
+        assert LONG not in repr(model.requests[3].messages)
+        assert "They talked." in repr(model.requests[3].messages)
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto", "never"])
