@@ -171,6 +171,11 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
     return _stdio(command[0], command[1:], _pairs(entry, "environment"), _text(entry, "cwd"), syntax)
 
 
+def contains_servers(members: Mapping[str, Any]) -> bool:
+    """Return whether an object contains servers by name; the entry of one server, with a command or URL, does not."""
+    return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
+
+
 def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
     """Return a converted entry with *folder*, the folder of its project, as the working directory.
 

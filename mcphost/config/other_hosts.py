@@ -15,6 +15,7 @@ from mcphost.config.other_host_entries import (
     ForeignServer,
     UnusableEntry,
     allowed_tools,
+    contains_servers,
     is_entry_disabled,
     newly_expanded_references,
     set_folder,
@@ -238,7 +239,7 @@ def _convert_document(
         section |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
     found = [_get(document, keys) for keys in host.keys]
     candidates = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
-    common = next(filter(_has_servers, candidates), candidates[0] if candidates else section)
+    common = next(filter(contains_servers, candidates), candidates[0] if candidates else section)
     entries = {**common, **section}
     inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     own_files = host.find_files(places, with_folder=False)
@@ -248,11 +249,6 @@ def _convert_document(
         folder = places.folder if name in section else project_folder
         converted = _convert(host, str(file), str(name), entry, inputs, folder)  # in YAML, a name may be a number
         yield replace(converted, is_own=is_own)
-
-
-def _has_servers(members: Mapping[str, Any]) -> bool:
-    """Return whether an object contains servers; the entry of a server that is called "servers" does not."""
-    return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
 
 
 _HOST_BY_FOLDER = {".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}

@@ -1,16 +1,39 @@
-"""Parser for server entries that users paste from a README: bare entries, or a complete mcp.json."""
+"""Parser for server entries that users paste from a README: bare entries, or a file of any MCP host."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from mcphost.config.json_files import describe_type, parse_json
 from mcphost.config.mcp_json import parse_servers
+from mcphost.config.other_host_entries import (
+    BARE_SHELL,
+    BRACED,
+    NONE,
+    UnusableEntry,
+    contains_servers,
+    convert_codex,
+    convert_common,
+    convert_gemini,
+    convert_goose,
+    convert_opencode,
+    convert_zed,
+    is_entry_disabled,
+)
 from mcphost.config.schema import find_config_error
 from mcphost.config.server_inputs import add_input_definitions
+from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError
 
 MAX_PASTED_CHARACTERS = 100_000
-_WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
-"""Key paths to the servers in the formats of most hosts, VS Code, VS Code's settings.json and Zed."""
+CODEX_TABLE = "[mcp_servers."
+"""How a table of Codex begins, which is TOML."""
+
+_CODEX_KEYS = ("mcp_servers",)
+_WRAPPERS = (
+    ("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp",), ("context_servers",), ("extensions",),
+    ("amp.mcpServers",), _CODEX_KEYS,
+)  # fmt: skip
+"""Key paths to the servers: most hosts, VS Code and its settings.json, opencode, Zed, goose, Amp and Codex."""
 
 _LOCATION = "The pasted text"
 
@@ -21,16 +44,14 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """Return the server entries in pasted text, keyed by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
-    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text contains no server, is too
-    long or invalid, or if an entry has no name and *name* is empty.
+    without a name, and any of these in a Markdown code fence. Entries of other hosts are converted to the format of
+    mcp.json. Raises ConfigError if the text contains no server, is too long or invalid, or if an entry has no name and
+    *name* is empty.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
     document = _parse(_strip_code_fence(text))
     entries = _find_entries(document, name)
-    for entry_name, entry in entries.items():
-        if not isinstance(entry, dict):
-            raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
     definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
@@ -54,6 +75,8 @@ def _strip_code_fence(text: str) -> str:
 
 def _parse(text: str) -> dict[str, Any]:
     candidate = text.strip().rstrip(",")
+    if candidate.startswith(CODEX_TABLE):
+        return parse_toml(candidate, _LOCATION)
     # Part of a file: `"time": {…}`, perhaps with `"mcpServers":` before it.
     wrapped = candidate if candidate.startswith(("{", "[")) else f"{{{candidate}}}"
     document = parse_json(wrapped, _LOCATION)
@@ -68,15 +91,62 @@ def _get(document: Any, keys: tuple[str, ...]) -> Any:
     return document
 
 
-def _find_entries(document: dict[str, Any], name: str) -> dict[str, Any]:
+def _find_entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     for keys in _WRAPPERS:
         found = _get(document, keys)
-        if isinstance(found, dict):
-            return cast("dict[str, Any]", found)
-    if isinstance(document.get("command") or document.get("url"), str):
-        if not name:
-            raise ConfigError("The entry has no name.", "Give it a name: mcphost servers add NAME --json …")
-        return {name: document}
-    if all(isinstance(value, dict) for value in document.values()):
-        return document
+        if isinstance(found, list):
+            return {one: _convert(one, entry, keys) for one, entry in _name_entries(cast("list[Any]", found))}
+        if isinstance(found, dict) and contains_servers(cast("dict[str, Any]", found)):
+            return {one: _convert(one, entry, keys) for one, entry in cast("dict[str, Any]", found).items()}
+    if not contains_servers(document):
+        ((own, entry),) = _name_entries([document], name)
+        return {own: _convert(own, entry, ())}
+    members = {key: value for key, value in document.items() if key != "$schema"}
+    if all(isinstance(value, dict) for value in members.values()):
+        return {one: _convert(one, entry, ()) for one, entry in members.items()}
     raise ConfigError("It contains no server.", _HINT)
+
+
+def _name_entries(entries: list[Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the entry for each entry that contains its name; *name* takes precedence."""
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise ConfigError("It contains no server.", _HINT)
+        members = dict(cast("dict[str, Any]", entry))
+        own = members.pop("name", None)
+        if not name and not (isinstance(own, str) and own):
+            raise ConfigError("The entry has no name.", "Give it a name: mcphost servers add NAME --json …")
+        yield name or str(own), members
+
+
+def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Convert an entry, found at *keys*, to the format of mcp.json if it is in that of another host.
+
+    Raises ConfigError.
+    """
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
+    members = cast("dict[str, Any]", entry)
+    try:
+        converted = _convert_format(members, keys)
+    except UnusableEntry as error:
+        raise ConfigError(f"{entry_name!r}: {error}", _HINT) from error
+    if converted is None:
+        return {key: value for key, value in members.items() if (key, value) != ("type", "local")}
+    return {**converted, "disabled": True} if is_entry_disabled(members) else converted
+
+
+def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return an entry converted from the format of the host that it belongs to; None if it needs no conversion."""
+    command = entry.get("command")
+    if keys == _CODEX_KEYS:
+        return convert_codex(entry, NONE)
+    if isinstance(command, list) or entry.get("type") == "remote":
+        return convert_opencode(entry, BRACED)
+    if isinstance(command, dict):
+        return convert_zed(entry, NONE)
+    if "cmd" in entry or "uri" in entry:
+        return convert_goose(entry, NONE)
+    if "httpUrl" in entry:
+        return convert_gemini(entry, BARE_SHELL)
+    return convert_common(entry, NONE) if "serverUrl" in entry else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
-from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.config.pasted_servers import CODEX_TABLE, parse_pasted_servers
 from mcphost.config.typed_pairs import PairSeparator, pair_key, parse_pair_lines
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import find_program
@@ -88,7 +88,7 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     text, name = text.strip(), name.strip()
     if not text:
         raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
-    if text.startswith(("{", '"', "```")):
+    if text.startswith(("{", '"', "```", CODEX_TABLE)):
         entries = parse_pasted_servers(text, name)
         return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
     if text.startswith(("http://", "https://")):

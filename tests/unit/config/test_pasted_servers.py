@@ -1,0 +1,82 @@
+"""Tests that what READMEs show for any MCP host can be pasted to add a server."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mcphost.config.pasted_servers import check_pasted_server, parse_pasted_servers
+from mcphost.config.typed_servers import parse_server_text
+from mcphost.errors import ConfigError
+
+NPX = {"command": "npx", "args": ["-y", "pkg"]}
+REMOTE = {"url": "https://x.example/mcp", "headers": {"X-Key": "V"}}
+LOCAL = {"type": "local", "command": ["npx", "-y", "pkg"], "enabled": True}
+OLD_ZED = {"command": {"path": "npx", "args": ["-y", "pkg"], "env": {"A": "b"}}, "settings": {}}
+README: dict[str, tuple[Any, dict[str, Any]]] = {
+    "Claude Desktop": ({"mcpServers": {"a": NPX}}, NPX),
+    "a schema beside the servers": ({"$schema": "x", "mcpServers": {"a": NPX}}, NPX),
+    "a schema beside an entry": ({"$schema": "x", "a": NPX}, NPX),
+    "VS Code": ({"servers": {"a": {"type": "stdio", **NPX}}}, {"type": "stdio", **NPX}),
+    "VS Code, settings": ({"mcp": {"servers": {"a": NPX}}}, NPX),
+    "VS Code, code --add-mcp": ({"name": "a", **NPX}, NPX),
+    "Copilot": ({"mcpServers": {"a": {"type": "local", "tools": ["*"], **NPX}}}, {"tools": ["*"], **NPX}),
+    "Windsurf": ({"mcpServers": {"a": {"serverUrl": REMOTE["url"], "headers": REMOTE["headers"]}}}, REMOTE),
+    "Gemini CLI": ({"mcpServers": {"a": {"httpUrl": REMOTE["url"], "headers": {"X-Key": "V"}}}}, REMOTE),
+    "Gemini CLI, a variable": (
+        {"mcpServers": {"a": {"httpUrl": REMOTE["url"], "headers": {"X-Key": "$KEY"}}}},
+        {**REMOTE, "headers": {"X-Key": "${env:KEY}"}},
+    ),
+    "Zed": ({"context_servers": {"a": {"source": "custom", **NPX}}}, {"source": "custom", **NPX}),
+    "Zed, older": ({"context_servers": {"a": OLD_ZED}}, {**NPX, "env": {"A": "b"}}),
+    "opencode": ({"$schema": "https://opencode.ai/config.json", "mcp": {"a": LOCAL}}, NPX),
+    "opencode, remote": (
+        {"mcp": {"a": {"type": "remote", "url": REMOTE["url"], "headers": {"X-Key": "{env:KEY}"}}}},
+        {**REMOTE, "headers": {"X-Key": "${env:KEY}"}},
+    ),
+    "opencode, version 2": ({"mcp": {"timeout": {"startup": 1}, "servers": {"a": LOCAL}}}, NPX),
+    "opencode, disabled": ({"mcp": {"a": {**LOCAL, "enabled": False}}}, {**NPX, "disabled": True}),
+    "goose": ({"extensions": {"a": {"type": "stdio", "cmd": "npx", "args": ["-y", "pkg"]}}}, NPX),
+    "goose, remote": ({"extensions": {"a": {"type": "streamable_http", "uri": REMOTE["url"]}}}, {"url": REMOTE["url"]}),
+    "Amp": ({"amp.mcpServers": {"a": NPX}}, NPX),
+    "a list": ({"mcpServers": [{"name": "a", **NPX}]}, NPX),
+}
+
+
+@pytest.mark.parametrize("host", README)
+def test_what_a_readme_shows_for_a_host_becomes_an_entry_that_is_valid(host: str) -> None:
+    pasted, wanted = README[host]
+    entries = parse_pasted_servers(json.dumps(pasted))
+    assert entries == {"a": wanted}
+    check_pasted_server("a", entries["a"])
+    assert parse_server_text(f"```json\n{json.dumps(pasted, indent=2)}\n```") == {"a": wanted}
+
+
+@pytest.mark.parametrize("fence", ["{}", "```toml\n{}\n```"])
+def test_a_table_of_codex_becomes_an_entry(fence: str) -> None:
+    text = fence.format('[mcp_servers.a]\ncommand = "npx"\nargs = ["-y", "pkg"]\n[mcp_servers.a.env]\nA = "b"')
+    assert parse_server_text(text) == {"a": {**NPX, "env": {"A": "b"}}}
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        parse_server_text(f"{text}\nA = ")
+
+
+@pytest.mark.parametrize("name", ["mcp", "servers", "extensions", "name"])
+def test_a_server_may_be_called_like_the_member_of_a_host(name: str) -> None:
+    assert parse_pasted_servers(json.dumps({name: NPX})) == {name: NPX}
+    assert parse_pasted_servers(json.dumps({"mcp": {name: LOCAL}})) == {name: NPX}
+
+
+@pytest.mark.parametrize(
+    ("pasted", "said"),
+    [
+        ({"mcp": {"a": {"type": "local", "command": []}}}, "'a': It has neither a command nor a URL."),
+        ({"extensions": {"a": {"type": "builtin", "cmd": ""}}}, "'a': It is built into goose"),
+        ({"mcpServers": [7]}, "no server"),
+        ({"mcpServers": [{"command": "x"}]}, "no name"),
+        ({"mcpServers": {"a": {"serverUrl": 7}}}, "'a': Its \"serverUrl\" is not text."),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_the_reason(pasted: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as exc_info:
+        parse_pasted_servers(json.dumps(pasted))
+    assert said in str(exc_info.value)
