@@ -16,7 +16,11 @@ from mcphost.unicode_forms import split_url
 
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
 """Programs whose first argument identifies the server better than the program's name."""
-_ADD_COMMANDS = frozenset({("mcphost", "servers", "add"), ("claude", "mcp", "add")})
+_ADD_COMMANDS = frozenset(
+    {("mcphost", "servers", "add"), *((host, "mcp", "add") for host in ("claude", "codex", "gemini", "amp"))}
+)
+_ADD_JSON = ("claude", "mcp", "add-json")
+_CODE_ADD = ("code", "--add-mcp")
 _HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
 """Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
 
@@ -82,10 +86,11 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
 
     *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
-    line of mcphost and of other hosts, is also accepted. Without *name*, use the name in the text, or derive one
-    from the host or the program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
+    line of mcphost and of other hosts, and commands that add a server to another host, are also accepted. Without
+    *name*, use the name in the text, or derive one from the host or the program. See `make_entry` for *cwd*. Raises
+    ConfigError or UsageError.
     """
-    text, name = text.strip(), name.strip()
+    text, name = text.strip().removeprefix("$ ").strip(), name.strip()
     if not text:
         raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
     if text.startswith(("{", '"', "```", CODEX_TABLE)):
@@ -97,6 +102,9 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+    if (pasted := _find_json(words)) is not None:
+        own_name, document = pasted
+        return parse_pasted_servers(document, name or own_name)
     own_name, words = _split_name(words)
     name = name or own_name
     entry = make_entry(words, cwd)
@@ -117,20 +125,42 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
+def _find_json(words: list[str]) -> tuple[str, str] | None:
+    """Return the name ("" if none) and the JSON in a command that adds a server to Claude Code or VS Code.
+
+    Returns None for any other command. Raises UsageError if the command has options.
+    """
+    if tuple(words[:3]) == _ADD_JSON:
+        command, rest = words[:3], words[3:]
+        if len(rest) == 2 and not rest[0].startswith("-"):
+            return rest[0], rest[1]
+    elif tuple(words[:2]) == _CODE_ADD:
+        command, rest = words[:2], words[2:]
+        if len(rest) == 1:
+            return "", rest[0]
+    else:
+        return None
+    raise _unread_options(command)
+
+
+def _unread_options(command: list[str]) -> UsageError:
+    return UsageError(
+        f"Options of {' '.join(command)!r} are not read here.", "Type NAME -- COMMAND, or a command or a URL."
+    )
+
+
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
     """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
 
-    After "mcphost servers add", "--" is optional. Without that prefix, a first word that is the name of a program is
-    not taken as NAME, because "--" may be the program's own first argument. Raises UsageError if options follow
-    "mcphost servers add".
+    After "mcphost servers add" and the like, "--" is optional. Without that prefix, a first word that is the name of a
+    program is not taken as NAME, because "--" may be the program's own first argument. Raises UsageError if options
+    follow "mcphost servers add".
     """
     if tuple(words[:3]) in _ADD_COMMANDS:
         name, *command = words[3:] or [""]
         command = command[1:] if command[:1] == ["--"] else command
         if not command or name.startswith("-") or command[0].startswith("-"):
-            raise UsageError(
-                f"Options of {' '.join(words[:3])!r} are not read here.", "Type NAME -- COMMAND, or a command or a URL."
-            )
+            raise _unread_options(words[:3])
         return name, command
     is_named = len(words) > 2 and words[1] == "--" and not words[2].startswith("-") and find_program(words[0]) is None
     return (words[0], words[2:]) if is_named else ("", words)

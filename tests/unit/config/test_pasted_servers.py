@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.config.pasted_servers import check_pasted_server, parse_pasted_servers
 from mcphost.config.typed_servers import parse_server_text
-from mcphost.errors import ConfigError
+from mcphost.errors import ConfigError, UsageError
 
 NPX = {"command": "npx", "args": ["-y", "pkg"]}
 REMOTE = {"url": "https://x.example/mcp", "headers": {"X-Key": "V"}}
@@ -58,6 +58,40 @@ def test_a_table_of_codex_becomes_an_entry(fence: str) -> None:
     assert parse_server_text(text) == {"a": {**NPX, "env": {"A": "b"}}}
     with pytest.raises(ConfigError, match="not valid TOML"):
         parse_server_text(f"{text}\nA = ")
+
+
+@pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        ("codex mcp add a npx -y pkg", NPX),
+        ("codex mcp add a -- npx -y pkg", NPX),
+        ("gemini mcp add a npx -y pkg", NPX),
+        ("amp mcp add a -- npx -y pkg", NPX),
+        ("$ claude mcp add a -- npx -y pkg", NPX),
+        (f"claude mcp add-json a '{json.dumps(NPX)}'", NPX),
+        (f"claude mcp add-json \"a\" '{json.dumps(REMOTE)}'", REMOTE),
+        (f"code --add-mcp '{json.dumps({'name': 'a', **NPX})}'", NPX),
+    ],
+)
+def test_a_command_that_adds_a_server_to_another_host_adds_it_here_and_is_never_run(
+    line: str, entry: dict[str, Any]
+) -> None:
+    assert parse_server_text(line) == {"a": entry}
+    assert parse_server_text(line, "b") == {"b": entry}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "codex mcp add a --env K=V -- npx x",
+        "claude mcp add-json a",
+        "claude mcp add-json -s user a '{}'",
+        "code --add-mcp",
+    ],
+)
+def test_a_command_of_another_host_that_is_not_understood_is_refused(line: str) -> None:
+    with pytest.raises(UsageError, match="are not read here"):
+        parse_server_text(line)
 
 
 @pytest.mark.parametrize("name", ["mcp", "servers", "extensions", "name"])

@@ -43,6 +43,16 @@ async def test_a_search_for_a_word_asks_the_registry_for_it(tmp_path: Path) -> N
     assert "/v0.1/servers/io.github.ada%2Fweather/versions/0.9.0" in registry.paths
 
 
+@pytest.mark.parametrize("end", ["", "/"])
+async def test_a_registry_may_be_below_a_path_of_its_host(tmp_path: Path, end: str) -> None:
+    with registry_server(ENTRIES, api="/team/registry/v0.1") as registry:
+        async with open_registry(f"{registry.url}/team/registry{end}", tmp_path) as opened:
+            answer = await opened.search("weather", 10)
+            versions = await opened.list_versions("io.github.ada/weather")
+    assert [entry.version for entry in answer.entries] == ["1.10.0"]
+    assert len(versions.entries) == 3
+
+
 async def test_a_search_can_be_limited_to_what_changed(tmp_path: Path) -> None:
     old = published(server("a.b/old"), updatedAt="2025-01-01T00:00:00Z")
     deleted = published(server("a.b/deleted"), updatedAt="2025-12-01T00:00:00Z", status="deleted")
