@@ -81,6 +81,7 @@ class RuntimeSettings:
         self.sampling = config.sampling
         self.consent = config.consent
         self.keys = config.keys
+        self.profile = config.profile
 
     def note_secret_store(self, place: SecretStore) -> None:
         """Record that secrets are now stored in *place*, so that finding it in config.toml is no change."""

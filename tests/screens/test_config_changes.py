@@ -211,10 +211,12 @@ async def test_a_profile_is_chosen_from_the_list(files: Files) -> None:
         await driver.pilot.press("enter")
         await driver.until(lambda: "Using the profile review" in driver.text(), "the notice")
         assert driver.host.servers.view("time").state == "disabled"
+        await driver.until(lambda: " · review" in driver.text().split("\n")[0], "the profile in the top line")
         await command(driver, "/profile")
         await driver.until(lambda: "no profile" in driver.text(), "the page")
         await driver.pilot.press("down", "enter")
         await driver.until(lambda: "Using no profile" in driver.text(), "the notice")
+        await driver.until(lambda: "review" not in driver.text().split("\n")[0], "the top line without it")
         assert driver.host.servers.view("time").state != "disabled"
 
 

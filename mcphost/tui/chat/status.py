@@ -123,6 +123,7 @@ class ChatStatus:
             activity = _("{activity} · {seconds:.0f} s").format(activity=activity, seconds=elapsed)
         return TopBarStatus(
             model=model.label if model is not None else "",
+            profile=host.settings.profile,
             model_state="none" if model is None else self.model_state,
             ready=sum(view.state == "ready" for view in views),
             servers=sum(view.state != "disabled" for view in views),

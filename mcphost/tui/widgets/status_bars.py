@@ -33,6 +33,7 @@ class TopBarStatus(NamedTuple):
     """
 
     model: str = ""
+    profile: str = ""
     model_state: str = "none"
     ready: int = 0
     servers: int = 0
@@ -73,6 +74,8 @@ class TopBar(Widget):
         model = clean_line(status.model, 48)
         if model and not (status.demo and "demo" in model.lower()):
             left.append(Content(model))
+        if profile := clean_line(status.profile, 24):
+            left[-1] = Content.assemble(left[-1], (f" · {profile}", "$muted"))
         state = _(_MODEL_STATE_LABELS.get(status.model_state, ""))
         if state:
             left.append(Content.styled(state, "$warning" if status.model_state != "loading" else "$muted"))
