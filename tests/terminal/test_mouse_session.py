@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.terminal.chat_session import ChatSession, open_session
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, OTHER_MODEL, ScriptedModel
-from tests.terminal.terminal import PROMPT
+from tests.terminal.terminal import PROMPT, Terminal
 
 
 def begin(session: ChatSession) -> None:
@@ -18,6 +18,14 @@ def begin(session: ChatSession) -> None:
     terminal.wait_for("■ demo")
     terminal.click("Start", last=True)
     terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    session.step("attach a file with a click on its name, and ask about it")
+    terminal.type("Sum up @notes.t")
+    terminal.wait_for("notes.txt")
+    terminal.click("notes.txt")
+    terminal.wait_for("@ file", "471 B")
+    session.send("the numbers")
+    terminal.wait_for(f"{MODEL} got:", seconds=60)
+    assert "line 60" in str(session.model.requests[-1]["messages"])
     session.step("open a question and deny")
     session.send('call add {"a": 1, "b": 2}')
     session.click_answer("Deny")
@@ -88,9 +96,21 @@ def correct(session: ChatSession) -> None:
     terminal.wait_for("Models", OTHER_MODEL)
     terminal.click(OTHER_MODEL)
     terminal.wait_for(f"Using ollama_chat/{OTHER_MODEL}")
-    session.step("stop an answer")
+    session.step("messages wait for the answer")
     session.send("wait for me")
     terminal.wait_until(lambda _: session.model.is_waiting, "the request")
+    for text in ("second thought", "third thought"):
+        terminal.type(text)
+        terminal.press("Enter")
+        terminal.wait_for(f"» {text}")
+    session.step("remove the first of them")
+    terminal.click("×")
+    terminal.wait_until(lambda screen: "second thought" not in screen, "the removal")
+    session.step("take the other one back")
+    terminal.click("» third thought")
+    terminal.wait_until(lambda screen: "third thought" in screen and "»" not in screen, "the message to edit")
+    terminal.press("C-u")
+    session.step("stop the answer")
     terminal.click("esc stop")
     terminal.wait_for("Stopped.")
     session.step("go back to an earlier message, and send it changed")
@@ -99,13 +119,45 @@ def correct(session: ChatSession) -> None:
     terminal.type("go back")
     terminal.wait_until(lambda screen: "New conversation" not in screen, "only what was found")
     terminal.click("Go back and edit a message")
-    terminal.wait_for("Go back", "3 of 3")
+    terminal.wait_for("Go back", "4 of 4")
     terminal.click('call add {"a": 2, "b": 40}')
     terminal.wait_for("Editing an earlier message.")
     terminal.press("C-u")
     terminal.type("the tide is high")
     terminal.press("Enter")
     terminal.wait_for(f"{OTHER_MODEL} got: the tide is high")
+    session.step("let the other model answer instead")
+    session.choose("another model", "Answer again with another model")
+    terminal.wait_for("Models", "tools")
+    terminal.click(MODEL)
+    terminal.wait_for(f"{MODEL} got: the tide is high")
+    session.step("answer the last message again")
+    requests = len(session.model.requests)
+    session.choose("last message again", "Answer the last message again")
+    terminal.wait_until(lambda _: len(session.model.requests) > requests, "another request")
+    terminal.wait_for_turn_end()
+
+
+def find(session: ChatSession) -> None:
+    """Find text in the conversation, copy an answer, and see what fills the window."""
+    terminal = session.terminal
+    session.step("find a word in the conversation")
+    session.choose("find in", "Find in the conversation")
+    terminal.wait_for("text in this conversation")
+    terminal.type("numbers")
+    terminal.wait_for("1 of 2", "esc close")
+    terminal.click("↓ down")
+    terminal.wait_for("2 of 2")
+    terminal.click("esc close")
+    terminal.wait_until(lambda screen: "esc close" not in screen, "the chat")
+    session.step("copy the last answer")
+    session.choose("copy the last", "Copy the last answer")
+    terminal.wait_for("Copied")
+    session.step("see what fills the window")
+    session.choose("context", "Context  ")
+    terminal.wait_for("Next request", "System prompt", "esc back")
+    terminal.click("esc back")
+    terminal.wait_for("ctrl+p palette", "ctrl+q quit")
 
 
 def look_around(session: ChatSession) -> None:
@@ -135,11 +187,14 @@ def look_around(session: ChatSession) -> None:
     terminal.wait_for("@ resource", "ctrl+q quit")
     terminal.click("×")
     terminal.wait_until(lambda screen: "@ resource" not in screen, "the removal")
-    session.step("open a conversation of the history")
+    session.step("search the history, and open a conversation of it")
     terminal.click("F6 history")
     terminal.wait_for("1 conversation")
+    terminal.click("ctrl+f search")
+    terminal.type("tide")
+    terminal.wait_for("1 conversation")
     terminal.click("messages · ollama")
-    terminal.wait_for(f"{OTHER_MODEL} got: the tide is high", "ctrl+q quit")
+    terminal.wait_for(f"{MODEL} got: the tide is high", "ctrl+q quit")
 
 
 def tidy(session: ChatSession) -> None:
@@ -212,6 +267,33 @@ def tidy(session: ChatSession) -> None:
     terminal.wait_for("rows are unchanged.")
     terminal.click("esc back")
     terminal.wait_for("ctrl+p palette", "ctrl+q quit")
+    session.step("see the permissions, and revoke one")
+    session.choose("permissions", "Permissions  ")
+    terminal.wait_for("add_note", "x revoke")
+    terminal.click("x revoke")
+    terminal.wait_for("again")
+    terminal.wait_between_keys()
+    terminal.click("x revoke")
+    terminal.wait_for("No permissions.", "esc back")
+    terminal.click("esc back")
+    terminal.wait_for("ctrl+p palette", "ctrl+q quit")
+    session.step("find the conversation again after the program was killed")
+    program = terminal.program()
+    program.kill()
+    terminal.wait_until(lambda _: not program.is_running(), "its end")
+    with Terminal(session.folder, environment=session.environment) as window:
+        window.run("cd", str(session.project))
+        window.run(*with_forked_worker())
+        window.wait_for("F6 history", "1/1 server", seconds=30)
+        window.click("F6 history")
+        window.wait_for("1 conversation")
+        window.click("messages · ollama")
+        window.wait_for("got: thank you", "ctrl+q quit", seconds=30)
+        quit_by_mouse(session, window)
+
+
+def quit_by_mouse(session: ChatSession, terminal: Terminal) -> None:
+    """Quit with a click, and wait for the shell."""
     session.step("quit")
     terminal.click("ctrl+q quit")
     terminal.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell")
@@ -221,7 +303,8 @@ def test_the_mouse_suffices_for_all_but_texts(tmp_path: Path) -> None:
     with open_session(tmp_path, ScriptedModel()) as session:
         begin(session)
         correct(session)
+        find(session)
         look_around(session)
         use_tools(session)
         tidy(session)
-        assert len(session.steps) >= 30
+        assert len(session.steps) >= 40
