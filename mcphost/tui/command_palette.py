@@ -1,4 +1,4 @@
-"""The command palette: all global actions in groups, or those that match a search, each with its key."""
+"""The command palette: the actions of the page and all global ones in groups, or matches, each with its key."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from mcphost.translation import N_, _
 from mcphost.tui.actions import ACTIONS, Action, aliases_of
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
+from mcphost.tui.widgets.status_bars import KeyBar
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -42,6 +43,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """The groups of the palette with their actions, in the order in which they are listed."""
 _CHAT_ACTIONS = {"continue_turn", "find", "focus_transcript"}
 """Actions that do nothing while a page is open over the chat."""
+_LEAVING_ACTIONS = {"screen.leave", "leave"}
 MAX_WIDTH = 100
 """Maximum width of the palette in cells."""
 _TITLE_CELLS = 34
@@ -168,13 +170,15 @@ class ActionPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the command palette's entries: the global actions available on the screen behind it.
+    """Source of the palette's entries: the actions of the page behind it, and the global actions available there.
 
-    The action that opens the palette is omitted.
+    The action that opens the palette and the one that closes the page are omitted.
     """
 
     async def discover(self) -> Hits:
         """Yield every action by group; Textual calls this to fill the palette before the user has typed anything."""
+        for key, title, action in self._page_actions():
+            yield self._page_hit(key, title, action, 0.0, Content(title), _("This page"))
         actions = {action.name: action for action in ACTIONS}
         for group, names in GROUPS:
             for name in names:
@@ -184,6 +188,9 @@ class CommandPaletteProvider(Provider):
     async def search(self, query: str) -> Hits:
         """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
         matcher = self.matcher(query)
+        for key, title, action in self._page_actions():
+            if score := matcher.match(title):
+                yield self._page_hit(key, title, action, score, matcher.highlight(title), "")
         words = query.casefold().split()
         for action in ACTIONS:
             # Match any name of the action: "theme" must find "Light or dark".
@@ -193,6 +200,20 @@ class CommandPaletteProvider(Provider):
             score = score or 0.1 * all(word in texts for word in words)
             if score and action.name != "palette" and self._is_available(action.name):
                 yield self._hit(action, score, matcher.highlight(_(action.title)), "")
+
+    def _page_actions(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the key, title and action of each action of the page behind the palette; nothing for the chat."""
+        if self.screen is getattr(self.app, "chat", None):
+            return
+        for bar in self.screen.query(KeyBar):
+            for key, label, action in bar.list_keys():
+                if action not in _LEAVING_ACTIONS:
+                    title = _(label)
+                    yield key, title[:1].upper() + title[1:], action
+
+    def _page_hit(self, key: str, title: str, action: str, score: float, shown: Content, group: str) -> ActionHit:
+        spoken = Content.assemble(shown, f"  ({key})")
+        return ActionHit(score, spoken, partial(self._run, action), text=title, title=shown, key=key, group=group)
 
     def _is_available(self, name: str) -> bool:
         return name not in _CHAT_ACTIONS or self.screen is getattr(self.app, "chat", None)

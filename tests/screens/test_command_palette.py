@@ -6,6 +6,7 @@ from textual.content import Content
 
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.command_palette import GROUPS, layout_action
+from mcphost.tui.key_table import build_key_table
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -103,3 +104,32 @@ async def test_actions_that_only_work_in_the_chat_are_not_offered_on_other_pages
         assert not any(row.startswith(("Continue or retry", "Find in the conversation")) for row in rows(driver))
         await driver.type("Continue or retry")
         await driver.until(lambda: "No matches found" in driver.text(), "no match")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (120, 40)])
+async def test_the_actions_of_a_page_are_listed_first_with_their_keys_and_run_on_it(
+    run: Run, size: tuple[int, int]
+) -> None:
+    async with run(size=size) as driver:
+        await driver.pilot.press("f4")
+        await driver.until(lambda: "file:///project/README.md" in driver.text(), "the resources")
+        await driver.pilot.press("ctrl+p")
+        await driver.until(lambda: driver.app.screen.query(CommandList) and "This page" in driver.text(), "the palette")
+        shown = rows(driver)
+        assert shown[0] == "This page"
+        assert [row.split("  ")[0] for row in shown[1:5]] == ["Attach to the message", "Preview", "Watch", "Save"]
+        assert shown[4].endswith("s")
+        await driver.type("save")
+        await driver.until(lambda: rows(driver)[0].startswith("Save"), "the match")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Save the resource" in driver.text(), "the form")
+
+
+async def test_a_changed_key_of_a_page_is_shown_in_the_palette(run: Run) -> None:
+    async with run(size=(120, 40), keys=build_key_table({"servers-restart": ["R"]})[0]) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "restart" in driver.text(), "the servers")
+        await driver.pilot.press("ctrl+p")
+        await driver.until(lambda: driver.app.screen.query(CommandList) and "This page" in driver.text(), "the palette")
+        (row,) = [row for row in rows(driver) if row.startswith("Restart")]
+        assert row.endswith("R")

@@ -254,12 +254,15 @@ class KeyBar(Widget):
         del container, viewport
         return len(self._fit_rows(width))
 
-    def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
+    def list_keys(self) -> list[tuple[str, str, str]]:
+        """Return the (key, label, action) tuples of a page with its keys in use, also those that do not fit."""
         table = keys_in_use(self)
         rows_in_use = table.resolve_rows(self.keys, self.screen._bindings)
         shown = ((table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use)
-        keys = [row for row in shown if row[0]]  # the user removed the keys of the others
-        keys = keys or list(table.footer(can_stop=self.can_stop))
+        return [row for row in shown if row[0]]  # the user removed the keys of the others
+
+    def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
+        keys = self.list_keys() or list(keys_in_use(self).footer(can_stop=self.can_stop))
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])
