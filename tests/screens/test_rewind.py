@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
+from mcphost.errors import ModelError
 from mcphost.host.setup import Setup
-from mcphost.llm.messages import Message, PromptSource, TextPart
+from mcphost.llm import demo_model
+from mcphost.llm.messages import Message, PromptSource, ResourcePart, TextPart
 from mcphost.llm.model_finder import AvailableModel
+from mcphost.tui.screens import unsent_texts
 from mcphost.tui.widgets.composer import Composer
+from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text, run_command
 
@@ -271,3 +275,91 @@ async def test_a_copy_looks_like_the_original(files: Files) -> None:
         for line in ("demo (not an AI)", "Declined.", *(line for line in original.splitlines() if "done" in line)):
             assert line in driver.transcript()
         assert driver.transcript().count("demo (not an AI)") == 2
+
+
+REJECTED = ModelError("The provider rejected the key.", "Check it.", model_kind="auth")
+
+
+async def fail(driver: AppDriver, text: str) -> None:
+    """Send a message, and wait until its request has failed."""
+    driver.app.chat.composer_input.insert(text)
+    await driver.pilot.press("enter")
+    await driver.until(
+        lambda: "rejected the key" in driver.transcript() and not driver.app.chat.is_answering, "the end"
+    )
+
+
+@pytest.mark.parametrize("commands", [(), ("/undo-summary",)])
+async def test_up_after_a_failed_request_edits_and_replaces_the_message_with_its_attachment(
+    files: Files, monkeypatch: pytest.MonkeyPatch, commands: tuple[str, ...]
+) -> None:
+    model = ScriptedModel(text_round("first answer"), [REJECTED], text_round("second answer"))
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    attached = ResourcePart("", "numbers.txt", "1 2 3")
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello", "first answer")
+        driver.app.chat.attachments.add(attached)
+        await fail(driver, "add thees")
+        assert "to retry, or Up to edit your message." in driver.transcript()
+        for command in commands:
+            await run_command(driver, command)
+            await driver.until(lambda: composer_text(driver) == "", "the command")
+            await driver.pilot.press("up")
+            assert composer_text(driver) == command
+        await driver.pilot.press("up")
+        await driver.until(lambda: "Esc returns" in driver.transcript(), "what escape does")
+        await driver.until(
+            lambda: driver.app.query_one(Composer).attachment_names == ("numbers.txt",), "the attachment"
+        )
+        assert composer_text(driver) == "add thees"
+        assert len(driver.host.conversation.messages) == 2
+        await driver.pilot.press("backspace", "backspace", "backspace", *"ese")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "second answer" in driver.transcript(), "the answer")
+        assert [message.text for message in model.requests[-1].messages] == ["hello", "first answer", "add these"]
+        assert model.requests[-1].messages[-1].parts[0] == attached
+
+
+async def test_escape_after_up_returns_to_the_failed_message_and_the_unsent_text(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: ScriptedModel([REJECTED]))
+    monkeypatch.setattr(unsent_texts, "SAVE_SECONDS", 1_000)  # the draft is not saved between the two steps
+    async with files.open((100, 30)) as driver:
+        await fail(driver, "hello")
+        before = driver.host.conversation.messages
+        await driver.type("and more")
+        await driver.pilot.press("up")
+        await driver.until(lambda: composer_text(driver) == "hello\nand more", "both texts")
+        await driver.until(lambda: not driver.host.conversation.messages, "the edit")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.host.conversation.messages == before, "the failed message")
+        await driver.until(lambda: composer_text(driver) == "and more", "the unsent text")
+
+
+async def test_what_is_entered_while_a_failed_message_is_fetched_is_not_sent(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel([REJECTED])
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    async with files.open((100, 30)) as driver:
+        await fail(driver, "hello")
+        driver.press_together("up", "x", "enter", "y")
+        await driver.until(lambda: "hello" in composer_text(driver) and "y" in composer_text(driver), "the texts")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end")
+        assert sorted(composer_text(driver).split()) == ["hello", "x", "y"]
+        assert len(model.requests) == 1
+
+
+async def test_a_request_that_failed_after_a_tool_call_offers_only_to_be_repeated(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel(tool_round(("nosuch__tool", {})), [REJECTED])
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    async with files.open((100, 30)) as driver:
+        await fail(driver, "call it")
+        assert "to retry." in driver.transcript()
+        assert "Up to edit" not in driver.transcript()
+        await driver.pilot.press("up")
+        assert composer_text(driver) == "call it"
+        assert len(driver.host.conversation.messages) == 3

@@ -271,6 +271,23 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             chat.finish_turn((await conversation.retry(can_reuse=choice.action == "retry")).outcome)
 
 
+async def edit_last_message(chat: "ChatScreen") -> None:
+    """Go back to the point before the newest message, and insert the message before the composer's text.
+
+    Set `chat.is_sending` before: messages that the user enters meanwhile are returned to the composer. On failure, add
+    a notice to the transcript.
+    """
+    messages = chat.host.conversation.messages
+    try:
+        await _edit(chat, messages[-1], len(messages) - 1)
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+    finally:
+        chat.is_sending = False
+    chat.restore(*chat.queue.take_all())
+    chat.refresh_status()
+
+
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     """Go back to the point before *message*, and insert the message's text before the composer's text.
 
@@ -287,12 +304,14 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     after = join_drafts(Draft(message.text, sources=() if source is None else (source.server,)), before)
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
+    if chat.drafts is not None:
+        chat.drafts.capture()  # the conversation may be too new for it to know its id
     try:
         await conversation.branches.rewind(kept)
     except McpHostError:
         chat.pending_edit = None
         raise
-    composer.set_draft(after)
+    composer.set_draft(after if composer.draft == before else join_drafts(Draft(message.text), composer.draft))
     chat.attachments.add(*parts)
     composer.composer_input.focus()
 

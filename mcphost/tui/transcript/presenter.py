@@ -250,7 +250,7 @@ class TranscriptPresenter:
         self._change_notices: ResourceChangeNotices | None = None
         self._resource_messages: list[UserMessage] = []
         self._outdated: frozenset[tuple[str, str]] = frozenset()
-        self._is_incomplete = False
+        self._is_incomplete = self._ends_with_user = False
 
     def load(
         self,
@@ -279,6 +279,7 @@ class TranscriptPresenter:
         blocks = build(messages[start:])
         sent = [block for block in blocks if isinstance(block, UserMessage | BackgroundResult)]
         self._user_message = sent[-1] if sent else None
+        self._ends_with_user = bool(messages) and messages[-1].is_typed
         self._unanswered_notice = build_unanswered_notice(messages, keys_in_use(self.transcript).fill)
         if self._unanswered_notice is not None:
             blocks.append(self._unanswered_notice)
@@ -387,7 +388,7 @@ class TranscriptPresenter:
 
     def _add_user_message(self, message: Message) -> None:
         """Append a user message and, if the terminal can show images, its attached images."""
-        self._user_message = build_user_message(message)
+        self._user_message, self._ends_with_user = build_user_message(message), message.is_typed
         self._end_of_message = self._add_with_images(self._user_message, message)
 
     def _add_with_images(self, block: TranscriptBlock, message: Message) -> TranscriptBlock:
@@ -437,7 +438,7 @@ class TranscriptPresenter:
 
     def _handle_message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
-        self._is_incomplete = event.message.cut
+        self._is_incomplete, self._ends_with_user = event.message.cut, False
         cost, at = (event.usage.cost or 0.0) if self.show_costs else 0.0, format_time(event.message.at)
         if self._heading is not None:
             self._heading.cost += cost
@@ -518,11 +519,13 @@ class TranscriptPresenter:
 
     def _handle_background_result(self, event: events.BackgroundResultAdded) -> None:
         self.transcript.close_tail()
+        self._ends_with_user = False
         self._heading = None
         self._add_with_images(build_user_message(event.message), event.message)
 
     def _handle_inserted(self, event: events.MessagesInserted) -> None:
         self.transcript.close_tail()
+        self._ends_with_user = False
         self._heading = None
         for message in event.messages:
             if message.role == "user":
@@ -567,7 +570,8 @@ class TranscriptPresenter:
             from mcphost.tui.transcript.turn_endings import build_ending_notice
 
             fill = keys_in_use(self.transcript).fill
-            if (notice := build_ending_notice(event, fill, is_incomplete=self._is_incomplete)) is not None:
+            is_cut, can_edit = self._is_incomplete, self._ends_with_user
+            if (notice := build_ending_notice(event, fill, is_incomplete=is_cut, can_edit=can_edit)) is not None:
                 self.transcript.add(notice)
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.

@@ -11,20 +11,18 @@ _UNANSWERED = N_("There is no answer yet. Press {continue_turn} to ask the model
 
 
 def build_ending_notice(
-    event: TurnFinished, fill_keys: Callable[[str], str], *, is_incomplete: bool
+    event: TurnFinished, fill_keys: Callable[[str], str], *, is_incomplete: bool, can_edit: bool
 ) -> NoticeBlock | None:
     """Return a notice that explains why the turn ended, or None if no explanation is needed.
 
     A notice is returned if the turn failed, or stopped at the tool round limit or because of the budget.
     *fill_keys* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was
-    cut off.
+    cut off, and *can_edit* if the conversation ends with a message of the user.
     """
     if event.outcome == "failed":
-        again = (
-            _("Press {continue_turn} to continue.")
-            if is_incomplete
-            else _("Press {continue_turn} to retry, or Up to edit your message.")
-        )
+        again = _("Press {continue_turn} to continue.") if is_incomplete else _("Press {continue_turn} to retry.")
+        if can_edit:
+            again = _("Press {continue_turn} to retry, or Up to edit your message.")
         text = translate_sentence(event.error or _("The turn failed."))
         return NoticeBlock("error", text, translate_sentence(f"{event.hint} {fill_keys(again)}".strip()))
     if event.outcome == "rounds":

@@ -10,10 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from mcphost.translation import N_, _, ngettext
+from mcphost.translation import N_, _
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import (
     ActionRequested,
     AttachmentRequested,
@@ -33,6 +32,7 @@ from mcphost.tui.widgets.pasted_text import (
     PasteGuard,
     SendConfirmation,
     describe_origin,
+    describe_path_offer,
     parse_pasted_paths,
 )
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
@@ -97,6 +97,8 @@ _MAX_HISTORY = 200
 
 
 SubmitHandler = Callable[[Draft], None]
+EditHandler = Callable[[str], bool]
+"""Starts the editing of the newest message if it has this text and no answer; returns whether it does so."""
 KEY_NOT_SENT = N_("This looks like an API key: it was not sent, and it is not saved with the message.")
 PASTE_GUARD_HINT = N_("Text was just inserted: check it, then press Enter again.")
 
@@ -261,6 +263,7 @@ class Composer(Vertical):
         self._mentions = Mentions(self._show_origin)
         self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed", self._mentions)
         self.submit_handler: SubmitHandler = no_submit
+        self.edit_handler: EditHandler | None = None
         self._attachments: tuple[AttachmentRow, ...] = ()
         self._pastes_shown: tuple[str, ...] = ()
         self.pastes = FoldedPastes()
@@ -370,13 +373,15 @@ class Composer(Vertical):
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
 
-        The unsent draft is kept as an entry after the newest one.
+        The unsent draft is kept as an entry after the newest one. A message without an answer is not shown but edited.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
             return False
         if self._history_index == len(self._history):
             self._saved_draft = self.draft
+        if by < 0 and self.edit_handler is not None and self.edit_handler(self._history[place].text):
+            place = len(self._history)  # the message is inserted before the unsent draft
         self._history_index = place
         self.set_draft(self._saved_draft if place == len(self._history) else self._history[place])
         return True
@@ -479,13 +484,7 @@ class Composer(Vertical):
         if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
             self._offer = None
         if self._offer is not None:
-            paths = self._offer[2]
-            files = _("{paths_count} files").format(paths_count=len(paths))
-            what = clean_line(paths[0], 50) if len(paths) == 1 else files
-            offer = ngettext(
-                "Tab attaches {what} in place of the path.", "Tab attaches {what} in place of the paths.", len(paths)
-            )
-            return offer.format(what=what)
+            return describe_path_offer(self._offer[2])
         return _("Tab unfolds the paste, backspace removes it.") if self._pasted_before_cursor() else ""
 
     def apply_hint(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
-from mcphost.translation import N_, _, join_list
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui import input_guard
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.screen_text import clean_line
@@ -281,6 +281,16 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
         except ValueError:
             return ()
     return tuple(words) if len(words) <= MAX_PATHS and all(words) else ()
+
+
+def describe_path_offer(paths: Sequence[str]) -> str:
+    """Return a hint that Tab attaches the files at the pasted *paths*."""
+    files = _("{paths_count} files").format(paths_count=len(paths))
+    what = clean_line(paths[0], 50) if len(paths) == 1 else files
+    offer = ngettext(
+        "Tab attaches {what} in place of the path.", "Tab attaches {what} in place of the paths.", len(paths)
+    )
+    return offer.format(what=what)
 
 
 def _parse_path(word: str) -> str:
