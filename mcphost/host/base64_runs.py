@@ -40,28 +40,47 @@ class _Format(NamedTuple):
     last_line: re.Pattern[str]
 
 
+class _PatternTexts(NamedTuple):
+    line: str
+    start: str
+    lines: str
+    last_line: str
+
+
+def _write_patterns(line_break: str, carriage_return: str, start: str, end: str) -> _PatternTexts:
+    """Return the patterns of a format whose line breaks are *line_break*, or a *carriage_return* and *line_break*.
+
+    *start* is a pattern for the place before a run of lines, and *end* one for the end of a text. The patterns are
+    compiled outside of this function, where a test finds and measures them.
+    """
+    new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
+    lines = [f"{_L}{{{width}}}" for width in (76, 72, 64, 60)]
+    return _PatternTexts(
+        line=f"[^{re.escape(line_break[0])}]{{0,77}}+{new_line}(?:{'|'.join(lines)}){new_line}",
+        start=f"{start}(?={_L}{{60}})",
+        lines="|".join(f"(?:{line}{new_line}){{1,1000}}+" for line in lines),
+        last_line=f"{_LAST_LINE}(?={new_line}|{end})",
+    )
+
+
+_IN_TEXT = _write_patterns("\n", "\r", rf"(?<!{_L})", r"\Z")
+# In JSON, the escapes of a line break are two characters each, of which the second could be base64.
+_IN_JSON = _write_patterns(r"\n", r"\r", r"(?:(?<=\\n)|(?<![\\A-Za-z0-9+/_-]))", '"')
 _TEXT = _Format(
     line_break="\n",
     has_escapes=False,
-    line=re.compile(rf"[^\n]{{0,77}}+\n(?:{_L}{{76}}|{_L}{{72}}|{_L}{{64}}|{_L}{{60}})\r?\n"),
-    start=re.compile(rf"(?<!{_L})(?={_L}{{60}})"),
-    lines=re.compile(
-        rf"(?:{_L}{{76}}\r?\n){{1,1000}}+|(?:{_L}{{72}}\r?\n){{1,1000}}+"
-        rf"|(?:{_L}{{64}}\r?\n){{1,1000}}+|(?:{_L}{{60}}\r?\n){{1,1000}}+"
-    ),
-    last_line=re.compile(rf"{_LAST_LINE}(?=\r?\n|\Z)"),
+    line=re.compile(_IN_TEXT.line),
+    start=re.compile(_IN_TEXT.start),
+    lines=re.compile(_IN_TEXT.lines),
+    last_line=re.compile(_IN_TEXT.last_line),
 )
-# In JSON, the escapes of a line break are two characters each, of which the second could be base64.
 _JSON = _Format(
     line_break=r"\n",
     has_escapes=True,
-    line=re.compile(rf"[^\\]{{0,77}}+(?:\\r)?\\n(?:{_L}{{76}}|{_L}{{72}}|{_L}{{64}}|{_L}{{60}})(?:\\r)?\\n"),
-    start=re.compile(rf"(?:(?<=\\n)|(?<![\\A-Za-z0-9+/_-]))(?={_L}{{60}})"),
-    lines=re.compile(
-        rf"(?:{_L}{{76}}(?:\\r)?\\n){{1,1000}}+|(?:{_L}{{72}}(?:\\r)?\\n){{1,1000}}+"
-        rf"|(?:{_L}{{64}}(?:\\r)?\\n){{1,1000}}+|(?:{_L}{{60}}(?:\\r)?\\n){{1,1000}}+"
-    ),
-    last_line=re.compile(rf'{_LAST_LINE}(?=(?:\\r)?\\n|")'),
+    line=re.compile(_IN_JSON.line),
+    start=re.compile(_IN_JSON.start),
+    lines=re.compile(_IN_JSON.lines),
+    last_line=re.compile(_IN_JSON.last_line),
 )
 
 
