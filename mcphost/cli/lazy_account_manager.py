@@ -37,13 +37,13 @@ class LazyAccountManager:
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Ask the user to sign in to a server again; see `client.session.AccountManager`."""
-        ready = await anyio.to_thread.run_sync(expand_references, server)
-        await (await self._accounts_of(server)).sign_in(ready, observer, account)
+        accounts, ready = await self._prepare(server)
+        await accounts.sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """Delete and revoke the tokens of the server's current account; see `client.session.AccountManager`."""
-        ready = await anyio.to_thread.run_sync(expand_references, server)
-        return await (await self._accounts_of(server)).sign_out(ready, observer)
+        accounts, ready = await self._prepare(server)
+        return await accounts.sign_out(ready, observer)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """Return all stored accounts, each with the servers that can use it; see `client.session.AccountManager`."""
@@ -57,6 +57,11 @@ class LazyAccountManager:
         """Delete and revoke the tokens of a stored account; see `client.session.AccountManager`."""
         target = resolve_target(server) if server is not None else None
         return await (await self._accounts_of(None)).sign_out_account(account, target)
+
+    async def _prepare(self, server: ServerConfig) -> "tuple[RegistryAccountManager, ServerConfig]":
+        """Return a manager for the accounts that *server* may use, and the server with its references expanded."""
+        ready = await anyio.to_thread.run_sync(expand_references, server)
+        return await self._accounts_of(server), ready
 
     async def _accounts_of(self, server: ServerConfig | None) -> "RegistryAccountManager":
         """Return a manager for the accounts that *server* may use, or for all accounts if *server* is None.
