@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 
@@ -19,6 +19,7 @@ from mcphost.store.spending import (
     SpendingStore,
     SpendingSum,
     SpendingTotals,
+    TokenShare,
 )
 from mcphost.translation import N_
 
@@ -81,6 +82,19 @@ class SpendingTracker:
                 await self._settle(number, final)
                 total = await self._load_conversation_cost(entry.conversation)
                 self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None, total))
+
+    def track_messages(
+        self, model: ChatModel, conversation: str, input_tokens: int, turn: str = ""
+    ) -> AbstractAsyncContextManager[OpenSpending]:
+        """Return a context manager that records one request without tools, about *input_tokens* long; see `track`.
+
+        mcphost sends such requests about a conversation, for example to summarize it.
+        """
+        shares = (TokenShare("messages", "", "", input_tokens),)
+        entry = SpendingEntry(
+            at=0.0, conversation=conversation, turn=turn, model=model.name, shares=shares, input_tokens=input_tokens
+        )
+        return self.track(entry, model)
 
     async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
         """Return the amounts spent in this turn, in this conversation, and overall today. Raises StoreError.

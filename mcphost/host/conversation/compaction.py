@@ -36,7 +36,6 @@ from mcphost.llm.token_estimate import (
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, SummarySentence
-from mcphost.store.spending import SpendingEntry, TokenShare
 
 _MAX_SOURCE_CHARS = 20_000
 _MAX_SOURCES_CHARS = 2_000_000
@@ -248,11 +247,7 @@ class Compactor:
             self._events.publish(SummaryProgress(count, done, planned))
 
         def track(tokens: int) -> AbstractAsyncContextManager[OpenSpending]:
-            shares = (TokenShare("messages", "", "", tokens),)
-            entry = SpendingEntry(
-                at=0.0, conversation=conversation.id, turn=turn, model=model.name, shares=shares, input_tokens=tokens
-            )
-            return self._spending.track(entry, model)
+            return self._spending.track_messages(model, conversation.id, tokens, turn)
 
         summarizer, outcome = Summarizer(model, instructions, publish_progress, track), "stopped"
         try:

@@ -19,7 +19,6 @@ from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.token_estimate import estimate_text_tokens
 from mcphost.log import to_mcphost_error
 from mcphost.serialization import dumps
-from mcphost.store.spending import SpendingEntry, TokenShare
 from mcphost.translation import N_
 
 TITLE_PROMPT = (
@@ -93,11 +92,7 @@ class TitleWriter:
         self, conversation: Conversation, model: llm.ChatModel, text: str
     ) -> AbstractAsyncContextManager[OpenSpending]:
         tokens = estimate_text_tokens(TITLE_PROMPT) + estimate_text_tokens(text)
-        shares = (TokenShare("messages", "", "", tokens),)
-        entry = SpendingEntry(
-            at=0.0, conversation=conversation.id, turn="", model=model.name, shares=shares, input_tokens=tokens
-        )
-        return self._spending.track(entry, model)
+        return self._spending.track_messages(model, conversation.id, tokens)
 
     def _report(self, error: McpHostError) -> None:
         if not self._is_failing:
