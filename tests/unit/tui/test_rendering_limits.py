@@ -275,6 +275,14 @@ def test_hidden_characters_in_reasoning_and_in_a_call_are_drawn_in_part() -> Non
     assert "more characters" in card.render(120)[1].content.plain
 
 
+@pytest.mark.parametrize("line", ["\u200b" * 9_000, "\u200b" * 100 + "\n"])
+def test_a_message_with_hidden_characters_is_drawn_in_part_and_opened_in_full(line: str) -> None:
+    message = UserMessage((line * 90)[:9_000])
+    message.is_expanded = True
+    assert sum(len(piece.content.plain) for piece in message.render(100)) < 12_000
+    assert message.activate() == ("You", message.text)
+
+
 def test_reasoning_that_grows_too_long_while_it_is_unfolded_is_folded_again() -> None:
     block = ThinkingBlock("word ", is_streaming=True)
     block.activate()
