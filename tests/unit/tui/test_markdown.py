@@ -7,7 +7,6 @@ from mcphost.tui.transcript.blocks import MarkdownBlock
 from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.line_breaks import NO_ROW_END, NO_ROW_START, break_line, needs_own_breaks
 from mcphost.tui.transcript.markdown import render_markdown, split_stream
-from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH
 from mcphost.tui.transcript.streaming import split_into_blocks
 
 
@@ -212,7 +211,7 @@ def test_a_heading_of_the_first_level_is_underlined() -> None:
 def test_only_tables_and_code_may_be_wider_than_prose() -> None:
     source = f"{'word ' * 60}\n\n```\n{'x' * 150}\n```\n\n| {'a ' * 60} | {'b ' * 60} |\n|---|---|\n"
     widths = {piece.content.plain[:4]: piece.max_width for piece in render_markdown(source, 200)}
-    assert widths["word"] == PROSE_WIDTH
+    assert widths["word"] == 100
     assert widths["xxxx"] == 152
     assert widths["a a "] == 0
 
