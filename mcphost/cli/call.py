@@ -11,6 +11,7 @@ from mcphost.cli.printing import (
     format_progress,
     print_dim,
     print_json,
+    print_line_on_stderr,
     print_markdown,
     print_note,
     print_text,
@@ -23,6 +24,7 @@ from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.message_log import LoggedMessage
     from mcphost.protocol.resources import ReadResourceResult
 
 
@@ -62,6 +64,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
                 "-o", "--output", metavar="FILE", help="write the content to this new file, bytes unchanged"
             )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--messages", action="store_true", help="print each message sent to and received from the server, on stderr"
+    )
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -80,6 +85,8 @@ def run(command: str, args: argparse.Namespace) -> int:
     async def work() -> int:
 
         async with open_host_for_server(options, args.server) as host:
+            if args.messages:
+                host.servers.log_messages(args.server).on_message = _print_message
             with show_status(_("Connecting to {server}…").format(server=args.server), quiet=options.quiet):
                 try:
                     return await handlers[command](host, args)
@@ -87,6 +94,15 @@ def run(command: str, args: argparse.Namespace) -> int:
                     _print_refused_requests(host, args.server)
 
     return run_command(options, work)
+
+
+def _print_message(message: "LoggedMessage") -> None:
+    """Print a message with its direction on stderr, in one line and without secrets."""
+    from mcphost.redact import redact
+
+    arrow, rest = "→" if message.direction == "sent" else "←", message.size - len(message.data)
+    text = redact(" ".join(message.data.decode(errors="replace").splitlines()))
+    print_line_on_stderr(f"{arrow} {text}{_(' … and {bytes:,} more bytes').format(bytes=rest) if rest else ''}")
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:

@@ -137,8 +137,13 @@ def translate_counts(text: str) -> str:
 
 def print_note(text: str) -> None:
     """Print a one-line message to standard error, translated if there is a translation."""
+    print_line_on_stderr(f"mcphost: {translate_sentence(text)}")
+
+
+def print_line_on_stderr(line: str) -> None:
+    """Print a sanitized line to standard error, above the status line if there is one."""
     with _paused_status():
-        sys.stderr.write(f"mcphost: {sanitize(translate_sentence(text), keep_newlines=False)}\n")
+        sys.stderr.write(f"{sanitize(line, keep_newlines=False)}\n")
 
 
 def create_markdown_stream() -> "MarkdownStream | None":

@@ -108,6 +108,7 @@ class ClientSessionOpener:
             await registry.apply_account_choice(server)
         oauth = observed_provider(registry, server, observer)
         connector = self._create_connector(server, observer, oauth)
+        connector.message_log = observer.message_log
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
         is_restarted = is_era_fixed = False
@@ -147,6 +148,7 @@ class ClientSessionOpener:
                         raise
                     first_error, plan, is_era_fixed = error, "handshake", True
                     connector = self._create_http_connector(server, observer, oauth, sse=True, deadline=deadline)
+                    connector.message_log = observer.message_log
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
+from mcphost.message_log import MessageLog
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notifications import LoggingMessageNotification
@@ -206,6 +207,11 @@ class RequestHandler(Protocol):
 
 class SessionObserver(Protocol):
     """Interface through which the host observes a session; the methods must not block or raise errors."""
+
+    @property
+    def message_log(self) -> MessageLog | None:
+        """The log to which the messages of the next connection are added, or None if they are not logged."""
+        ...
 
     def stderr(self, line: str) -> None:
         """Handle a line that the server printed to standard error; the line is not sanitized."""

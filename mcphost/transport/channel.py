@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, SignInRequired
+from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
 from mcphost.sign_in_types import AuthChallenge
@@ -79,6 +80,9 @@ class Channel(Protocol):
 
 class Connector(Protocol):
     """Factory for connections to one server; after a connection has ended, it can connect again."""
+
+    message_log: MessageLog | None
+    """The log to which messages are added, or None if they are not logged; set it before `connect`."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
         """Start the server's process or connect to its URL. Raises StartupError.

@@ -8,6 +8,7 @@ from typing import Protocol
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, SignInRequired
+from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
     JsonRpcMessage,
@@ -34,6 +35,7 @@ class PostChannel(Protocol):
     name: str
     message_limit: int
     unmatched_count: int
+    message_log: MessageLog | None
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send an HTTP request and return the response, regardless of its status."""
@@ -232,6 +234,8 @@ class HttpExchange:
         channel, method, session = self._channel, self._request.method, headers.get(SESSION_ID_HEADER, "")
         self._done = True  # the request did not run, so there is nothing to cancel
         body = await answer.read_error_body()
+        if channel.message_log is not None:
+            channel.message_log.add("received", body)
         if channel.is_unknown_session(answer.status, session, body):
             raise channel.expire_session(session)
         error = answer.parse_error(body)

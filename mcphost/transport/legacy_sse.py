@@ -53,7 +53,9 @@ class SseConnector(HttpConnector):
                     endpoint, early_messages = await self._wait_for_endpoint(answer, decoder, deadline)
                     self._spent_seconds = 0.0
                     sender = _MessagePoster(client.copy_with_url(endpoint), tasks, self._warn)
-                    mux = Multiplexer(sender.put, None, self._warn, self._name)
+                    log = self.message_log
+                    put = sender.put if log is None else log.log_sent(sender.put)
+                    mux = Multiplexer(put, None, self._warn, self._name)
                     self._warn(
                         f"The server {self._name!r} uses HTTP+SSE, a transport deprecated since 2025-03-26. "
                         "It works; ask its developers for Streamable HTTP."
@@ -139,16 +141,20 @@ class SseConnector(HttpConnector):
         return StartupError(f"The server {self._name!r} at {self._url} {what}.", server=self._name)
 
     async def _receive(self, answer: HttpResponse, decoder: EventDecoder, early: list[bytes], mux: Multiplexer) -> None:
-        pace = Throttle()
+        pace, log = Throttle(), self.message_log
+        receive = mux.receive_line if log is None else log.log_received(mux.receive_line)
+        receive_long = (
+            mux.receive_line_in_steps if log is None else log.log_received_in_steps(mux.receive_line_in_steps)
+        )
         for data in early:
-            await run_steps_cooperatively(mux.receive_line_in_steps(data))
+            await run_steps_cooperatively(receive_long(data))
         try:
             while (chunk := await answer.read_chunk()) is not None:
                 for event in decoder.feed(chunk):
                     if event.event == "message" and len(event.data) > LONG_MESSAGE:
-                        await run_steps_cooperatively(mux.receive_line_in_steps(event.data))
+                        await run_steps_cooperatively(receive_long(event.data))
                     elif event.event == "message":
-                        mux.receive_line(event.data)
+                        receive(event.data)
                     if pace.is_due:
                         await pace.yield_control()
         except ServerError as error:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from mcphost.errors import ConnectionLost, MalformedMessage, StartupError, UnreadInputError
 from mcphost.log import log_file
+from mcphost.message_log import MessageLog
 from mcphost.transport.channel import Channel
 from mcphost.transport.line_reader import MESSAGE_LIMIT, LineReader
 from mcphost.transport.multiplexer import Multiplexer
@@ -38,6 +39,8 @@ class StdioConnector:
         self._on_stderr = on_stderr
         self._warn = warn
         self._message_limit = message_limit
+        self.message_log: MessageLog | None = None
+        """The log to which messages are added, or None if they are not logged; set it before `connect`."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
@@ -57,19 +60,25 @@ class StdioConnector:
             backlog.call_when_empty(lambda: mux.connection_lost(error))
 
         child = ServerProcess(self._name, self._on_stderr, end)
+        log = self.message_log
         mux = Multiplexer(
-            child.write,
+            child.write if log is None else log.log_sent(child.write),
             child.wait_writable,
             self._warn,
             self._name,
             is_drained=child.is_drained,
             may_have_been_read=child.has_taken_input,
-            write_now=child.write_now,
+            write_now=child.write_now if log is None else log.log_sent(child.write_now),
         )
         backlog = LineReader(
-            mux.receive_line, child.pause_output, child.resume_output, mux.receive_line_in_steps,
-            limit=self._message_limit, filter_lines=mux.filter_flood, on_malformed=stop_at,
-        )  # fmt: skip
+            mux.receive_line if log is None else log.log_received(mux.receive_line),
+            child.pause_output,
+            child.resume_output,
+            mux.receive_line_in_steps if log is None else log.log_received_in_steps(mux.receive_line_in_steps),
+            limit=self._message_limit,
+            filter_lines=mux.filter_flood,
+            on_malformed=stop_at,
+        )
         child.on_output = backlog.feed
         try:
             await ServerProcess.start(self._argv, build_environment(self._environment), self._cwd, child)

@@ -8,6 +8,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInRequired
 from mcphost.json_limits import JsonLimitExceeded, check_message
+from mcphost.message_log import Direction, MessageLog
 from mcphost.protocol.jsonrpc import (
     JsonRpcMessage,
     JsonRpcNotification,
@@ -79,6 +80,8 @@ class HttpConnector:
         self._message_limit = message_limit
         self._ca_file = ca_file
         self._ca_digest = ca_digest
+        self.message_log: MessageLog | None = None
+        """The log to which messages are added, or None if they are not logged; set it before `connect`."""
         self.on_reachability_changed: ReachabilityFn = ignore_reachability
         """Called when the server can no longer be reached, or can be reached again; set it before `connect`."""
         self.connect_timeout = CONNECT_TIMEOUT
@@ -89,7 +92,7 @@ class HttpConnector:
         """Yield a channel to the URL; the channel connects when it first sends a request. Raises StartupError."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
-            channel = HttpChannel(client, tasks, self._message_limit)
+            channel = HttpChannel(client, tasks, self._message_limit, self.message_log)
             tasks.start_soon(client.reachability.run)
             try:
                 yield channel
@@ -113,8 +116,15 @@ class HttpConnector:
 class HttpChannel:
     """Channel to a server over Streamable HTTP."""
 
-    def __init__(self, client: HttpClient, tasks: TaskGroup, message_limit: int = MESSAGE_LIMIT) -> None:
+    def __init__(
+        self,
+        client: HttpClient,
+        tasks: TaskGroup,
+        message_limit: int = MESSAGE_LIMIT,
+        message_log: MessageLog | None = None,
+    ) -> None:
         self.name = client.name
+        self.message_log = message_log
         self.message_limit = message_limit
         self._client = client
         self._tasks = tasks
@@ -228,6 +238,7 @@ class HttpChannel:
         Errors do not matter here; status 405 means that the server does not let clients end sessions.
         """
         try:
+            self._log_message("sent", body)
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
             answer.close()
         except McpHostError:
@@ -236,6 +247,7 @@ class HttpChannel:
     # -- for exchanges
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send an HTTP request; see `HttpClient.request`."""
+        self._log_message("sent", body)
         return await self._client.request(verb, body, headers)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
@@ -328,6 +340,7 @@ class HttpChannel:
         while a long body is parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after
         10,000 malformed messages.
         """
+        self._log_message("received", data)
         if not data.isascii():
             data = await self._replace_invalid_utf8(data)
         members: list[bytes | Raw] = [data]
@@ -412,7 +425,12 @@ class HttpChannel:
             self._warned_kinds.add(kind)
             self._client.warn(text)
 
+    def _log_message(self, direction: Direction, body: bytes) -> None:
+        if self.message_log is not None:
+            self.message_log.add(direction, body)
+
     async def _post(self, body: bytes, headers: Mapping[str, str], what: str) -> None:
+        self._log_message("sent", body)
         answer = await self._client.request("POST", body, headers)
         try:
             if answer.status == 404 and SESSION_ID_HEADER in headers:

@@ -444,8 +444,8 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
         N_("Servers"),
         "{servers-restart}",
         N_(
-            "restart; {servers-stop} stops it for now, {servers-diagnose} diagnoses, {servers-changes} shows changes, "
-            "{servers-permissions} permissions"
+            "restart; {servers-stop} stops it for now, {servers-diagnose} diagnoses, {servers-messages} shows its "
+            "messages, {servers-changes} changes, {servers-permissions} permissions"
         ),
     ),
     (N_("Servers"), "{servers-registry}", N_("the registry: enter installs or updates a server")),

@@ -37,6 +37,7 @@ from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
+from mcphost.message_log import MessageLog
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.prompts import Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage
@@ -324,6 +325,9 @@ class FakeServers:
             if view.name == name:
                 return view
         raise UsageError(f"There is no server {name}.")
+
+    def log_messages(self, name: str) -> MessageLog:
+        return self._host.message_logs.setdefault(name, MessageLog())
 
     def restart(self, server: str) -> None:
         self._host.restarted.append(server)
@@ -621,6 +625,7 @@ class FakeHost:
         self.sent: list[tuple[str, tuple[Part, ...]]] = []
         self.called: list[tuple[str, str, dict[str, Any]]] = []
         self.restarted: list[str] = []
+        self.message_logs: dict[str, MessageLog] = {}
         self.stopped: list[str] = []
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []

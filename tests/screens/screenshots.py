@@ -253,6 +253,17 @@ async def show_tools(pilot: Any, host: FakeHost) -> None:
     await pilot.pause(1)
 
 
+async def show_messages(pilot: Any, host: FakeHost) -> None:
+    """Show the messages exchanged with a server, among them a line that is no message."""
+    log = host.servers.log_messages("files")
+    log.add("sent", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_folder"}}')
+    log.add("received", b"Listening on stdio")
+    log.add("received", b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown folder"}}')
+    log.add("received", b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"README.md"}]}}')
+    await pilot.press("f3", "m")
+    await _settle(pilot)
+
+
 async def show_trust_question(pilot: Any, host: FakeHost) -> None:
     pilot.app.run_worker(
         host.frontend.ask(
@@ -894,6 +905,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "prompt_inserted": show_prompt_preview("enter"),
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
+    "messages": show_messages,
     "folders": show_folders,
     "folders_add": with_keys(show_folders, "a", "tilde", "tab", *"home"),
     "folders_out": with_keys(show_folders, "x", "tab", "right"),

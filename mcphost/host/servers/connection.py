@@ -44,6 +44,7 @@ from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.log import to_mcphost_error
+from mcphost.message_log import MessageLog
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
@@ -100,6 +101,9 @@ class ServerConnection:
         self._status = ServerStatus(
             server, events, lambda: (self.listing.catalog, len(self.tool_changes.quarantined), self._facts)
         )
+        self.message_log: MessageLog | None = None
+        """The log of the messages exchanged with the server, or None if they are not logged."""
+
         self._log = ServerLogBuffer(server.name, events)
         self._log.level = server.log_level
         self._counts: Counter[str] = Counter()  # total of closed sessions
@@ -272,6 +276,11 @@ class ServerConnection:
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()
+
+    def log_messages(self) -> MessageLog:
+        """Log the messages of this connection from its next start on; return the log."""
+        self.message_log = self.message_log or MessageLog()
+        return self.message_log
 
     def withdraw(self, why: ServerError) -> None:
         """Close the connection permanently after the server was removed or its configuration changed.

@@ -19,6 +19,7 @@ from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.message_log import MessageLog
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
@@ -169,6 +170,20 @@ class Servers:
         """
         self._parts.opener.account_manager.ask_passphrase_again()
         self.start(name).restart()
+
+    def message_log(self, name: str) -> MessageLog | None:
+        """Return the log of the messages exchanged with a server, or None if they are not logged.
+
+        Raises UsageError for an unknown name.
+        """
+        return self.find(name).message_log
+
+    def log_messages(self, name: str) -> MessageLog:
+        """Log the messages of a server from its next start on; return the log.
+
+        Raises UsageError for an unknown name.
+        """
+        return self.find(name).log_messages()
 
     def stop(self, name: str) -> None:
         """Close a server's connection until it is restarted; for a local server, also end its process.

@@ -87,6 +87,7 @@ class ServersScreen(TypeAheadListScreen):
         ("r", N_("restart"), "screen.restart"),
         ("p", N_("stop"), "screen.stop"),
         ("i", N_("check"), "screen.diagnose"),
+        ("m", N_("messages"), "screen.messages"),
         ("c", N_("changes"), "screen.changes"),
         ("g", N_("permissions"), "screen.grants"),
         ("s", N_("sign in"), "screen.sign_in"),
@@ -101,13 +102,14 @@ class ServersScreen(TypeAheadListScreen):
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.registry", "screen.undo"})
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("oxX")
-    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgint")
+    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgimnt")
     MORE_COMMANDS: ClassVar[Mapping[str, str]] = MappingProxyType({"f": "app.folders", "X": "screen.remove_with_data"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False, id="servers-tools"),
         Binding("r", "restart", show=False, id="servers-restart"),
         Binding("p", "stop", show=False, id="servers-stop"),
         Binding("i", "diagnose", show=False, id="servers-diagnose"),
+        Binding("m", "messages", show=False, id="servers-messages"),
         Binding("c", "changes", show=False, id="servers-changes"),
         Binding("g", "grants", show=False, id="servers-permissions"),
         Binding("f", "app.folders", show=False, id="servers-folders"),
@@ -289,6 +291,13 @@ class ServersScreen(TypeAheadListScreen):
 
         if row := self.current_row():
             self.app.push_screen(DiagnosisScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
+    def action_messages(self) -> None:
+        """Open the list of the messages exchanged with the selected server, which begins to log them."""
+        from mcphost.tui.screens.messages import MessagesScreen
+
+        if row := self.current_row():
+            self.app.push_screen(MessagesScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
         """Reconnect to the selected server; a local server's process is restarted."""

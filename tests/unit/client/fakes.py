@@ -5,6 +5,7 @@ from typing import Any
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.errors import ServerError
+from mcphost.message_log import MessageLog
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.protocol.server_requests import ClientResult, ServerRequest, ServerRequestRejection
 
@@ -50,6 +51,7 @@ class RecordingObserver:
         self.accounts: list[Any] = []
         self.ended_calls: list[int] = []
         self.reachability: list[ServerError | None] = []
+        self.message_log: MessageLog | None = None
 
     def stderr(self, line: str) -> None:
         self.lines.append(line)

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import ConnectionLost, ServerError, StartupError
+from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw
 from mcphost.transport import legacy_sse, reachability
@@ -23,7 +24,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def open_channel(server: ScriptedSseServer, notes: list[str] | None = None) -> AsyncIterator[Channel]:
+async def open_channel(
+    server: ScriptedSseServer, notes: list[str] | None = None, message_log: MessageLog | None = None
+) -> AsyncIterator[Channel]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]
     server.start = server.start.replace(b"PORT", str(server.port).encode())
@@ -34,8 +37,18 @@ async def open_channel(server: ScriptedSseServer, notes: list[str] | None = None
             {"X-Key": "k"},
             warn=(notes if notes is not None else []).append,
         )
+        dialer.message_log = message_log
         async with dialer.connect() as channel:
             yield channel
+
+
+async def test_messages_are_logged_in_both_directions() -> None:
+    log = MessageLog()
+    server = ScriptedSseServer(SSE_HEAD + format_event("/message", "endpoint"), sse_reply)
+    async with open_channel(server, message_log=log) as channel:
+        await ping(channel, 7)
+    logged = [(one.direction, json.loads(one.data)) for one in log.messages()]
+    assert [(direction, message["id"]) for direction, message in logged] == [("sent", 7), ("received", 7)]
 
 
 async def test_a_server_that_refused_one_message_is_reachable_again_without_another(

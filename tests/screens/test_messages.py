@@ -1,0 +1,81 @@
+"""Tests for the page with the messages exchanged with a server, with the real program and server."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.message_log import MessageLog
+from mcphost.tui.screens.messages import MessagesScreen
+from mcphost.tui.widgets.long_text import LongText
+from tests.screens.conftest import AppDriver
+from tests.screens.real_program import DEMO_SERVER, Files
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    return Files.create(tmp_path, monkeypatch)
+
+
+async def open_messages(driver: AppDriver) -> MessagesScreen:
+    await driver.host.servers.ensure_ready("demo")
+    await driver.pilot.press("f3", "m")
+    await driver.until(lambda: isinstance(driver.app.screen, MessagesScreen), "the page")
+    assert isinstance(driver.app.screen, MessagesScreen)
+    return driver.app.screen
+
+
+async def test_messages_are_listed_from_the_next_start_on_and_shown_as_json(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        screen = await open_messages(driver)
+        await driver.until(lambda: "logged from its next start on" in driver.text(), "the explanation")
+        await driver.pilot.press("r")
+        await driver.until(lambda: "server/discover #" in driver.text(), "the first message")
+        await driver.host.servers.ensure_ready("demo")
+        await driver.until(lambda: "tools/list #" in driver.text(), "the listing of tools")
+        await driver.pilot.press("end")
+        await driver.until(lambda: '"method": "server/discover"' in driver.text(), "the first message as JSON")
+        assert "sent to the server" in driver.text()
+        assert len(screen.visible_rows) >= 4
+
+
+async def add_messages(driver: AppDriver, *messages: bytes) -> MessageLog:
+    await open_messages(driver)
+    log = driver.host.servers.log_messages("demo")
+    for message in messages:
+        log.add("received", message)
+    return log
+
+
+async def test_what_is_no_message_is_shown_as_it_was(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await add_messages(driver, b"Listening on port 3000\x1b[31m\xff")
+        await driver.until(lambda: "not a JSON-RPC message" in driver.text(), "the row")
+        await driver.until(lambda: "Listening on port 3000␛[31m" in driver.text(), "the text")
+
+
+async def test_a_long_and_a_deep_message_are_shown_without_delay_and_without_secrets(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    key = b"sk-proj-" + b"aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
+    deep = b"[" * 900 + b"1," * 20_000 + b"1" + b"]" * 900
+    async with files.open((120, 40)) as driver:
+        await add_messages(
+            driver,
+            b'{"jsonrpc": "2.0", "id": 8, "result": {"deep": ' + deep + b"}}",
+            b'{"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {"a": "'
+            + key
+            + b'", "b": "'
+            + b"x" * 100_000
+            + b'"}}',
+        )
+        await driver.until(lambda: "sampling/createMessage" in driver.text(), "the row")
+        await driver.until(lambda: "not shown" in driver.text(), "the details")
+        shown = driver.app.screen.query_one(LongText).text
+        assert key.decode() not in shown
+        assert len(shown) < 70_000
+        await driver.pilot.press("down")
+        await driver.until(lambda: "result #8" in driver.text(), "the deep message")
+        assert len(driver.app.screen.query_one(LongText).text) < 70_000
