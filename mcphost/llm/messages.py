@@ -180,6 +180,17 @@ def resource_key(part: Part) -> tuple[str, str] | None:
             return None
 
 
+def is_local_file(part: Part) -> bool:
+    """Return whether *part* is the content of a local file or folder that the user attached."""
+    match part:
+        case ResourcePart():
+            return not part.server and not part.use_id and not part.tool
+        case ImagePart() | FilePart():
+            return not part.server and bool(part.name)
+        case _:
+            return False
+
+
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
     """Return whether *part* is the actual result of a tool call, not just a note that the result will follow."""
     if isinstance(part, ToolReturnPart):

@@ -169,6 +169,26 @@ async def test_the_text_of_a_prompt_that_an_earlier_run_inserted_stays_the_serve
         ]
 
 
+@pytest.mark.parametrize(
+    ("part", "is_marked"),
+    [(ResourcePart("", "notes.txt", "old", "text/plain"), True), (ResourcePart("docs", "docs://a", "old"), False)],
+    ids=["file", "resource"],
+)
+async def test_an_edit_says_that_attached_files_keep_the_content_that_was_sent(
+    files: Files, part: ResourcePart, is_marked: bool
+) -> None:
+    async with files.open((100, 30)) as driver:
+        driver.app.chat.attachments.add(part)
+        await send(driver, "first words", "first words")
+        driver.app.action_focus_transcript()
+        await driver.pilot.press(*["left_square_bracket"] * 12)
+        await driver.pilot.press("e")
+        await driver.until(lambda: "Go back" in driver.text(), "the screen")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Editing an earlier message." in driver.transcript(), "the notice")
+        assert ("keep the content that was sent" in " ".join(driver.transcript().split())) is is_marked
+
+
 async def test_nothing_to_go_back_to_is_said(files: Files) -> None:
     async with files.open((80, 24)) as driver:
         await run_command(driver, "/rewind")

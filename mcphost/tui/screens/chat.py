@@ -221,11 +221,8 @@ class ChatScreen(Screen[None]):
         draws_images = not images_unsupported_reason(self.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         timed = build_timed_blocks(self.host.conversation, draws_images=draws_images)
         self.presenter.load(messages, self.status.add_earlier, timed)
-        if self.pending_edit is not None:
-            from mcphost.tui.screens.unsent_texts import EDITING
-
-            if self.pending_edit.matches(self.host.conversation.id, len(messages)):
-                self.presenter.add_notice("info", _(EDITING))
+        if self.pending_edit is not None and self.pending_edit.matches(self.host.conversation.id, len(messages)):
+            self.presenter.add_notice("info", self.pending_edit.notice)
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
             [message.text for message in messages[-_MAX_RECALLED:] if message.is_typed and message.text]

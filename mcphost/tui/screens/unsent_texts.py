@@ -141,6 +141,11 @@ class DraftSaver:
 RESTORED = N_("Your unsent text is in the message line again.")
 EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
 
+EDITING_FILES = N_(
+    "Editing an earlier message. Its files keep the content that was sent; to send a file as it is now, remove it and "
+    "attach it again. Enter sends the message; Esc returns to the conversation as it was."
+)
+
 
 class PendingEdit(NamedTuple):
     """An earlier message that the user is editing, with the data needed to cancel the edit.
@@ -156,6 +161,14 @@ class PendingEdit(NamedTuple):
     before: Draft
     after: Draft
     attachments: "tuple[Part, ...]"
+
+    @property
+    def notice(self) -> str:
+        """The translated notice about the edit; it says that attached local files are not read again."""
+        from mcphost.llm.messages import is_local_file  # imported late: few messages are edited
+
+        has_files = any(is_local_file(part) for part in self.attachments)
+        return _(EDITING_FILES) if has_files else _(EDITING)
 
     def matches(self, conversation_id: str, count: int) -> bool:
         """Return whether the edit belongs to this conversation and no message has been sent since.

@@ -8,7 +8,7 @@ from mcphost.llm.tool_call_splitter import ToolCallSplitter
 from mcphost.llm.worker_protocol import WorkerEvent, WorkerTextDelta, WorkerToolCallDelta
 
 
-def piece(text: str = "", name: str = "", call: str = "", index: int = 0) -> WorkerToolCallDelta:
+def make_piece(text: str = "", name: str = "", call: str = "", index: int = 0) -> WorkerToolCallDelta:
     return WorkerToolCallDelta(1, index, call, name, text)
 
 
@@ -19,18 +19,18 @@ def split(*pieces: WorkerEvent) -> list[int]:
 
 
 def test_complete_calls_with_other_ids_are_other_calls() -> None:
-    assert split(piece("{}", "one", "a"), piece("{}", "two", "b"), piece("{}", "one", "c")) == [0, 1, 2]
+    assert split(make_piece("{}", "one", "a"), make_piece("{}", "two", "b"), make_piece("{}", "one", "c")) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (piece('{"steps": 60}', "slow", "a"), piece("", "list_notes")),
-        (piece('{"steps": 60}', "slow", "a"), piece("{}", "list_notes")),
-        (piece("", "list_notes"), piece('{"name": "x"}', "hello", "a")),
-        (piece("{}", "list_notes"), piece('{"name": "x"}', "hello", "a")),
-        (piece("", "list_notes"), piece("", "list_tags")),
-        (piece('{"id": 1}', "read"), piece('{"id": 2}', "read")),
+        (make_piece('{"steps": 60}', "slow", "a"), make_piece("", "list_notes")),
+        (make_piece('{"steps": 60}', "slow", "a"), make_piece("{}", "list_notes")),
+        (make_piece("", "list_notes"), make_piece('{"name": "x"}', "hello", "a")),
+        (make_piece("{}", "list_notes"), make_piece('{"name": "x"}', "hello", "a")),
+        (make_piece("", "list_notes"), make_piece("", "list_tags")),
+        (make_piece('{"id": 1}', "read"), make_piece('{"id": 2}', "read")),
     ],
 )
 def test_a_name_after_a_complete_call_begins_another_call(first: WorkerEvent, second: WorkerEvent) -> None:
@@ -40,10 +40,10 @@ def test_a_name_after_a_complete_call_begins_another_call(first: WorkerEvent, se
 @pytest.mark.parametrize(
     "pieces",
     [
-        [piece("", "read", "a"), piece('{"id"'), piece(": 1}")],
-        [piece('{"id"', "read", "a"), piece(": {}", "read", "a"), piece("}", "read", "a")],
-        [piece('{"id"', "read"), piece(": 1}", "read"), piece("", "read")],
-        [piece('{"id"'), piece(": 1}", "read", "a")],
+        [make_piece("", "read", "a"), make_piece('{"id"'), make_piece(": 1}")],
+        [make_piece('{"id"', "read", "a"), make_piece(": {}", "read", "a"), make_piece("}", "read", "a")],
+        [make_piece('{"id"', "read"), make_piece(": 1}", "read"), make_piece("", "read")],
+        [make_piece('{"id"'), make_piece(": 1}", "read", "a")],
     ],
 )
 def test_the_pieces_of_one_call_stay_together(pieces: list[WorkerEvent]) -> None:
@@ -52,7 +52,10 @@ def test_the_pieces_of_one_call_stay_together(pieces: list[WorkerEvent]) -> None
 
 def test_calls_keep_their_pieces_when_indexes_are_used_again() -> None:
     assert split(
-        piece("{}", "one", "a"), piece("{}", "two", "b"), piece('{"x"', "three", "c", index=1), piece(": 1}", index=1)
+        make_piece("{}", "one", "a"),
+        make_piece("{}", "two", "b"),
+        make_piece('{"x"', "three", "c", index=1),
+        make_piece(": 1}", index=1),
     ) == [0, 1, 2, 2]
 
 
@@ -63,6 +66,6 @@ def test_other_events_stay_as_they_are() -> None:
 
 def test_pieces_that_all_look_like_the_last_one_take_linear_time() -> None:
     started_at = time.process_time()
-    pieces = [piece('{"a":"' + "x" * 60_000, "read"), *[piece("}", "read")] * 200_000]
+    pieces = [make_piece('{"a":"' + "x" * 60_000, "read"), *[make_piece("}", "read")] * 200_000]
     assert set(split(*pieces)) == {0}
     assert time.process_time() - started_at < 5
