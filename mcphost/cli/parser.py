@@ -93,11 +93,13 @@ class CommandParser(argparse.ArgumentParser):
 
 def _write_names_in_capitals(message: str) -> str:
     """Write names of arguments without a metavar, which argparse quotes in lower case, as on the help page."""
-    for start, end in (("Argument ", ": "), ("The following arguments are required: ", "")):
-        if message.startswith(start):
-            names, colon, rest = message.removeprefix(start).partition(end) if end else (message[len(start) :], "", "")
-            shown = (name if name.startswith("-") else name.upper() for name in names.split(", "))
-            return f"{start}{', '.join(shown)}{colon}{rest}"
+    first, colon, rest = message.partition(": ")
+    if first.endswith(" required"):
+        shown = (name if name.startswith("-") else name.upper() for name in rest.split(", "))
+        return f"{first}{colon}{', '.join(shown)}"
+    kind, space, name = first.partition(" ")
+    if kind == "Argument" and not name.startswith("-"):
+        return f"{kind}{space}{name.upper()}{colon}{rest}"
     return message
 
 
