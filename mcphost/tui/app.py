@@ -245,6 +245,7 @@ class McpHostApp(QuestionApp):
         self.host.start(retry_unreachable=True)
         self._is_started = True
         self.chat.attach_host(self.host, lambda: self.command_values)
+        self.connect_composer()
         dispatcher = EventDispatcher()
         self._notifier = TerminalNotifier(self, lambda: self.host.settings.notifications)
         dispatcher.add_all(self._notifier.event_handlers)

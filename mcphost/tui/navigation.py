@@ -459,6 +459,15 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
         self.open_page(CostsScreen(self.host))
 
+    def connect_composer(self) -> None:
+        """Let Up in the composer edit the newest message while the model has not answered it."""
+        self.chat.query_one(Composer).edit_handler = self._edit_unanswered
+
+    def _edit_unanswered(self, text: str) -> bool:
+        from mcphost.tui.screens.rewind import edit_unanswered
+
+        return edit_unanswered(self.chat, text)
+
     def action_rewind(self) -> None:
         """Open the rewind screen, where the user can go back to an earlier message."""
         self._open_rewind(None)

@@ -1,7 +1,6 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from textual import events as ui
@@ -149,7 +148,7 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.chat.server_notices import ServerNotices
         from mcphost.tui.chat.status import ChatStatus
         from mcphost.tui.screens.custom_commands import CustomCommandRunner
-        from mcphost.tui.screens.unsent_texts import DraftSaver, edit_unanswered
+        from mcphost.tui.screens.unsent_texts import DraftSaver
         from mcphost.tui.slash_commands import SlashCommandRunner
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
@@ -163,7 +162,6 @@ class ChatScreen(Screen[None]):
         self.slash_commands = SlashCommandRunner(self, host, self.custom_commands.run_line, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
-        self.query_one(Composer).edit_handler = partial(edit_unanswered, self)
         popup = self.query_one(Composer).popup
         popup.file_search = FileCompletion(self, popup, host).search
         self.set_interval(update_seconds(self, 1.0), self._tick)

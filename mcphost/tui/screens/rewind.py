@@ -6,6 +6,7 @@ The user can edit the message, have it answered again, or fork the conversation 
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -18,6 +19,7 @@ from mcphost.host.conversation.rewind import (
     list_completed_calls,
     list_other_calls,
 )
+from mcphost.host.message_text import clean_text
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
@@ -271,10 +273,28 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             chat.finish_turn((await conversation.retry(can_reuse=choice.action == "retry")).outcome)
 
 
-async def edit_last_message(chat: "ChatScreen") -> None:
+def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
+    """Edit the newest message, with its attachments, if it consists of *text* and the model has not answered it.
+
+    The edited message replaces it, as after going back to it with `/rewind`. Return False if there is no such message.
+    """
+    conversation = chat.host.conversation
+    messages, pending = conversation.messages, chat.pending_edit
+    if chat.is_answering or not messages or not messages[-1].is_typed:
+        return False
+    if pending is not None and pending.matches(conversation.id, len(messages)):
+        return False
+    is_same = text == messages[-1].text or clean_text(text) == messages[-1].text
+    if is_same:
+        chat.is_sending = True  # what the user enters meanwhile is not sent
+        chat.run_worker(partial(_edit_last_message, chat), group="turn")
+    return is_same
+
+
+async def _edit_last_message(chat: "ChatScreen") -> None:
     """Go back to the point before the newest message, and insert the message before the composer's text.
 
-    Set `chat.is_sending` before: messages that the user enters meanwhile are returned to the composer. On failure, add
+    `chat.is_sending` must be set: messages that the user enters meanwhile are returned to the composer. On failure, add
     a notice to the transcript.
     """
     messages = chat.host.conversation.messages

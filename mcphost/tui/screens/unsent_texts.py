@@ -1,7 +1,6 @@
 """Unsent text: saving and restoring the draft of each conversation, and editing an earlier message."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.screen import Screen
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from mcphost.llm.messages import Part
     from mcphost.tui.message_queue import MessageQueue
     from mcphost.tui.screens.attachments import Attachments
-    from mcphost.tui.screens.chat import ChatScreen
 
 SAVE_SECONDS = 0.6
 """Seconds between checks of the composer's content; a change is stored at most this much later."""
@@ -176,24 +174,3 @@ class PendingEdit(NamedTuple):
         *count* is the current number of messages in the conversation.
         """
         return (self.conversation_id, self.kept) == (conversation_id, count)
-
-
-def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
-    """Edit the newest message, with its attachments, if it consists of *text* and the model has not answered it.
-
-    The edited message replaces it, as after going back to it with `/rewind`. Return False if there is no such message.
-    """
-    conversation = chat.host.conversation
-    messages, pending = conversation.messages, chat.pending_edit
-    if chat.is_answering or not messages or not messages[-1].is_typed:
-        return False
-    if pending is not None and pending.matches(conversation.id, len(messages)):
-        return False
-    from mcphost.host.message_text import clean_text
-    from mcphost.tui.screens.rewind import edit_last_message
-
-    is_same = text == messages[-1].text or clean_text(text) == messages[-1].text
-    if is_same:
-        chat.is_sending = True  # what the user enters meanwhile is not sent
-        chat.run_worker(partial(edit_last_message, chat), group="turn")
-    return is_same
