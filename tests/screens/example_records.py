@@ -199,7 +199,7 @@ COST = ApproveCost(
 
 OFFER = OfferCompaction(
     server="", why="the model's window is almost full", messages=40, tokens=180_000, window=200_000,
-    model="anthropic/claude-haiku-4-5", cost=0.0912,
+    model="anthropic/claude-haiku-4-5", cost=0.0912, tokens_after=94_000,
 )  # fmt: skip
 REVIEW = ReviewCompaction(
     server="",

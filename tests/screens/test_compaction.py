@@ -30,6 +30,14 @@ async def test_an_offer_is_taken_only_by_its_key(run: Run, keys: tuple[str, ...]
         assert await ask_and_press(driver, OFFER, *keys) is answer
 
 
+async def test_an_offer_shows_the_size_now_and_afterwards_and_the_window(run: Run) -> None:
+    async with run() as driver:
+        PendingQuestion(driver, OFFER)
+        await driver.enter_question()
+        assert "about 180,000 of 200,000 tokens" in driver.text()
+        assert "about 94,000 tokens" in driver.text()
+
+
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
-from mcphost.host.conversation.summarizer import Summarizer, write_summary
+from mcphost.host.conversation.large_messages import SEND_LESS, describe_largest_part, find_last_user_message
+from mcphost.host.conversation.summarizer import Summarizer, estimate_summary_tokens, write_summary
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CompactionChanged, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle
@@ -26,8 +27,9 @@ from mcphost.host.questions.compaction import (
 )
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.runtime_settings import RuntimeSettings
+from mcphost.llm.context_errors import parse_refused_sizes
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, Usage
-from mcphost.llm.model import ModelRequest
+from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.llm.token_estimate import (
     estimate_message_tokens,
     estimate_request_tokens,
@@ -70,6 +72,17 @@ class CompactionResult(NamedTuple):
 
     is_changed: bool = False
     usage: Usage = Usage()
+
+
+class _Plan(NamedTuple):
+    """A possible summary of the first `messages` messages.
+
+    `replaced` is the size of these messages, and `after` that of the request with the summary, in tokens.
+    """
+
+    messages: int
+    replaced: int
+    after: int
 
 
 class Compactor:
@@ -144,8 +157,9 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        Nothing is summarized if the messages that may not be summarized are already larger than the window. If the last
-        user message alone is larger, a notice says so.
+        Nothing is summarized if the request would still not fit into the window, or if the messages are too short to
+        become shorter. If the last user message alone is larger than the window, a notice says so; after *overflow*,
+        `explain_overflow` says so.
 
         *overflow* is the model's error if it rejected the request as too long, else None. If `mode` in the settings is
         "never", nothing is summarized; if it is "ask", the user is asked first. A failure is reported to the user as a
@@ -154,38 +168,69 @@ class Compactor:
         model = self._model_selection.model
         if model is None:
             return CompactionResult()
-        window = model.facts.context_window
         conversation = self._active.current
-        if self._report_large_message(conversation, window) or self._settings.compaction.mode == "never":
+        tokens, window = self._measure(model, request, overflow)
+        if self._report_large_message(conversation, window, overflow) or self._settings.compaction.mode == "never":
             return CompactionResult()
-        tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
         if overflow is None and (not window or tokens < window * self._settings.compaction.threshold / 100):
             return CompactionResult()
-        count = self._find_useful_cut(conversation, window)
-        if not count:
+        plan = self._find_useful_plan(conversation, tokens, window)
+        if plan is None:
             return CompactionResult()
         is_asking = self._settings.compaction.mode == "ask"
-        if is_asking and not await self._offer(count, tokens, window, overflow):
+        if is_asking and not await self._offer(plan, tokens, window, overflow):
             return CompactionResult()
         why = "the conversation barely fits the model's window"
         try:
-            return await self._summarize(conversation, count, "", why, is_reviewed=is_asking, turn=turn)
+            return await self._summarize(conversation, plan.messages, "", why, is_reviewed=is_asking, turn=turn)
         except ModelError as error:
             self._events.notify("error", f"No summary was made. {error.message}", error.hint)
             return CompactionResult()
 
-    def _report_large_message(self, conversation: Conversation, window: int) -> bool:
-        """Return whether the last user message alone is larger than *window*; if so, notify the user once."""
-        messages = conversation.messages
-        places = range(len(messages) - 1, conversation.covered - 1, -1)
-        last = next((at for at in places if messages[at].role == "user"), None)
-        tokens = 0 if last is None else estimate_message_tokens(messages[last])
+    def explain_overflow(self, request: ModelRequest, overflow: ModelError) -> ModelError:
+        """Return *overflow*, the model's rejection of *request*, with another hint if no summary can help."""
+        model, conversation = self._model_selection.model, self._active.current
+        if model is None:
+            return overflow
+        tokens, window = self._measure(model, request, overflow)
+        last = find_last_user_message(conversation)
+        size = 0 if last is None else estimate_message_tokens(conversation.messages[last])
+        if last is not None and 0 < window < size:
+            message = conversation.messages[last]
+            fit = f"Your last message alone takes about {size:,} tokens; at most {window:,} fit."
+            hint = f"{fit} {describe_largest_part(message)} {SEND_LESS}"
+        elif self._find_useful_plan(conversation, tokens, window) is None:
+            hint = "Send less, enable fewer tools, or choose a model with a larger context window: /model."
+        else:
+            return overflow
+        return ModelError(overflow.message, hint, model_kind=overflow.model_kind, details=overflow.details)
+
+    def _measure(self, model: ChatModel, request: ModelRequest, overflow: ModelError | None) -> tuple[int, int]:
+        """Return the estimated size of *request* and the context window, in tokens; the window is 0 if unknown.
+
+        If *overflow* is not None, the sizes that the provider named in it are preferred.
+        """
+        tokens = estimate_request_tokens(request, self._active.current.beginning_changed_at)
+        window = model.facts.context_window
+        if overflow is not None:
+            refused = parse_refused_sizes(overflow.details)
+            window = refused.window or window
+            tokens = max(tokens, refused.size, window)
+        return tokens, window
+
+    def _report_large_message(self, conversation: Conversation, window: int, overflow: ModelError | None) -> bool:
+        """Return whether the last user message alone is larger than *window*; if so, notify the user once.
+
+        After *overflow*, the user is not notified, because the error says so.
+        """
+        last = find_last_user_message(conversation)
+        tokens = 0 if last is None else estimate_message_tokens(conversation.messages[last])
         if last is None or not window or tokens <= window:
             return False
-        reported = (conversation.id, last, tokens)
-        if reported != self._reported and not messages[last].late_result:
+        message, reported = conversation.messages[last], (conversation.id, last, tokens)
+        if overflow is None and reported != self._reported and not message.late_result:
             self._reported = reported
-            has_attachments = any(not isinstance(part, TextPart) for part in messages[last].parts)
+            has_attachments = any(not isinstance(part, TextPart) for part in message.parts)
             self._events.notify(
                 "warning",
                 f"Your last message with its attachments takes about {tokens:,} tokens, more than the model's context "
@@ -193,24 +238,26 @@ class Compactor:
                 if has_attachments
                 else f"Your last message takes about {tokens:,} tokens, more than the model's context window of "
                 f"{window:,} tokens.",
-                "Send less of it, or choose a model with a larger context window: /model.",
+                f"{describe_largest_part(message)} {SEND_LESS}" if has_attachments else SEND_LESS,
             )
         return True
 
-    def _find_useful_cut(self, conversation: Conversation, window: int) -> int:
-        """Return how many messages to summarize so that the others fit into *window*; 0 if impossible.
+    def _find_useful_plan(self, conversation: Conversation, tokens: int, window: int) -> _Plan | None:
+        """Return a summary with which a request of *tokens* tokens would become shorter and fit into *window*.
 
-        *window* is a number of tokens. If it is 0, the size of the context window is unknown, and the result is the
-        usual number of messages to summarize.
+        Return None if there is none. If *window* is 0, the size of the context window is unknown.
         """
+        model = self._model_selection.get_named(self._settings.compaction.model)
         for keep in (self._settings.compaction.keep_messages, 1):
             if count := find_cut(conversation, keep):
-                kept = sum(map(estimate_message_tokens, conversation.messages[count:]))
-                if not window or kept <= window:
-                    return count
-        return 0
+                replaced = self._count_message_tokens(conversation, count)
+                summary = estimate_summary_tokens(model, replaced)
+                after = max(tokens - replaced, 0) + summary
+                if summary < replaced and (not window or after <= window):
+                    return _Plan(count, replaced, after)
+        return None
 
-    async def _offer(self, count: int, tokens: int, window: int, overflow: ModelError | None) -> bool:
+    async def _offer(self, plan: _Plan, tokens: int, window: int, overflow: ModelError | None) -> bool:
         conversation = self._active.current
         grown = tokens - self._refused[1]
         if overflow is None and self._refused[0] == conversation.id and grown < window * _GROWTH_BEFORE_NEXT_OFFER:
@@ -220,11 +267,12 @@ class Compactor:
         question = OfferCompaction(
             server="",
             why="the model's window is too small" if overflow else "the model's window is almost full",
-            messages=count,
+            messages=plan.messages,
             tokens=tokens,
+            tokens_after=plan.after,
             window=window,
             model=model.name,
-            cost=None if price is None else price * self._count_message_tokens(conversation, count),
+            cost=None if price is None else price * plan.replaced,
         )
         if await self._frontend.ask(question):
             return True
@@ -252,19 +300,19 @@ class Compactor:
         summarizer, outcome = Summarizer(model, instructions, publish_progress, track), "stopped"
         try:
             compaction = await summarizer.summarize(conversation, count)
+            before = self._count_message_tokens(conversation, count)
+            after = self._count_summary_tokens(conversation, compaction)
+            if after >= before:
+                raise ModelError(
+                    "The summary is not shorter than the messages.",
+                    "Choose another model for summaries, or continue without one.",
+                )
             outcome = "done"
         except Exception:
             outcome = "failed"
             raise
         finally:
             self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage, outcome))
-        before = self._count_message_tokens(conversation, count)
-        after = self._count_summary_tokens(conversation, compaction)
-        if after >= before:
-            raise ModelError(
-                "The summary is not shorter than the messages.",
-                "Choose another model for summaries, or continue without one.",
-            )
         if is_reviewed:
             sentences = await self._review(_make_review(conversation, compaction, before, after, why))
             if not sentences:

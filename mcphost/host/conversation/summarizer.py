@@ -30,6 +30,8 @@ _MIN_SUMMARY, _MAX_SUMMARY = 150, 4_000
 _MIN_PIECE = 300
 _MERGE_PASSES = 3
 _WORDS_PER_TOKEN = 0.6
+_COMPRESSION = 4
+"""How many times shorter than short messages their summary is, for estimates."""
 
 _INTRODUCTION = (
     "[mcphost: This summary replaces the first {count} messages of the conversation. A model wrote it. Each sentence "
@@ -132,7 +134,7 @@ class Summarizer:
         self._model, self._instructions, self._on_progress = model, instructions, on_progress
         self._track = track
         self._window = model.facts.context_window or UNKNOWN_WINDOW
-        self._target = int(min(max(self._window * _SUMMARY_SHARE, _MIN_SUMMARY), _MAX_SUMMARY))
+        self._target = _choose_target(self._window)
         self._done = 0
         self.usage = Usage()
 
@@ -237,6 +239,17 @@ class Summarizer:
         if finish in ("unknown", "content_filter"):
             raise ModelError(f"{self._model.name} did not finish the summary.", "Try again, or choose another model.")
         return text.rpartition("\n")[0] if finish == "length" else text  # the last line may be incomplete
+
+
+def _choose_target(window: int) -> int:
+    """Return the number of tokens that a summary should have at most, for a model with a context window of *window*."""
+    return int(min(max(window * _SUMMARY_SHARE, _MIN_SUMMARY), _MAX_SUMMARY))
+
+
+def estimate_summary_tokens(model: llm.ChatModel, tokens: int) -> int:
+    """Estimate the size of a summary, written by *model*, of messages of *tokens* tokens, as it is sent."""
+    target = _choose_target(model.facts.context_window or UNKNOWN_WINDOW)
+    return estimate_text_tokens(_INTRODUCTION + _END) + min(target, tokens // _COMPRESSION)
 
 
 def _split(lines: Iterator[tuple[str, tuple[int, ...]]], budget: int) -> Iterator[_Piece]:

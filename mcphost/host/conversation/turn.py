@@ -291,7 +291,7 @@ class Turn:
             else:
                 return
         if not await self._compact_if_needed(prepared.request, error):
-            raise error
+            raise self._compactor.explain_overflow(prepared.request, error) from error
         await self._stream(await self._prepare(), answer)
 
     async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:

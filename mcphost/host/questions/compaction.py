@@ -21,8 +21,9 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     """Question that asks whether to summarize the first `messages` messages of the conversation.
 
     It is asked because the request is close to the model's limit. `tokens` is the estimated size of the request,
-    and `window` the size of the model's context window, 0 if unknown. `model` would write the summary, for about
-    `cost` US dollars (None if unknown). The summary is shown before it is used.
+    `tokens_after` that of the request with a summary (0 if unknown), and `window` the size of the model's context
+    window, 0 if unknown. `model` would write the summary, for about `cost` US dollars (None if unknown). The summary is
+    shown before it is used.
     """
 
     KIND: ClassVar[str] = "offer_compaction"
@@ -31,6 +32,7 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     window: int
     model: str
     cost: float | None = None
+    tokens_after: int = 0
 
     def refusal(self) -> bool:
         """Return False, the answer that declines to summarize; all messages are then sent."""

@@ -92,6 +92,8 @@ class OfferCompactionDialog(Dialog[bool]):
             (_("to summarize"), _("the first {messages}").format(messages=translate_count(asked.messages, "message"))),
             (_("written by"), clean_line(asked.model, 200)),
         ]
+        if asked.tokens_after:
+            facts[1:1] = [(_("afterwards"), _("about {tokens:,} tokens").format(tokens=asked.tokens_after))]
         if asked.cost is not None:
             facts.append((_("costs"), _("about ${cost:.4f}").format(cost=asked.cost)))
         words = _("You see the summary before it is used. The messages themselves are kept.")

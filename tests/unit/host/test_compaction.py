@@ -299,13 +299,14 @@ async def test_an_offer_before_the_window_is_full_is_made_once_until_the_convers
     frontend = ScriptedFrontend(False, False)
     async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
         play(model, large_round(100), large_round(860), large_round(870), large_round(930), large_round(940))
-        await talk(host, "a", "b", "c", "d", "e")
+        await talk(host, LONG, "b", "c", "d", "e")
         assert [type(question) for question in frontend.asked] == [OfferCompaction, OfferCompaction]
         (first, second) = frontend.asked
         assert isinstance(first, OfferCompaction)
         assert isinstance(second, OfferCompaction)
         assert (first.messages, first.window) == (2, 1_000)
         assert 860 < first.tokens < 900
+        assert 400 < first.tokens_after < 700
         assert second.messages == 6
         assert first.cost is not None
         assert 0 < first.cost < 0.001
@@ -347,6 +348,10 @@ async def test_a_message_larger_than_the_window_is_named_and_no_summary_is_offer
             "Your last message with its attachments takes about 2,514 tokens, more than the model's context window of "
             "1,000 tokens."
         )
+        assert notice.hint == (
+            "The largest part of it is file:///notes.txt, with about 2,509 tokens. Send less of it, or choose a model "
+            "with a larger context window: /model."
+        )
         assert frontend.asked == []
         assert host.conversation.compaction is None
         assert len(model.requests) == 3
@@ -380,6 +385,79 @@ async def test_a_refused_request_is_sent_again_once_with_a_summary(tmp_path: Pat
         failed = await host.conversation.send(LONG)
         assert failed.outcome == "failed"
         assert failed.error == too_long.message
+
+
+SAID = "This model's maximum context length is 1000 tokens. However, your messages resulted in {} tokens."
+
+
+def too_long(size: int) -> ModelError:
+    return ModelError(
+        "The conversation is longer than it can take.", "Summarize it.", model_kind="context", details=SAID.format(size)
+    )
+
+
+@pytest.mark.parametrize("facts", [ModelFacts(), ModelFacts(context_window=1_000)])
+async def test_a_refused_message_larger_than_the_window_is_named_instead_of_a_summary(
+    tmp_path: Path, facts: ModelFacts
+) -> None:
+    model = ScriptedModel(text_round("1"), text_round("2"), [too_long(3_000)], facts=facts)
+    frontend = ScriptedFrontend()
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        await talk(host, LONG, "b")
+        attached = ResourcePart("", "notes.txt", "word " * 2_000)
+        turn = await host.conversation.send("look", [attached])
+        assert frontend.asked == []
+        assert turn.error == "The conversation is longer than it can take."
+        assert turn.hint == (
+            "Your last message alone takes about 2,512 tokens; at most 1,000 fit. The largest part of it is notes.txt, "
+            "with about 2,507 tokens. Send less of it, or choose a model with a larger context window: /model."
+        )
+
+
+async def test_no_summary_is_offered_if_the_request_would_still_be_too_long(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("1"), text_round("2"), [too_long(1_800)])
+    frontend = ScriptedFrontend()
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        await talk(host, LONG, "b")
+        turn = await host.conversation.send("word " * 700)
+        assert frontend.asked == []
+        assert turn.outcome == "failed"
+        assert "ummar" not in turn.hint
+
+
+async def test_an_offer_after_a_refusal_names_the_size_now_and_afterwards_and_the_window(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("1"), text_round("2"), [too_long(1_300)])
+    frontend = ScriptedFrontend(False)
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        await talk(host, "word " * 700, "b")
+        turn = await host.conversation.send("c")
+        (question,) = frontend.asked
+        assert isinstance(question, OfferCompaction)
+        assert (question.tokens, question.window) == (1_300, 1_000)
+        assert 500 < question.tokens_after < 1_000
+        assert turn.hint == "Summarize it."
+
+
+async def test_messages_that_are_shorter_than_any_summary_are_not_offered_for_one(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("1"), text_round("2"), [ModelError("Too long.", model_kind="context")])
+    frontend = ScriptedFrontend()
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        await talk(host, "a", "b")
+        assert (await host.conversation.send("c")).outcome == "failed"
+        assert frontend.asked == []
+
+
+async def test_a_summary_that_is_not_shorter_is_never_called_written(tmp_path: Path) -> None:
+    wordy = text_round(f"{'x' * 1_000} [1]\n" * 4)
+    model = FactualModel(large_round(100), large_round(900), *[wordy] * 5, text_round("went on"))
+    auto = CompactionConfig(mode="auto", keep_messages=2)
+    async with open_host_with(tmp_path, {}, model, compaction=auto) as host:
+        events = host.events.subscribe()
+        await talk(host, LONG, "b")
+        assert (await host.conversation.send("c")).text == "went on"
+        told = list(events.drain())
+        assert [one.outcome for one in told if isinstance(one, SummaryProgress)][-1] == "failed"
+        assert any("The summary is not shorter" in getattr(one, "text", "") for one in told)
 
 
 async def test_the_mode_never_leaves_the_error_to_the_user(tmp_path: Path) -> None:
