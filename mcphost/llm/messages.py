@@ -85,8 +85,8 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     If the text is truncated, `kept` is the path of the file with the complete result. `reviewed` is True if the user
     reviewed the result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
     "background" means that the call is still running, and that its result follows in a separate message. `is_unsent`
-    is True for a call that was stopped before it could be sent to the server. `seconds` is the duration of the call, 0
-    if unknown. `user_text` is what the user sees instead of `text`, "" if they are the same.
+    is True for a call that was rejected or stopped before it could be sent to the server. `seconds` is the duration of
+    the call, 0 if unknown. `user_text` is what the user sees instead of `text`, "" if they are the same.
 
     If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at that
     time, in seconds since 1970.

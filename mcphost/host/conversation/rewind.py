@@ -88,8 +88,8 @@ def list_completed_calls(
 ) -> tuple[CompletedCall, ...]:
     """Return the tool calls in *messages* that were or may have been sent to a server, oldest first.
 
-    Calls that were denied, were stopped before they were sent, or name an unknown tool are omitted. A call without
-    a result was interrupted and counts as "stopped". *running* contains the ids of the calls that are still
+    Calls that were denied, were rejected or stopped before they were sent, or name an unknown tool are omitted. A call
+    without a result was interrupted and counts as "stopped". *running* contains the ids of the calls that are still
     running.
     """
     read_only = _list_read_only_tools(servers)

@@ -5,7 +5,7 @@ The user reviews the result if this is required, and long text is truncated.
 
 from pathlib import Path
 
-from mcphost.errors import McpHostError, ServerError
+from mcphost.errors import McpHostError, RequestNotSent, ServerError
 from mcphost.host.consent.policy import Approval
 from mcphost.host.content_rendering import RenderedResult
 from mcphost.host.questions.questions import ResultPart
@@ -63,7 +63,8 @@ class ResultPresenter:
             outcome = await self._review(call, approval, result, notes.strip())
         elif isinstance(result, McpHostError):
             text = f"The call failed: {error_text(result)}"
-            outcome = ToolCallOutcome(make_tool_return(call.use, call.server, call.tool, text, outcome="failed"))
+            part = make_tool_return(call.use, call.server, call.tool, text, outcome="failed")
+            outcome = ToolCallOutcome(replace(part, is_unsent=isinstance(result, RequestNotSent)))
         else:
             part = _make_part(call, result.rendered, result.stored_file, is_error=result.is_error)
             outcome = ToolCallOutcome(part)

@@ -44,6 +44,7 @@ class ToolFailure(Exception):
     def to_outcome(self, use: ToolUsePart, server: str, tool: str) -> ToolCallOutcome:
         """Return an outcome that tells the model why the call did not run."""
         part = make_tool_return(use, server, tool, self.model_text, outcome=self.outcome)
+        part = replace(part, is_unsent=True)
         if self.user_text != self.model_text:
             part = replace(part, user_text=self.user_text)
         return ToolCallOutcome(part, is_declined=self.outcome == "declined", is_invalid=self.outcome == "failed")

@@ -121,6 +121,22 @@ async def test_the_calls_that_stay_done_are_listed_with_what_their_server_says_o
         assert [call.position for call in calls] == [1, 3]
 
 
+async def test_calls_that_were_rejected_before_they_were_sent_are_not_listed(tmp_path: Path) -> None:
+    strict = tool_definition("write")
+    strict["inputSchema"] = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    peer = create_peer(tools__list=tools_result(strict), tools__call=text_result("done"))
+    model = ScriptedModel(
+        tool_round(("peer__write", {"x": "one"}), ("peer__write", {})),
+        tool_round(("peer__write", None), ("peer__nosuch", {"x": 1})),
+        tool_round(("peer__write", {"x": 1})),
+        text_round("ok"),
+    )
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
+        await host.conversation.send("go")
+        calls = list_completed_calls(host.conversation.messages, host.servers)
+        assert [(call.tool, call.arguments, call.outcome) for call in calls] == [("write", {"x": 1}, "ok")]
+
+
 async def test_calls_by_the_user_and_on_other_branches_since_a_message_are_listed(tmp_path: Path) -> None:
     peer = create_peer(tools__list=tools_result(tool_definition("write")), tools__call=text_result("done"))
     model = ScriptedModel(
