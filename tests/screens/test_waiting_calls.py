@@ -59,6 +59,27 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         await driver.until(lambda: pending[0].answer == Deny())
 
 
+async def test_keys_of_a_single_call_are_explained_in_the_list(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2}, {"n": 3})
+        for key in ("a", "A", "s"):
+            await driver.pilot.press("down", key)
+            expected = "read each call to its end" if key == "A" else "open the call with enter first"
+            await driver.until(lambda expected=expected: expected in driver.text(), "the explanation")
+        assert [question.answer for question in pending] == [None, None, None]
+
+
+async def test_the_question_after_an_answered_one_says_where_letters_go_until_it_is_entered(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        pending = await open_call_list(driver, {"n": 1}, {"n": 2})
+        await driver.pilot.press("d")
+        await driver.until(lambda: pending[0].answer == Deny(), "the first answer")
+        await driver.until(lambda: "next question · press F8 or tab to answer" in driver.text(), "the next question")
+        assert "letters go to your message" in driver.text()
+        await driver.enter()
+        assert "letters go to your message" not in driver.text()
+
+
 async def test_calls_of_one_tool_with_a_long_name_are_distinguished_by_their_arguments(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         for number in (1, 2):

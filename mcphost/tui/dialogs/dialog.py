@@ -31,6 +31,7 @@ from mcphost.tui.widgets.wrapping_row import WrappingRow
 
 A = TypeVar("A")
 ENTER_HINT = N_("press {answer} or tab to answer")
+NEXT_HINT = N_("next question · press {answer} or tab to answer · letters go to your message")
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
 _SPACING_ROWS = 3  # the part of _FRAME_ROWS that the body uses on a short screen
@@ -489,7 +490,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     @property
     def _visible_key_hints(self) -> str:
         hints = SEPARATOR.join(self._mark_locked_keys(_(self.key_line).split(SEPARATOR)))
-        return hints if self.guard.is_entered else f"{keys_in_use(self).fill(_(ENTER_HINT))}{SEPARATOR}{hints}"
+        if self.guard.is_entered:
+            return hints
+        entering = keys_in_use(self).fill(_(NEXT_HINT if self.is_follow_up else ENTER_HINT))
+        return f"{entering}{SEPARATOR}{hints}"
 
     def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
         """Yield the key hints, with only the first hint for a locked key, which is marked as "not yet".

@@ -97,6 +97,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         Binding("o", "open", show=False),
         Binding("d", "deny", show=False),
         Binding("A", "allow_all", show=False),
+        Binding("a,s", "explain", show=False),
     ]
     DEFAULT_CSS = """
     WaitingCallsDialog OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
@@ -279,8 +280,14 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     def action_allow_all(self) -> None:
         """Allow every call in the list once, if the user has read all of them to the end."""
-        if self._entries and all(entry.is_read for entry in self._entries):
+        if not all(entry.is_read for entry in self._entries):
+            self.show_hint(_("read each call to its end first: enter opens it"))
+        elif self._entries:
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
+
+    def action_explain(self) -> None:
+        """Explain why a key that allows a single call does nothing in the list."""
+        self.show_hint(_("nothing was allowed: open the call with enter first"))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Open a call's dialog when its row is clicked or Enter is pressed on it."""
