@@ -81,6 +81,9 @@ class LocalModel(Struct, frozen=True, kw_only=True):
     max_context_window: int = 0
     """The model's maximum in tokens; only Ollama reports it separately."""
 
+    can_chat: bool | None = None
+    """False for a model that only computes embeddings; only Ollama reports this."""
+
     supports_tools: bool | None = None
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
@@ -102,6 +105,15 @@ class LocalModelServer(Struct, frozen=True):
     def title(self) -> str:
         """Display name of the server, for example "Ollama"."""
         return TITLES[self.kind]
+
+    @property
+    def chat_models(self) -> tuple[LocalModel, ...]:
+        """The models without embedding models, which are recognized by their names if the server reports nothing."""
+        return tuple(
+            model
+            for model in self.models
+            if (model.can_chat if model.can_chat is not None else "embed" not in model.id.lower())
+        )
 
     def model_config(self, model: LocalModel) -> ModelConfig:
         """Return the configuration for using *model* in mcphost."""
@@ -363,6 +375,7 @@ def _parse_ollama_details(model: LocalModel, answer: Mapping[str, Any]) -> Local
         return model
     return replace(
         model,
+        can_chat="completion" in abilities or "embedding" not in abilities,
         supports_tools="tools" in abilities,
         supports_images="vision" in abilities,
         supports_reasoning="thinking" in abilities,

@@ -412,7 +412,7 @@ class ModelFinder:
         keys = await self._read_named_keys({name for one in addresses for _url, name in one.keys})
         servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
-        return [_from_server(server, model) for server in detailed for model in server.models]
+        return [_from_server(server, model) for server in detailed for model in server.chat_models]
 
 
 def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:

@@ -29,6 +29,18 @@ def test_keys_and_local_models_are_listed_without_showing_a_key(program: Program
     assert document["models"][0]["provider"] == "anthropic"
 
 
+def test_an_embedding_model_is_not_listed(program: Program) -> None:
+    kinds = {"qwen3": ["completion"], "bge-m3": ["embedding"]}
+    answers = {
+        **OLLAMA,
+        "GET /api/tags": {"models": [{"model": name} for name in kinds]},
+        "POST /api/show": lambda body: {"capabilities": kinds[body["model"]]},
+    }
+    with json_server(answers) as ollama:
+        document = json.loads(program.text("models", "--json", **{**NOTHING, "OLLAMA_HOST": ollama.url}))
+    assert [model["name"] for model in document["models"]] == ["ollama_chat/qwen3"]
+
+
 def test_without_any_model_the_way_to_one_is_told(program: Program) -> None:
     done = program.run("models", **NOTHING)
     assert done.returncode == 0

@@ -153,6 +153,7 @@ async def test_ollama_tells_the_context_size_and_abilities_of_each_model() -> No
         id="qwen3:8b",
         context_window=32_768,
         max_context_window=40_960,
+        can_chat=True,
         supports_tools=True,
         supports_images=False,
         supports_reasoning=True,
@@ -160,6 +161,29 @@ async def test_ollama_tells_the_context_size_and_abilities_of_each_model() -> No
     assert detailed.models[0] == expected
     asked = [request[2]["model"] for request in server.requests if request[0] == "POST"]
     assert sorted(asked) == ["qwen3:8b", "tiny"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "chats"),
+    [(["embedding"], False), (["completion", "embedding"], True), (["tools"], True), (None, True)],
+)
+async def test_a_model_that_only_embeds_text_is_no_chat_model(capabilities: list[str] | None, chats: bool) -> None:
+    answers = {
+        "GET /api/version": {"version": "0.12.6"},
+        "GET /api/tags": {"models": [{"model": "bge-m3"}]},
+        "POST /api/show": {"capabilities": capabilities, "model_info": {}},
+    }
+    with json_server(answers) as server:
+        (found,) = await find_local_servers([LocalAddress(server.url)], seconds=10)
+        detailed = await load_model_details(found, seconds=10)
+    assert [model.id for model in detailed.chat_models] == (["bge-m3"] if chats else [])
+
+
+async def test_without_capabilities_the_name_tells_that_a_model_embeds_text() -> None:
+    listed = [{"id": "nomic-embed-text"}, {"id": "owl"}]
+    with json_server({"GET /v1/models": {"object": "list", "data": listed}}) as server:
+        (found,) = await find_local_servers([LocalAddress(server.url)], seconds=10)
+    assert [model.id for model in found.chat_models] == ["owl"]
 
 
 async def test_models_without_details_keep_their_unknown_values() -> None:
