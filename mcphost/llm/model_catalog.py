@@ -30,6 +30,23 @@ DEFAULT_MODELS: dict[str, str] = {
 }
 """Default models, keyed by provider, in the order of proposal; all are in litellm's table and support tools."""
 
+FIRST_PARTY_PROVIDERS = (
+    "openai",
+    "anthropic",
+    "gemini",
+    "mistral",
+    "deepseek",
+    "xai",
+    "moonshot",
+    "zai",
+    "dashscope",
+    "minimax",
+    "cohere_chat",
+    "meta_llama",
+    "amazon_nova",
+)
+"""Providers of their own models, in the order of listing; all other providers are listed after them."""
+
 PROVIDER_TITLES: dict[str, str] = {
     "anthropic": "Anthropic",
     "openai": "OpenAI",

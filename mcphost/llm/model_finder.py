@@ -18,7 +18,13 @@ from mcphost.llm.local_servers import (
     load_model_details,
     normalize_base,
 )
-from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
+from mcphost.llm.model_catalog import (
+    DEFAULT_MODELS,
+    FIRST_PARTY_PROVIDERS,
+    PROVIDER_TITLES,
+    CatalogModel,
+    load_catalog,
+)
 from mcphost.llm.provider_models import (
     LISTING_PROVIDERS,
     ListedModel,
@@ -220,8 +226,7 @@ class ModelFinder:
         keys, local, catalog = await self._search([item.config for item in remembered])
         origins = await self._describe_keys(keys, remembered)
         models = [_from_catalog(model, origins.get(model.provider, "")) for model in catalog]
-        # The sort is stable: the models of a provider stay together, those that support tools first.
-        models.sort(key=lambda model: (not model.is_usable, model.is_usable and not model.supports_tools))
+        models.sort(key=_listing_order)
         usable = [model for model in models if model.is_usable]
         found = (*usable, *local, *models[len(usable) :])
         return tuple(await self._mark_refused(self._put_first(remembered, found, origins)))
@@ -413,6 +418,23 @@ class ModelFinder:
         servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
         return [_from_server(server, model) for server in detailed for model in server.chat_models]
+
+
+def _listing_order(model: AvailableModel) -> tuple[object, ...]:
+    """Return a sort key for models from litellm's table, with which the models of a provider stay together.
+
+    Usable models come first, among them those that support tools; then the providers of their own models come before
+    resellers. A provider's default model comes first, and templates for fine-tuned models come last.
+    """
+    is_own = model.provider in FIRST_PARTY_PROVIDERS
+    return (
+        not model.is_usable,
+        model.is_usable and not model.supports_tools,
+        FIRST_PARTY_PROVIDERS.index(model.provider) if is_own else len(FIRST_PARTY_PROVIDERS),
+        model.provider,
+        DEFAULT_MODELS.get(model.provider) != model.config.name,
+        "/ft:" in model.config.name,
+    )
 
 
 def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.key_table import fill_keys
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, fold_separators
 from mcphost.tui.screens.models import ModelChoice, add_missing_key, describe_model
 from mcphost.tui.themes import AUTO
 from mcphost.tui.widgets.completion_popup import CompletionItem
@@ -189,12 +189,17 @@ def find_models(models: Sequence["AvailableModel"], name: str) -> "list[Availabl
 
     If a model has exactly this name, only that model is returned. Otherwise, *name* is compared with the names of
     the models without their providers. If any of the models found in this way can be used now, only those are
-    returned.
+    returned. If none is found, dots, hyphens, underscores and blanks are treated alike.
     """
-    exact = [one for one in models if one.config.name.casefold() == name.casefold()]
+    return _find_folded(models, name, str.casefold) or _find_folded(models, name, fold_separators)
+
+
+def _find_folded(models: Sequence["AvailableModel"], name: str, fold: Callable[[str], str]) -> "list[AvailableModel]":
+    folded = fold(name)
+    exact = [one for one in models if fold(one.config.name) == folded]
     if exact:
         return exact[:1]
-    short = [one for one in models if one.config.name.casefold().endswith(f"/{name.casefold()}")]
+    short = [one for one in models if fold(one.config.name).endswith(f"/{folded}")]
     usable = [one for one in short if one.is_usable]
     return usable or short
 

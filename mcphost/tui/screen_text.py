@@ -22,6 +22,7 @@ DEFAULT_ACCOUNT_NAME = "default"
 _NOTICE_LENGTH, _NOTICE_LINES = 800, 12
 _DESCRIPTION_LENGTH, _DESCRIPTION_LINES = 2_000, 100
 _MEASURED_CHARACTERS = 1_000
+_SEPARATORS = str.maketrans("._ ", "---")
 
 
 def clean(text: str) -> str:
@@ -32,6 +33,11 @@ def clean(text: str) -> str:
     from mcphost.tui.combining_marks import limit_combining_marks  # imported here, because it is slow
 
     return limit_combining_marks(text)
+
+
+def fold_separators(text: str) -> str:
+    """Return *text* for comparing names: in lowercase, with a hyphen for each dot, underscore and blank."""
+    return text.lower().translate(_SEPARATORS)
 
 
 def account_title(name: str) -> str:

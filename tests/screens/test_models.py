@@ -45,6 +45,7 @@ class FakeModels:
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
         self.key_place = "keyring"
+        self.models = (USABLE, LOCAL, KEYLESS)
 
     async def retry_tools(self, model: ModelConfig) -> None:
         self.retried.append(model.name)
@@ -54,7 +55,7 @@ class FakeModels:
         return self
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
-        return USABLE, LOCAL, KEYLESS
+        return self.models
 
     async def find_listed_models(self, known: Any) -> tuple[AvailableModel, ...]:
         return ()
@@ -387,6 +388,32 @@ async def test_the_form_for_a_key_says_that_without_a_keyring_the_key_is_not_sto
         await driver.pilot.press(*"three", "enter")
         await driver.until(lambda: "It is kept until mcphost quits" in driver.text(), "the place")
         assert "stored in the keyring" not in driver.text()
+
+
+@pytest.mark.parametrize("typed", ["claude opus 4.5", "claude-opus-4.5", "Claude_Opus 4-5", "opus 4 5"])
+async def test_dots_hyphens_underscores_and_blanks_are_alike_in_a_search_for_a_model(run: Run, typed: str) -> None:
+    setup = FakeModels()
+    opus = replace(USABLE, config=ModelConfig(name="anthropic/claude-opus-4-5"))
+    setup.models = (USABLE, LOCAL, opus)
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        await driver.type(typed)
+        await driver.until(lambda: "1 of 3" in driver.text(), "the match")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used == [("anthropic/claude-opus-4-5", False)], "the use")
+
+
+async def test_dots_and_blanks_in_a_model_name_after_the_command_are_alike(run: Run) -> None:
+    setup = FakeModels()
+    opus = replace(USABLE, config=ModelConfig(name="anthropic/claude-opus-4-5"))
+    setup.models = (USABLE, LOCAL, opus)
+    async with run(size=(120, 40), setup=setup) as driver:
+        await driver.type("/model claude opus 4.5")
+        await driver.until(lambda: "anthropic/claude-opus-4-5" in driver.text(), "the completion")
+        composer = driver.app.chat.query_one(Composer)
+        composer.popup.close()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used == [("anthropic/claude-opus-4-5", False)], "the use")
 
 
 @pytest.mark.parametrize("name", ["ollama_chat/two", "two", "OLLAMA_CHAT/Two"])

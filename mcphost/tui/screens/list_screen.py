@@ -303,7 +303,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def filter(self, text: str) -> None:
         """Show the first 500 entries whose title, detail line or group contains every word of *text*, ignoring case."""
-        words = text.lower().split()
+        words = [self.fold_text(word) for word in text.split()]
         matches = self._find_matches(words) if words else self.entries
         groups = _limit_groups(matches)
         self.visible_rows = [row for rows, _found in groups for row in rows]
@@ -326,13 +326,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.show_entries(list(map(self.render_row, self.visible_rows)), headings if self.is_grouped else ())
         entries.cursor = min(keep, len(self.visible_rows) - 1)
 
+    def fold_text(self, text: str) -> str:
+        """Return *text* in the form in which entries and searched words are compared; by default, in lowercase."""
+        return text.lower()
+
     def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
         """Return the entries that contain all *words*.
 
         Their texts, which may have 16 MB, are converted to lowercase only if the user searches, and once.
         """
         if self._search_texts[0] is not self.entries:
-            texts = [f"{row.title} {row.detail} {row.group}".lower() for row in self.entries]
+            texts = [self.fold_text(f"{row.title} {row.detail} {row.group}") for row in self.entries]
             self._search_texts = self.entries, texts
         texts = self._search_texts[1]
         return [row for row, text in zip(self.entries, texts, strict=True) if all(word in text for word in words)]

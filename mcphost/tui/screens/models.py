@@ -17,6 +17,7 @@ from mcphost.llm.providers import add_default_provider
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import KeyTable, keys_in_use
+from mcphost.tui.screen_text import fold_separators
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.text_inputs import (
@@ -162,6 +163,10 @@ class ModelsScreen(ListScreen):
         if not used and self._current.name and self._models:
             used = [_make_model(self._current)]
         return [self._make_row(model) for model in (*used, *others)]
+
+    def fold_text(self, text: str) -> str:
+        """Return *text* with the same character for each separator, because providers write names differently."""
+        return fold_separators(text)
 
     def _is_used(self, model: "AvailableModel") -> bool:
         own = self._current.api_base

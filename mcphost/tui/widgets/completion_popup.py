@@ -7,7 +7,7 @@ from textual.content import Content
 
 from mcphost.translation import N_, _
 from mcphost.tui.actions import parse_slash_command
-from mcphost.tui.screen_text import clean_line, pad_cells
+from mcphost.tui.screen_text import clean_line, fold_separators, pad_cells
 from mcphost.tui.widget_messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
 from mcphost.tui.widgets.unmatched_mentions import Mentions
 
@@ -71,6 +71,8 @@ def _is_match(offer: CompletionItem, needle: str) -> bool:
     title = offer.title.lower()
     if offer.kind == "alias":
         return bool(needle) and title.startswith(f"/{needle}")
+    if offer.kind == "value":
+        return fold_separators(needle) in fold_separators(offer.value)
     return needle in title or needle in offer.value.lower()
 
 

@@ -311,6 +311,17 @@ async def test_models_with_a_key_come_first_then_local_ones_then_all_others(tmp_
     assert groups == sorted(groups, key=["key", "local", "others"].index)
 
 
+async def test_models_of_their_makers_come_before_those_of_resellers(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, {"GROQ_API_KEY": SECRET}) as (_, setup):
+        models = await setup.list_models()
+    providers = list(dict.fromkeys(model.provider for model in models))
+    assert providers[:7] == ["groq", "openai", "anthropic", "gemini", "mistral", "deepseek", "xai"]
+    assert providers.index("aiand") > providers.index("moonshot")
+    gpt = [model.config.name for model in models if "gpt" in model.config.name and not model.is_usable]
+    assert gpt[0] == "openai/gpt-5", "the provider's default model"
+    assert all("/ft:" not in name for name in gpt[:50]), "templates for fine-tuned models come last"
+
+
 async def test_a_used_model_is_listed_first_with_its_parameters(tmp_path: Path) -> None:
     own = ModelConfig(name="openai/mine", api_base="http://127.0.0.1:9/v1", temperature=0.5)
     async with open_setup(tmp_path, {"OPENAI_API_KEY": SECRET}) as (_, setup):
