@@ -67,13 +67,19 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
     """Return the stored conversation whose id starts with *id_prefix*.
 
-    An empty prefix selects the conversation with the newest message. Raises UsageError, StoreError.
+    An empty prefix selects the conversation with the newest message, except those of `mcphost run` that were neither
+    continued in a chat nor renamed or pinned. Raises UsageError, StoreError.
     """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)
         if id_prefix
-        else await host.conversation.list_stored(limit=1)
+        else await host.conversation.list_stored(limit=1, with_runs=False)
     )
+    if not rows and not id_prefix and await host.history.count_runs():
+        raise UsageError(
+            "There is no conversation yet except those of mcphost run.",
+            "To continue one of them: mcphost --resume ID; ids: mcphost sessions",
+        )
     if not rows:
         raise conversation_not_found(id_prefix)
     exact = next((row for row in rows if row.id == id_prefix), None)
@@ -87,8 +93,8 @@ async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
 async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the stored conversation whose id starts with *id_prefix*.
 
-    An empty prefix selects the conversation with the newest message. The user is notified if the selected model
-    differs from the one used in the conversation. Raises UsageError, StoreError.
+    For an empty prefix, see `find_conversation`. The user is notified if the selected model differs from the one used
+    in the conversation. Raises UsageError, StoreError.
     """
     info = await find_conversation(host, id_prefix)
     await host.conversation.open(info.id)

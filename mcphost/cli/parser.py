@@ -189,7 +189,7 @@ def add_resume_flag(parser: argparse.ArgumentParser) -> None:
         const="",
         metavar="ID",
         default=argparse.SUPPRESS,
-        help="continue this conversation; without ID, the one with the newest message",
+        help="continue this conversation; without ID, the chat with the newest message",
     )
 
 
@@ -279,7 +279,7 @@ class Options:
     """Whether the chat is drawn for a screen reader, whatever `[screen] reader` says."""
 
     resume: str | None = None
-    """`--resume`: a conversation's id prefix; empty for the most recent conversation, None for a new one."""
+    """`--resume`: a conversation's id prefix; empty for the most recent chat, None for a new one."""
 
     allow: tuple[str, ...] = ()
     """`--allow` rules as typed."""

@@ -165,12 +165,17 @@ class ConversationController:
         """Whether the open conversation is stored, so that a later run can open it."""
         return bool(self.id) and not self._store.is_in_memory and self._active.current.is_stored
 
-    async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
+    async def list_stored(
+        self, limit: int = 100, *, prefix: str = "", with_runs: bool = True
+    ) -> tuple[ConversationInfo, ...]:
         """Return at most *limit* stored conversations, newest first. Raises StoreError.
 
-        If *prefix* is not "", return up to 100 conversations whose id starts with *prefix* instead.
+        If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned. If
+        *prefix* is not "", return up to 100 conversations whose id starts with *prefix* instead.
         """
-        return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
+        if prefix:
+            return await self._store.find_by_prefix(prefix)
+        return await self._store.list_recent(limit, with_runs=with_runs)
 
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation.
