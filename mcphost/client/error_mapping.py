@@ -1,6 +1,7 @@
 """Conversion of servers' JSON-RPC errors to exceptions with hints for the user."""
 
 import re
+from shlex import quote
 from typing import Any, cast
 
 from mcphost.client.capabilities import NO_USER_HINT, not_supported_message
@@ -38,10 +39,6 @@ _HINTS = {
 _SERVER_REQUESTS = (Elicit.METHOD, CreateMessage.METHOD, ListRoots.METHOD)
 _NO_BACK_CHANNEL = re.compile(r"back-?channel|server-(?:initiated|to-client) request|cannot send", re.IGNORECASE)
 """Words of a server that cannot send a request to its client; SDKs do not mark this error in another way."""
-ERA_HINT = (
-    'This server asks in the way of older protocol revisions. Set "mcphost": {"era": "handshake"} for it in mcp.json.'
-)
-"""Hint of errors of servers that cannot ask the user in the stateless era."""
 _INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",
@@ -59,7 +56,7 @@ def map_error(server: str, method: str, error: ErrorData, era: Era | None = None
     """
     text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
-    hint = _hint_for_server_request(error.code, text, era)
+    hint = _hint_for_server_request(server, error.code, text, era)
     refusal = RequestRefused(
         f"The server {server!r} refused {method} with error {error.code}: {text}",
         _hint(error.code, method, data) if hint is None else hint,
@@ -80,8 +77,16 @@ def _decode_data(raw: bytes) -> Any:
         return None
 
 
-def _hint_for_server_request(code: int, text: str, era: Era | None) -> str | None:
-    """Return the hint for an error caused by a request that the server sent to the client.
+def make_era_hint(server: str) -> str:
+    """Return the hint of an error of a server that cannot ask the user in the stateless era."""
+    return (
+        f"This server asks in the way of older protocol revisions. Run: mcphost servers edit {quote(server)} "
+        '--era handshake, which adds "mcphost": {"era": "handshake"} to its entry.'
+    )
+
+
+def _hint_for_server_request(server: str, code: int, text: str, era: Era | None) -> str | None:
+    """Return the hint for an error caused by a request that *server* sent to the client.
 
     Returns None if the error has another cause, and "" if it has this cause but needs no hint.
     """
@@ -89,7 +94,7 @@ def _hint_for_server_request(code: int, text: str, era: Era | None) -> str | Non
     if name is None:
         return None
     if code in (INVALID_REQUEST, INTERNAL_ERROR) and era == "stateless" and _NO_BACK_CHANNEL.search(text):
-        return ERA_HINT
+        return make_era_hint(server)
     if code == METHOD_NOT_FOUND and not_supported_message(name) in text:
         return ""  # the server passes on a refusal of mcphost, which is explained where it is made
     return None

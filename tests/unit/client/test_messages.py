@@ -141,7 +141,7 @@ def test_known_error_codes_are_explained_and_others_quote_the_server(
 
 
 NO_BACK_CHANNEL = "Cannot send 'elicitation/create': this transport context has no back-channel for its requests."
-ERA = '"mcphost": {"era": "handshake"}'
+ERA = "mcphost servers edit peer --era handshake"
 
 
 @pytest.mark.parametrize(
