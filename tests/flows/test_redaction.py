@@ -52,3 +52,4 @@ def test_a_secret_echoed_by_a_server_is_never_shown(tmp_path: Path, name: str) -
     stored = b"".join(path.read_bytes() for path in files)
     assert CANARY not in error_text + events
     assert CANARY.encode() not in stored
+    assert (b"stderr of the server 'telltale': my token is [secret]" in stored) == (name == "telltale")

@@ -165,6 +165,8 @@ class ServerLogBuffer:
         self._size += len(line.text)
         while self._size > MAX_TOTAL_CHARS:
             self._size -= len(self._lines.popleft().text)
+        if line.source == "stderr":
+            _log.debug("stderr of the server %r: %s", self._server, text)
         self._events.publish(line)
 
 

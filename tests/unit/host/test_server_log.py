@@ -1,5 +1,6 @@
 """Tests for log messages from a server: levels, arbitrary JSON as data, floods and secrets."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -107,6 +108,18 @@ def test_the_last_lines_of_a_second_are_kept_although_nothing_follows(
         assert [line.text for line in log.lines()[-2:]] == ["Error: no licence", "token=[secret]"]
         dropped = 202 - len([line for line in log.lines() if line.source == "stderr"])
         assert f"{dropped} more log lines were dropped." in [line.text for line in log.lines()]
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_each_line_of_stderr_is_in_the_log_file_only_with_debug(level: int, caplog: pytest.LogCaptureFixture) -> None:
+    log = ServerLogBuffer("notes", EventBus())
+    with caplog.at_level(level, logger="mcphost"):
+        log.add_stderr("opened notes.db")
+        log.add_stderr("token=hunter2hunter2")
+        log.add_stderr("x" * 9_000)
+        log.add_message(log_message("a message of MCP"))
+    expected = ["opened notes.db", "token=[secret]", "x" * MAX_CHARS] if level == logging.DEBUG else []
+    assert [one.message for one in caplog.records] == [f"stderr of the server 'notes': {line}" for line in expected]
 
 
 @pytest.mark.req("log.sensitive")
