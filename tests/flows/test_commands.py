@@ -88,6 +88,8 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
         (["nope", "add"], "Configured servers: demo"),
         (["demo", "nope"], "Its tools: add"),
         (["demo", "add", "a=x", "b=1"], "expects number"),
+        (["demo", "ad", "a=1", "b=2"], "Did you mean 'add'? Its tools: add"),
+        (["demo", "add", "a=1", "b=2", "c=3"], "There is no argument 'c'. Its arguments: 'a', 'b'."),
         (["demo", "add", "plain"], "KEY=VALUE"),
         (["demo", "add", "--args", "{"], "--args"),
         (["demo"], "TOOL"),
@@ -101,8 +103,9 @@ def test_an_unknown_tool_of_many_is_answered_with_the_nearest_names_and_the_numb
     names = [f"tool_{number:02}" for number in range(65)]
     error = unknown_tool_error("shop", "list_order", (*names, "list_orders", "zebra"), "A note.")
     assert error.message == "The server 'shop' has no tool named 'list_order'."
-    assert error.hint.startswith("Its tools: list_orders, tool_00, tool_01, ")
-    assert error.hint.endswith(", tool_18, and 47 more. A note.")
+    assert error.hint.startswith("Did you mean 'list_orders'? Its tools: list_orders, tool_00, tool_01, ")
+    assert error.hint.endswith(", tool_18, and 47 more.")
+    assert unknown_tool_error("shop", "zzz", names, "A note.").hint.endswith(", and 45 more. A note.")
     assert unknown_tool_error("shop", "x", names[:20]).hint == f"Its tools: {', '.join(names[:20])}."
 
 

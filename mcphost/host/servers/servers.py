@@ -31,6 +31,8 @@ MAX_NAMED_TOOLS = 20
 
 _MAX_COMPARED_TOOLS = 200
 _MAX_COMPARED_LENGTH = 60
+_MISSPELT = 0.8
+"""Similarity of two names, from 0 to 1, above which one is most likely a misspelling of the other."""
 """Comparing takes time in proportion to both and to the length of the name, at worst 0.2 s."""
 
 
@@ -231,10 +233,10 @@ class Servers:
 
 
 def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str = "") -> UsageError:
-    """Return the error for a tool name that a server does not have; *note* is added to its hint.
+    """Return the error for a tool name that a server does not have.
 
     The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and counts the
-    others.
+    others. It ends with *note*, unless a name is so similar that *tool* is most likely misspelt.
     """
     from difflib import get_close_matches
 
@@ -244,7 +246,10 @@ def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str =
     shown = ", ".join([*near, *(name for name in names if name not in near)][:MAX_NAMED_TOOLS]) or "none"
     more = len(names) - MAX_NAMED_TOOLS
     hint = f"Its tools: {shown}, and {more} more." if more > 0 else f"Its tools: {shown}."
-    return UsageError(f"The server {server!r} has no tool named {tool!r}.", f"{hint} {note}".strip())
+    message = f"The server {server!r} has no tool named {tool!r}."
+    if near and get_close_matches(near[0].lower(), [tool.lower()], 1, _MISSPELT):
+        return UsageError(message, f"Did you mean {near[0]!r}? {hint}")
+    return UsageError(message, f"{hint} {note}".strip())
 
 
 class Quarantine:
