@@ -121,7 +121,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.json_output import call_json
     from mcphost.host.servers.servers import unknown_tool_error
 
-    parse_pairs(args.pairs)  # fail before connecting
+    typed_names = parse_pairs(args.pairs).keys()  # fail before connecting
     view = await host.servers.ensure_ready(args.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:
@@ -130,7 +130,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     update_status(_("Calling {name}…").format(name=args.name))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_show_progress, host, args.name)
-        result = await host.tools.call(args.server, args.name, arguments)
+        result = await host.tools.call(args.server, args.name, arguments, typed_names=typed_names)
         tasks.cancel_scope.cancel()
         if result.arguments not in (None, arguments):
             print_note(_("A hook changed the arguments: {arguments}").format(arguments=dumps(result.arguments)))

@@ -362,7 +362,10 @@ class FakeManualCalls:
         self._call_count += 1
         return f"hand-{self._call_count}"
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, call: str) -> ManualCallResult:
+    async def call(
+        self, server: str, tool: str, arguments: dict[str, Any], *, call: str, typed_names: Sequence[str] = ()
+    ) -> ManualCallResult:
+        assert set(typed_names) <= set(arguments)
         arguments = arguments if self.changed is None else self.changed
         self._host.called.append((server, tool, arguments))
         self._host.put(events.ToolStarted(call, server, tool, arguments, "user"))

@@ -1,5 +1,6 @@
 """Tool calls that the user makes without the model, with the same rules and hooks as the model's calls."""
 
+from collections.abc import Collection
 from shlex import quote
 from typing import Any
 
@@ -12,6 +13,7 @@ from mcphost.host.server_views import ManualCallResult, ReleasedResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
+from mcphost.host.tools.argument_names import check_argument_names
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookFailed, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
@@ -40,12 +42,19 @@ class ManualCalls:
         return self._executor.make_manual_id()
 
     async def call(
-        self, server: str, tool: str, arguments: dict[str, Any], *, call: str | None = None
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        call: str | None = None,
+        typed_names: Collection[str] = (),
     ) -> ManualCallResult:
         """Call a tool and return its result.
 
-        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. Raises ServerError,
-        UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool has changed, or a
+        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. *typed_names* are the
+        names of arguments that the user typed one by one, which are checked for misspellings. Raises ServerError,
+        UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not approved, the tool has changed, or a
         hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
@@ -55,6 +64,8 @@ class ManualCalls:
                 f"The tool {tool!r} of {server!r} changed and is quarantined.",
                 f"Review the change: mcphost servers changes {quote(server)}",
             )
+        if typed_names:
+            check_argument_names(typed_names, offered.definition.tool.input_schema)
         arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
         try:

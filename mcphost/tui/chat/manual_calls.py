@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 
 
 class ManualCall(NamedTuple):
-    """A tool call that the user typed as `!server/tool …`, parsed into its fields."""
+    """A tool call that the user typed as `!server/tool …`, parsed into its fields.
+
+    `typed_names` are the names of `key=value` pairs, which may be misspelt; () for a JSON object or a form.
+    """
 
     server: str
     tool: str
     arguments: dict[str, Any]
+    typed_names: tuple[str, ...] = ()
 
 
 def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
@@ -87,7 +91,7 @@ def parse_manual_call(line: str) -> ManualCall:
                 _('"{word}" is not key=value.').format(word=word), _("Put a value with spaces in quotation marks.")
             )
         arguments[key] = parse_value(value)
-    return ManualCall(server, tool, arguments)
+    return ManualCall(server, tool, arguments, tuple(arguments))
 
 
 class _Result(NamedTuple):
@@ -137,7 +141,7 @@ class ManualCallRunner:
         card = ToolCard(self._host.tools.make_call_id(), call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
         self._presenter.add_manual_call(card)
-        self._screen.run_worker(partial(self._run, card), group="hand")
+        self._screen.run_worker(partial(self._run, card, call.typed_names), group="hand")
 
     @property
     def is_running(self) -> bool:
@@ -236,11 +240,13 @@ class ManualCallRunner:
         named = [replace(one, name=f"tool:{call.tool}", server=call.server) for one in images]
         return await self._host.attachments.fit_parts(named, facts) if images else ()
 
-    async def _run(self, card: "ToolCard") -> None:
+    async def _run(self, card: "ToolCard", typed_names: tuple[str, ...]) -> None:
         self._count += 1
         add = self._host.conversation.start_manual_call()
         try:
-            result = await self._host.tools.call(card.server, card.tool, card.arguments or {}, call=card.call)
+            result = await self._host.tools.call(
+                card.server, card.tool, card.arguments or {}, call=card.call, typed_names=typed_names
+            )
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
             add(_make_record(card, "failed", str(error)))

@@ -13,11 +13,13 @@ def test_values_are_json_where_they_can_be_and_text_otherwise() -> None:
 
 
 def test_quotation_marks_keep_words_together() -> None:
-    assert parse_manual_call('!s/t text="two words" eq=a=b').arguments == {"text": "two words", "eq": "a=b"}
+    call = parse_manual_call('!s/t text="two words" eq=a=b')
+    assert (call.arguments, call.typed_names) == ({"text": "two words", "eq": "a=b"}, ("text", "eq"))
 
 
 def test_one_json_object_is_read_completely() -> None:
-    assert parse_manual_call('!s/t {"a": {"b": [1]}}').arguments == {"a": {"b": [1]}}
+    call = parse_manual_call('!s/t {"a": {"b": [1]}}')
+    assert (call.arguments, call.typed_names) == ({"a": {"b": [1]}}, ())
 
 
 def test_no_arguments_are_fine() -> None:
