@@ -59,7 +59,7 @@ SOURCE_LABELS = {
     "project": N_("project"), "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
     "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("trusted claim"), "hook": N_("hook"),
     "autonomy": N_("auto-approve"),
-    "flag": N_("command line"), "once": N_("answer"), "always": N_("permission"), "user": N_("you"),
+    "flag": N_("command line"), "once": N_("answer"), "always": N_("permanent permission"), "user": N_("you"),
 }  # fmt: skip
 _OUTCOME_LABELS = {
     ("process", "failed"): N_("did not start"),

@@ -252,10 +252,10 @@ async def approval_source(grants: GrantStore, server: ServerConfig, run: RunAppr
         return "demo"
     digest = server_digest(server)
     source = ("flag" if is_approved_by_flag(server) else "") if run is None else run.find_source(server, digest)
-    if source:
+    if source == "flag":
         return source
-    earlier = await find_approval(grants, server.name)
-    return "always" if earlier is not None and earlier.digest == digest else ""
+    earlier = await find_approval(grants, server.name)  # of a question answered in this run, too
+    return "always" if earlier is not None and earlier.digest == digest else source
 
 
 async def find_approval(grants: GrantStore, name: str) -> TrustedServer | None:

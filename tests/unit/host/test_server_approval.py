@@ -50,6 +50,7 @@ async def test_an_approval_lasts_as_long_as_chosen(grants: GrantStore, answer: A
     allowed = not isinstance(answer, DoNotTrust)
     assert await one.ask_approval(SERVER) is allowed
     assert await one.is_approved(SERVER) is allowed
+    assert await one.find_source(SERVER) == {TrustOnce: "session", TrustAlways: "always"}.get(type(answer), "")
     assert len(frontend.asked) == 1
     now, frontend = create_approvals(grants, DoNotTrust())
     assert await now.ask_approval(SERVER) is later
