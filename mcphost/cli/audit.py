@@ -61,6 +61,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         raise UsageError("--limit must be a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())
     _check_kind(reader, args.kind)
+    _check_server(reader, args)
     query = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
     match args.action:
         case "list":
@@ -84,6 +85,27 @@ def _check_kind(reader: "AuditReader", kind: str) -> None:
 
     if kind and kind not in KIND_LABELS and not reader.page(AuditFilter(kind=kind), 1):
         raise unknown_kind_error(kind, KIND_LABELS)
+
+
+def _check_server(reader: "AuditReader", args: argparse.Namespace) -> None:
+    """Raise UsageError if neither the audit log nor the configuration has the server of `--server`.
+
+    The log may contain servers that are no longer configured. If the configuration cannot be read, raise ConfigError.
+    """
+    from mcphost.store.audit_reader import AuditFilter
+
+    if not args.server or reader.page(AuditFilter(server=args.server), 1):
+        return
+    import anyio
+
+    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.command_runner import require_server
+
+    async def check() -> None:
+        async with open_grants() as grants:
+            require_server(await load_configuration(build_options(args, one_shot=False), grants), args.server)
+
+    anyio.run(check)
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:

@@ -195,3 +195,15 @@ def test_an_approval_on_the_command_line_is_recorded_and_an_empty_audit_log_is_r
     assert program.run("servers", "trust", "demo", "--yes").returncode == 0
     (kept,) = print_rows(program, "--kind", "trust")
     assert (kept["event"], kept["who"], kept["server"]) == ("kept", "person", "demo")
+
+
+def test_a_server_that_neither_the_configuration_nor_the_log_knows_is_refused(program: Program) -> None:
+    program.configure(notes=DEMO)
+    for arguments in (("list",), ("list", "--json"), ("export", "-")):
+        error = program.error("audit", *arguments, "--server", "nots", code=2)
+        assert "There is no server named 'nots'." in error
+        assert "Configured servers: notes." in error
+    assert b"Nothing is recorded" in program.run("audit", "--server", "notes").stderr
+    assert program.run("call", "--mcp-config", program.servers(gone=DEMO), "gone", "add", "a=2", "b=40").returncode == 0
+    assert "gone" in program.text("audit", "--server", "gone")
+    assert program.text("audit", "--server", "gone", "--kind", "trust") == ""
