@@ -54,8 +54,12 @@ from mcphost.protocol.sampling import (
 )
 from mcphost.protocol.server_requests import CreateMessage, CreateMessageResult, ServerRequestRejection
 from mcphost.serialization import Raw, Struct, encode, loads, replace
+from mcphost.threads import run_in_thread
 
 MAX_REQUEST = 20_000_000
+LONG_REQUEST = 256 * 1024
+"""Maximum bytes of a request to parse on the event loop; a longer one is parsed in a thread."""
+
 """Maximum bytes of one request's messages, including images."""
 MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
@@ -115,7 +119,7 @@ class SamplingHandler:
         sent this one. If the user refuses, the server gets error -1; for an invalid request, error -32602.
         """
         try:
-            request = _parse_request(wire_request, context.revision, self._issued_ids)
+            request = await _parse_request(wire_request, context.revision, self._issued_ids)
         except MalformedMessage as error:
             return ServerRequestRejection(error.message, INVALID_PARAMS)
         depth = self._nesting.depth(context, request.tool_result_ids)
@@ -193,9 +197,7 @@ class SamplingHandler:
         edited = verdict if isinstance(verdict, EditedRequest) else EditedRequest()
         try:
             wire_request = _apply_edits(wire_request, edited, question.conversation)
-            request = parse_sampling_request(
-                wire_request, parse_sampling_messages(wire_request.messages), request.tool_choice, self._issued_ids
-            )
+            request = await _convert_request(wire_request, self._issued_ids)
         except MalformedMessage as error:
             return ServerRequestRejection(f"The edited request is not valid: {error.message}", INTERNAL_ERROR)
         model = models.get(edited.model or question.model)
@@ -290,21 +292,36 @@ class SamplingHandler:
         )
 
 
-def _parse_request(wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
+async def _parse_request(
+    wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]
+) -> SamplingRequest:
     """Validate and convert a server's request. Raises MalformedMessage."""
     if wire_request.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
-    size = sum(map(len, wire_request.messages)) + len(wire_request.tools) + len(wire_request.system_prompt or "")
-    if size > MAX_REQUEST:
+    if _measure_size(wire_request) > MAX_REQUEST:
         raise MalformedMessage(f"The sampling request is larger than {MAX_REQUEST // 1_000_000} MB.")
     if (is_set(wire_request.tools) or is_set(wire_request.tool_choice)) and revision < Revision.V2025_11_25:
         raise MalformedMessage("Tools in sampling are not supported.")
-    return parse_sampling_request(
-        wire_request,
-        parse_sampling_messages(wire_request.messages),
-        parse_tool_choice(wire_request.tool_choice),
-        issued_ids,
-    )
+    return await _convert_request(wire_request, issued_ids)
+
+
+def _measure_size(wire_request: CreateMessage) -> int:
+    return sum(map(len, wire_request.messages)) + len(wire_request.tools) + len(wire_request.system_prompt or "")
+
+
+async def _convert_request(wire_request: CreateMessage, issued_ids: Container[str]) -> SamplingRequest:
+    """Convert a request, in a thread if it is long. Raises MalformedMessage."""
+
+    def convert() -> SamplingRequest:
+        return parse_sampling_request(
+            wire_request,
+            parse_sampling_messages(wire_request.messages),
+            parse_tool_choice(wire_request.tool_choice),
+            issued_ids,
+        )
+
+    is_long = _measure_size(wire_request) + len(wire_request.tool_choice) > LONG_REQUEST
+    return await run_in_thread(convert) if is_long else convert()
 
 
 def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:

@@ -1,5 +1,6 @@
 """Tests for each limit on sampling: requests, tokens, depth, size, and the ids and images that are passed on."""
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
 from mcphost.host.events import NoticeEvent
 from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest
-from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
+from mcphost.host.server_requests import sampling
+from mcphost.host.server_requests.sampling import LONG_REQUEST, MAX_ANSWER, MAX_REQUEST
 from mcphost.host.server_requests.sampling_conversion import (
     PROVIDER_ID_KEY,
     issued_ids,
@@ -159,6 +161,25 @@ async def test_the_model_may_write_text_but_no_more_than_was_asked_whatever_the_
         folder.mkdir()
         await sample(folder, model, EditedRequest(max_tokens=most), ApproveUnchanged())
         assert model.requests[0].max_output_tokens == given
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_a_long_request_is_parsed_off_the_event_loop_and_a_short_one_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    threads = list[int]()
+
+    def parse(messages: tuple[Raw, ...]) -> Any:
+        threads.append(threading.get_ident())
+        return parse_sampling_messages(messages)
+
+    monkeypatch.setattr(sampling, "parse_sampling_messages", parse)
+    text = "x" * (LONG_REQUEST if is_long else 10)
+    messages = [{"role": "user", "content": {"type": "text", "text": text}}]
+    model = ScriptedModel(text_round("Paris"))
+    assert "Paris" in await sample(tmp_path, model, ApproveUnchanged(), ApproveUnchanged(), messages=messages)
+    assert len(threads) == 2, "the request, and again what the user approved"
+    assert (threading.get_ident() in threads) is not is_long
 
 
 @pytest.mark.req("life.init.caps.sampling")
