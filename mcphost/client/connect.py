@@ -108,7 +108,6 @@ class ClientSessionOpener:
             await registry.apply_account_choice(server)
         oauth = observed_provider(registry, server, observer)
         connector = self._create_connector(server, observer, oauth)
-        connector.message_log = observer.message_log
         first_error: ServerError | None = None
         deadline = anyio.current_time() + self._limits.connect_timeout
         is_restarted = is_era_fixed = False
@@ -148,7 +147,6 @@ class ClientSessionOpener:
                         raise
                     first_error, plan, is_era_fixed = error, "handshake", True
                     connector = self._create_http_connector(server, observer, oauth, sse=True, deadline=deadline)
-                    connector.message_log = observer.message_log
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
@@ -247,7 +245,7 @@ class ClientSessionOpener:
         if server.is_stdio:
             from mcphost.transport.stdio import StdioConnector
 
-            return StdioConnector(
+            connector = StdioConnector(
                 server.name,
                 server.argv,
                 server.env,
@@ -257,6 +255,8 @@ class ClientSessionOpener:
                 message_limit=self._message_limit,
                 watchdog=self._watchdog,
             )
+            connector.message_log = observer.message_log
+            return connector
         return self._create_http_connector(server, observer, oauth, sse=server.transport == "sse")
 
     def _create_http_connector(
@@ -284,6 +284,7 @@ class ClientSessionOpener:
             ca_digest=server.ca_digest,
         )
         connector.on_reachability_changed = observer.on_reachability_changed
+        connector.message_log = observer.message_log
         # The deadline is that of an attempt that began with another transport.
         seconds_left = max(0.0, deadline - anyio.current_time())
         connector.connect_timeout = min(self._limits.connect_timeout, seconds_left)

@@ -37,6 +37,7 @@ from mcphost.host.events import NoticeLevel
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import replace
 from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.unicode_forms import describe_name_risk
 
@@ -332,3 +333,21 @@ async def load_approved_project(grants: GrantStore, folder: Path | None = None) 
         return project, ""
     changed = "changed since it was approved" if approved else "was not approved yet"
     return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
+
+
+def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
+    """Return *before* with the digests of its files if an approval of it also covers *typed*, else None."""
+    if before is None or typed is None:
+        return None
+    try:
+        known = with_file_digests(before)
+        return known if server_digest(known) == server_digest(with_file_digests(typed)) else None
+    except ConfigError:  # a server whose files cannot be read is not approved
+        return None
+
+
+def with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
+    """Return *server* with the digests of the files in *seen* that both configurations name."""
+    if server.env_file == seen.env_file:
+        server = replace(server, env_file_digest=seen.env_file_digest, env_file_names=seen.env_file_names)
+    return replace(server, ca_digest=seen.ca_digest) if server.ca_file == seen.ca_file else server

@@ -45,8 +45,10 @@ from mcphost.host.servers.server_approval import (
     approve,
     approve_project,
     carry_over,
+    find_carried,
     is_project_approved,
     load_approved_project,
+    with_digests_of,
 )
 from mcphost.host.servers.server_data import (
     SecretDeletionError,
@@ -372,7 +374,7 @@ class ServerFileEditor:
             if is_trusted and edit.before is not None:
                 await self._trust_project(edit.file, edit.before.content)
             if saved.carried is not None and saved.server is not None:
-                await self._carry_over(_with_digests_of(saved.server, saved.carried), saved.carried)
+                await self._carry_over(with_digests_of(saved.server, saved.carried), saved.carried)
             await self._delete_secrets(saved.stored_secrets)
 
     @property
@@ -460,7 +462,7 @@ class ServerFileEditor:
                     entry = replace_secret(entry, secret, reference)
                 carried: ServerConfig | None = None
                 if plaintext:
-                    carried = await anyio.to_thread.run_sync(_find_carried, before, edit.server)
+                    carried = await anyio.to_thread.run_sync(find_carried, before, edit.server)
                     edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
                 saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen, carried=carried)
                 return replace_fields(saved, stored_in=place)
@@ -518,7 +520,7 @@ class ServerFileEditor:
         """
         planned = edit.server
         if planned is not None and is_approved:
-            known = planned if seen is None else _with_digests_of(planned, seen)
+            known = planned if seen is None else with_digests_of(planned, seen)
             planned = await anyio.to_thread.run_sync(with_file_digests, known)  # before anything is written
             is_approved = seen is None or planned == known
         digest = server_digest(planned) if planned is not None else ""
@@ -537,7 +539,7 @@ class ServerFileEditor:
             if server is not None and carried is not None and not await self._carry_over(carried, server):
                 carried = None
             if server is not None and planned is not None and is_approved:
-                await approve(self._grants, self._audit, _with_digests_of(server, planned))
+                await approve(self._grants, self._audit, with_digests_of(server, planned))
             return SavedServer(
                 edit=edit, server=server, stored_secrets=stored, is_approved=is_approved, carried=carried
             )
@@ -545,7 +547,7 @@ class ServerFileEditor:
 
     async def _carry_over(self, before: ServerConfig, after: ServerConfig) -> bool:
         """Transfer the approval of *before*, for this run or stored, to *after*; return whether there was one."""
-        after = _with_digests_of(after, before)
+        after = with_digests_of(after, before)
         run = self._run if self._run is not None and self._run.find_source(before, server_digest(before)) else None
         if run is not None:
             run.add(after.name, server_digest(after))
@@ -572,24 +574,6 @@ class ServerFileEditor:
         """
         server = await self.load_server(edit.name, edit.file)
         return server if server is not None and server.file == str(edit.file.path) else None
-
-
-def _find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
-    """Return *before* with the digests of its files if an approval of it also covers *typed*, else None."""
-    if before is None or typed is None:
-        return None
-    try:
-        known = with_file_digests(before)
-        return known if server_digest(known) == server_digest(with_file_digests(typed)) else None
-    except ConfigError:  # a server whose files cannot be read is not approved
-        return None
-
-
-def _with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
-    """Return *server* with the digests of the files in *seen* that both configurations name."""
-    if server.env_file == seen.env_file:
-        server = replace_fields(server, env_file_digest=seen.env_file_digest, env_file_names=seen.env_file_names)
-    return replace_fields(server, ca_digest=seen.ca_digest) if server.ca_file == seen.ca_file else server
 
 
 def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool:

@@ -519,8 +519,7 @@ class TranscriptPresenter:
 
     def _handle_background_result(self, event: events.BackgroundResultAdded) -> None:
         self.transcript.close_tail()
-        self._ends_with_user = False
-        self._heading = None
+        self._ends_with_user, self._heading = False, None
         self._add_with_images(build_user_message(event.message), event.message)
 
     def _handle_inserted(self, event: events.MessagesInserted) -> None:
