@@ -246,20 +246,37 @@ class NamedSecrets:
         self._used: SecretBackend = self._file if is_file else keyring
 
     async def get(self, name: str) -> str | None:
-        """Return the secret, or None if there is none; the keyring is not read if secrets are stored in the file."""
+        """Return the secret from the place in use, or from the file if the keyring does not have it.
+
+        None means that there is none. The keyring is not read if secrets are stored in the file.
+        """
         if self._is_file:
             return await self._file.get(name)
-        return await resolve_reference(self._keyring, self._file.path.parent, name)
+        try:
+            secret = await self._keyring.get(name)
+        except McpHostError:
+            if (secret := await self._file.get(name)) is None:
+                raise
+            return secret
+        return await self._file.get(name) if secret is None else secret
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret, and remove its copy from the other place."""
+        """Store or replace the secret, and remove its copy from the other place, unless a keyring cannot be read."""
         await self._used.set(name, secret)
+        if self._is_file:
+            try:
+                if await self._keyring.get(name) is None:
+                    return
+            except McpHostError:  # nothing suggests that there is a copy
+                return
         await self._delete_copy(name)
 
     async def delete(self, name: str) -> None:
-        """Remove the secret from both places; a missing one is not an error."""
-        await self._used.delete(name)
-        await self._delete_copy(name)
+        """Remove the secret from both places, even if one of them cannot be used; a missing one is not an error."""
+        try:
+            await self._used.delete(name)
+        finally:
+            await self._delete_copy(name)
 
     async def describe(self) -> str:
         """Return a description of the place where secrets are stored. Raises McpHostError if it cannot be used."""

@@ -148,9 +148,12 @@ def deadline_error(place: str, seconds: float) -> ModelError:
     )
 
 
-def loading_error(seconds: float) -> ModelError:
-    """Return the error for a request that was not sent, because litellm was not loaded after *seconds*."""
-    return ModelError(f"The library for models (litellm) could not be loaded within {seconds:g} s.", _MORE_TIME)
+def preparation_error(seconds: float) -> ModelError:
+    """Return the error for a request that was not sent, because the model was not ready after *seconds*."""
+    return ModelError(
+        f"The model was not ready within {seconds:g} s, which includes loading litellm and reading the model's key.",
+        _MORE_TIME,
+    )
 
 
 def empty_answer_error(place: str) -> ModelError:

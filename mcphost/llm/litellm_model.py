@@ -137,9 +137,9 @@ class LiteLlmModel:
         with anyio.CancelScope(deadline=deadline) as scope:
             yield
         if scope.cancelled_caught:
-            from mcphost.llm.errors import loading_error
+            from mcphost.llm.errors import preparation_error
 
-            raise loading_error(self._deadlines.total)
+            raise preparation_error(self._deadlines.total)
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         deadline = anyio.current_time() + self._deadlines.total

@@ -31,6 +31,8 @@ STOP_TIMEOUT = 1.0
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|(?:ba|da|k|z)?sh|node|perl|ruby")
 _PYTHON_FLAGS = re.compile(r"-[BEIOPSbdqsuvx]+")
+_CANNOT_OPEN = re.compile(r"can(?:'t|not) (?:open|find)|no such file|not a directory|permission denied", re.IGNORECASE)
+"""What interpreters print when they cannot open a script; others, such as `node hook` for hook.js, ran it."""
 """Options of Python that take no value and may precede the script."""
 
 
@@ -81,7 +83,8 @@ class HookRunner:
                 await _end(process)
                 self._watchdog.unwatch(process.pid)
         # Python, dash and perl exit with status 2 then, which would otherwise mean that the hook denies the call.
-        if output.code and (why := _describe_unopened_script(command, folder)):
+        is_refused = output.code and _CANNOT_OPEN.search(output.error_output)
+        if is_refused and (why := _describe_unopened_script(command, folder)):
             return replace(output, failure=f"was not started: {why}", start_error=why)
         return output
 

@@ -1,5 +1,6 @@
 """Tests that a hook which cannot be run is reported as such, not as a hook that declined the call."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ async def test_a_script_that_exits_with_status_2_declines(tmp_path: Path) -> Non
     async with open_hooked_host(tmp_path, hook) as hooked:
         await hooked.call()
         assert shown_result(hooked) == f"The hook {hook.name} declined it: no reason given"
+
+
+async def test_the_reason_of_a_hook_that_its_interpreter_found_elsewhere_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "guard").write_text("echo no rm, please >&2; exit 2\n")
+    (tmp_path / "hooks").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:{os.environ['PATH']}")
+    hook = hook_of(tmp_path / "hooks", "bash", "guard")
+    async with open_hooked_host(tmp_path, hook) as hooked:
+        await hooked.call()
+        assert shown_result(hooked) == f"The hook {hook.name} declined it: no rm, please"
 
 
 async def test_a_hook_that_fails_is_not_said_to_have_declined(tmp_path: Path) -> None:

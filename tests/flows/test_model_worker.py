@@ -71,7 +71,7 @@ def test_the_time_limit_of_an_answer_includes_loading_the_library_for_models(pro
     for more in ((), ("--max-cost", "1")):
         done = program.run("run", "hi", *flags, *more)
         assert (done.returncode, done.stdout) == (7, b"")
-        assert b"could not be loaded within 0.1 s. Allow more time with --timeout." in done.stderr
+        assert b"The model was not ready within 0.1 s, which includes loading litellm" in done.stderr
 
 
 @pytest.mark.timeout(240)

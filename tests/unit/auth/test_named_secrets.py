@@ -14,6 +14,9 @@ pytestmark = pytest.mark.anyio
 
 
 class LockedKeyring(MemoryBackend):
+    async def get(self, name: str) -> str | None:
+        raise McpHostError("The keyring is locked.")
+
     async def delete(self, name: str) -> None:
         raise McpHostError("The keyring is locked.")
 
@@ -44,6 +47,30 @@ async def test_a_copy_that_cannot_be_removed_is_reported(tmp_path: Path) -> None
     told: list[str] = []
     await NamedSecrets(LockedKeyring(), tmp_path, is_file=True, warn=told.append).delete("work")
     assert told == ["A copy of the secret work may still be in the keyring. The keyring is locked."]
+
+
+async def test_the_place_in_use_takes_precedence_over_an_older_copy(tmp_path: Path) -> None:
+    file, keyring = FileBackend(tmp_path / PLAIN_FILE), MemoryBackend()
+    await file.set("work", "old")
+    await keyring.set("work", "new")
+    assert await NamedSecrets(keyring, tmp_path, is_file=False).get("work") == "new"
+    assert await NamedSecrets(LockedKeyring(), tmp_path, is_file=False).get("work") == "old"
+    with pytest.raises(McpHostError):
+        await NamedSecrets(LockedKeyring(), tmp_path, is_file=False).get("other")
+
+
+async def test_a_secret_is_removed_from_the_file_also_if_the_keyring_is_locked(tmp_path: Path) -> None:
+    file = FileBackend(tmp_path / PLAIN_FILE)
+    await file.set("work", "old")
+    with pytest.raises(McpHostError):
+        await NamedSecrets(LockedKeyring(), tmp_path, is_file=False).delete("work")
+    assert await file.get("work") is None
+
+
+async def test_storing_a_new_secret_in_the_file_says_nothing_about_a_locked_keyring(tmp_path: Path) -> None:
+    told: list[str] = []
+    await NamedSecrets(LockedKeyring(), tmp_path, is_file=True, warn=told.append).set("work", "x")
+    assert told == []
 
 
 def test_the_file_is_not_created_where_it_is_not_used(tmp_path: Path) -> None:
