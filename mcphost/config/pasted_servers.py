@@ -1,5 +1,6 @@
 """Parser for server entries that users paste from a README: bare entries, or a file of any MCP host."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from mcphost.config.other_host_entries import (
     BRACED,
     NONE,
     UnusableEntry,
+    allowed_tools,
     contains_servers,
     convert_codex,
     convert_common,
@@ -23,17 +25,23 @@ from mcphost.config.schema import find_config_error
 from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError
+from mcphost.serialization import dumps
 
 MAX_PASTED_CHARACTERS = 100_000
 CODEX_TABLE = "[mcp_servers."
 """How a table of Codex begins, which is TOML."""
 
 _CODEX_KEYS = ("mcp_servers",)
+_OPENCODE_KEYS = (("mcp",), ("mcp", "servers"))
+_OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:")
 _WRAPPERS = (
     ("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp",), ("context_servers",), ("extensions",),
     ("amp.mcpServers",), _CODEX_KEYS,
 )  # fmt: skip
 """Key paths to the servers: most hosts, VS Code and its settings.json, opencode, Zed, goose, Amp and Codex."""
+
+_OWN_MEMBERS = ("oauth", "reviewResults", "disabledTools", "mcphost")
+"""Members of mcp.json that no other host has; a converted entry keeps them."""
 
 _LOCATION = "The pasted text"
 
@@ -133,7 +141,20 @@ def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str,
         raise ConfigError(f"{entry_name!r}: {error}", _HINT) from error
     if converted is None:
         return {key: value for key, value in members.items() if (key, value) != ("type", "local")}
+    if only := allowed_tools(members):
+        raise ConfigError(
+            f"{entry_name!r} allows only some tools ({', '.join(only)}), and mcphost has no such list.",
+            "Remove the list, and then switch tools off: F3, t.",
+        )
+    converted |= {key: members[key] for key in _OWN_MEMBERS if key in members}
     return {**converted, "disabled": True} if is_entry_disabled(members) else converted
+
+
+def _is_remote_of_opencode(entry: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    """Return whether an entry is a remote one of opencode, which writes `{env:NAME}` and not `${env:NAME}`."""
+    if entry.get("type") != "remote":
+        return False
+    return keys in _OPENCODE_KEYS or (not keys and _OPENCODE_REFERENCE.search(dumps(entry)) is not None)
 
 
 def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
@@ -141,7 +162,7 @@ def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str
     command = entry.get("command")
     if keys == _CODEX_KEYS:
         return convert_codex(entry, NONE)
-    if isinstance(command, list) or entry.get("type") == "remote":
+    if isinstance(command, list) or _is_remote_of_opencode(entry, keys):
         return convert_opencode(entry, BRACED)
     if isinstance(command, dict):
         return convert_zed(entry, NONE)
@@ -149,4 +170,6 @@ def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str
         return convert_goose(entry, NONE)
     if "httpUrl" in entry:
         return convert_gemini(entry, BARE_SHELL)
+    if entry.get("type") == "remote":
+        return convert_common({key: value for key, value in entry.items() if key != "type"}, NONE)
     return convert_common(entry, NONE) if "serverUrl" in entry else None

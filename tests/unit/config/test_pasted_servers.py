@@ -114,3 +114,27 @@ def test_what_cannot_be_used_is_named_with_the_reason(pasted: Any, said: str) ->
     with pytest.raises(ConfigError) as exc_info:
         parse_pasted_servers(json.dumps(pasted))
     assert said in str(exc_info.value)
+
+
+def test_references_of_an_entry_that_only_looks_like_one_of_opencode_are_kept() -> None:
+    entry = {
+        "type": "remote",
+        "url": "https://x.example/mcp",
+        "headers": {"A": "Bearer ${env:T}"},
+        "reviewResults": True,
+    }
+    for document in ({"mcpServers": {"a": entry}}, {"a": entry}):
+        parsed = parse_pasted_servers(json.dumps(document))["a"]
+        assert (parsed["headers"], parsed["reviewResults"]) == ({"A": "Bearer ${env:T}"}, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[mcp_servers.a]\ncommand = "npx"\nenabled_tools = ["read"]\n',
+        json.dumps({"mcpServers": {"a": {"httpUrl": "https://x.example", "includeTools": ["read"]}}}),
+    ],
+)
+def test_an_entry_that_allows_only_some_tools_is_refused_because_all_would_be_allowed(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"allows only some tools \(read\)"):
+        parse_pasted_servers(text)
