@@ -119,7 +119,8 @@ def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
             return text
         wanted = " or ".join(sorted(types))
         raise UsageError(
-            f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Use JSON."
+            f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.",
+            'Use JSON, for example ["urgent", "home"].' if "array" in types else "Use JSON.",
         ) from error
     if types is None or _has_type(value, types):
         return value

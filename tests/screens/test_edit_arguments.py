@@ -111,7 +111,7 @@ async def test_unsupported_fields_are_json_that_is_validated_by_the_schema_below
         await driver.until(lambda: "/0/by" in driver.text())
         row.field_widget.text = "[{"
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "must be JSON" in driver.text(), "that it is none")
+        await driver.until(lambda: 'must be JSON, such as ["urgent", "home"]' in driver.text(), "that it is none")
         assert row.field_widget.text == "[{"
         row.field_widget.text = '[{"by": "size"}]'
         assert await save_and_allow(driver, pending) == {**EDITABLE_ARGUMENTS, "sort": [{"by": "size"}]}

@@ -163,7 +163,7 @@ async def test_hidden_characters_pasted_into_a_line_are_shown(run: Run) -> None:
         await it.pilot.press("tab")
         form.rows[0].field_widget.text = "3\u200b0"
         await it.until(lambda: "contains hidden characters: 3‹U+200B›0" in it.text(), "the mark")
-        assert "✗ must be a number" in it.text()
+        assert "✗ must be a whole number" in it.text()
 
 
 async def test_the_json_editor_takes_the_place_of_the_fields_and_gives_it_back(run: Run) -> None:

@@ -102,8 +102,8 @@ async def test_a_field_is_filled_in_by_keyboard_and_sent_with_its_type(
         (replace(AGE_FIELD, default=None), "151", "must be at most 150", "\b"),
         (replace(AGE_FIELD, default=None), "0", "must be at least 1", "\b1"),
         (replace(AGE_FIELD, default=None), "1.5", "must be a whole number", "\b\b"),
-        (replace(AGE_FIELD, default=None), "x", "must be a number", "\b5"),
-        (replace(AGE_FIELD, default=None), "nan", "must be a number", "\b\b\b5"),
+        (replace(AGE_FIELD, default=None), "x", "must be a whole number", "\b5"),
+        (replace(AGE_FIELD, default=None), "nan", "must be a whole number", "\b\b\b5"),
     ],
 )
 async def test_an_invalid_value_is_reported_below_the_field_while_typing(
@@ -506,6 +506,29 @@ async def test_sending_shows_the_page_with_the_invalid_field(run: Run) -> None:
         await driver.until(lambda: dialog.form.current_row is dialog.form.rows[16], "the invalid field")
         await driver.until(lambda: "fields 11 to 20 of 30" in driver.text(), "its page")
         await driver.until(lambda: "✗" in driver.text(), "the error")
+
+
+async def test_tab_returns_to_the_invalid_field_of_the_page_that_is_shown_and_ends_the_warning(run: Run) -> None:
+    fields = many_fields(30)
+    fields = (*fields[:23], replace(AGE_FIELD, default=None), *fields[24:])
+    warning = "press esc again to discard what you entered"
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, form_question(*fields))
+        dialog = await driver.enter_question()
+        await driver.pilot.press("end")
+        await driver.until(lambda: "fields 21 to 30 of 30" in driver.text(), "the last page")
+        row = dialog.form.rows[23]
+        row.field_widget.text = "x"
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: dialog.form.current_row is row, "the invalid field")
+        await driver.pilot.press("escape")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: warning in driver.text(), "the warning")
+        await driver.pilot.resize_terminal(90, 36)
+        await driver.until(lambda: dialog.size.width == 90, "the new size")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: dialog.form.current_row is row, "the invalid field again")
+        await driver.until(lambda: warning not in driver.text(), "the end of the warning")
 
 
 @pytest.mark.parametrize("field", [NAME_FIELD, AGE_FIELD, WATCH_FIELD, COLOUR], ids=lambda field: field.kind)

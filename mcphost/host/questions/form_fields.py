@@ -192,7 +192,8 @@ def _matches_pattern(pattern: str, value: str) -> bool:
 
 def _validate_number(field: Field, value: Any) -> int | float:
     if not is_number(value):
-        raise UsageError("must be a number")
+        is_whole = field.kind == "integer" and type(value) is not int
+        raise UsageError("must be a whole number" if is_whole else "must be a number")
     if field.kind == "integer":
         if value != int(value):
             raise UsageError("must be a whole number")

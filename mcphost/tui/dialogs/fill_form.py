@@ -182,7 +182,9 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         return self.query_one("#content").display
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the key hints for the focused widget."""
+        """Show the key hints for the focused widget; in a field, the warning about Escape no longer applies."""
+        if not isinstance(event.widget, Button):
+            self._withdraw_discard_warning()
         if self._is_editing:
             self.show_key_hints(self.JSON_KEYS)
         else:
@@ -290,9 +292,14 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def on_form_changed(self) -> None:
         """Clear the warning or error, which was about the previous values."""
         self._warned_secrets = ()
-        self._has_warned_of_discard = False
+        self._withdraw_discard_warning()
         if not self._is_editing:
             self._show_fault("")
+
+    def _withdraw_discard_warning(self) -> None:
+        if self._has_warned_of_discard:
+            self._has_warned_of_discard = False
+            self.update_remaining()
 
     def _show_fault(self, text: str) -> None:
         if (text, self._is_editing) == self._shown_fault:

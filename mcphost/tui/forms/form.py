@@ -488,9 +488,17 @@ class Form(Vertical):
         return {row.field.name: row.value for row in self.rows if row.is_masked and row.value is not None}
 
     def focus_first(self) -> None:
-        """Focus the first required field that is empty or, if there is none, the first field."""
-        shown = [row for row in self.rows if row.display]
-        gaps = [row for row in shown if row.field.required and row.value is None]
+        """Focus the first required field that is empty or, if there is none, the first field.
+
+        If the user has turned to another page, focus the first field on it with an invalid value instead, or its first
+        field.
+        """
+        if self._page_index:
+            shown = [row for row in self._pages[self._page_index].rows if row.display]
+            gaps = [row for row in shown if row.problem()]
+        else:
+            shown = [row for row in self.rows if row.display]
+            gaps = [row for row in shown if row.field.required and row.value is None]
         for row in (gaps or shown)[:1]:
             self._focus_row(row)
 

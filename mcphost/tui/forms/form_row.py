@@ -260,11 +260,11 @@ class FormRow(Vertical):
             self.update_note()
 
     def problem(self) -> str:
-        """Return what is wrong with the value, as a phrase such as "must be JSON", or "" if the value is valid."""
+        """Return what is wrong with the value, as a phrase such as "is required", or "" if the value is valid."""
         if self.value is JSON_NULL:
             return ""
         if self.value is INVALID_JSON:
-            return _("must be JSON")
+            return _('must be JSON, such as ["urgent", "home"] or {"name": "value"}')
         return translate_sentence(field_error(self.field, self.value))
 
     def validate(self) -> bool:

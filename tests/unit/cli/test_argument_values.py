@@ -81,3 +81,10 @@ def test_json_arguments_that_cannot_be_used_are_named(source: str, text: str) ->
 @pytest.mark.parametrize("schema", [b"", b"[]", b'{"properties": 5}', b"{", b'{"properties": {"i": {"type": 5}}}'])
 def test_a_schema_without_types_means_json_or_text(schema: bytes) -> None:
     assert parse_arguments(["i=2", "s=x"], None, Raw(schema)) == {"i": 2, "s": "x"}
+
+
+def test_text_for_an_array_is_refused_with_an_example() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_arguments(["l=urgent, home"], None, SCHEMA)
+    assert "expects array" in refused.value.message
+    assert refused.value.hint == 'Use JSON, for example ["urgent", "home"].'

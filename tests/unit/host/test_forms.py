@@ -201,7 +201,7 @@ def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out(
     assert validate_content(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
     with pytest.raises(UsageError) as exc_info:
         validate_content(form, {"name": None, "age": "x", "other": 1})
-    for words in ("'name' is required", "'age' must be a number", "no field 'other'"):
+    for words in ("'name' is required", "'age' must be a whole number", "no field 'other'"):
         assert words in exc_info.value.message
 
 
