@@ -1,31 +1,19 @@
 """Sizes that a provider names when it refuses a request as too long for the model."""
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 _MAX_MESSAGE = 4_000
-_NUMBER = r"\(?(\d[\d,]{2,9})"
-_WINDOW_PATTERNS = tuple(
-    re.compile(pattern.replace("N", _NUMBER), re.IGNORECASE)
-    for pattern in (
-        "maximum context length (?:is|of) N",
-        "context length is only N",
-        "context window (?:is|of|size of) N",
-        "available context size N",
-        "maximum number of tokens allowed N",
-        "> N(?: tokens)? maximum",
-    )
+_WINDOW_PATTERN = re.compile(
+    r"(?:maximum context length (?:is|of)|context length is only|context window (?:is|of|size of)|"
+    r"available context size|maximum number of tokens allowed) \(?(\d[\d,]{2,9})",
+    re.IGNORECASE,
 )
-_SIZE_PATTERNS = tuple(
-    re.compile(pattern.replace("N", _NUMBER), re.IGNORECASE)
-    for pattern in (
-        "resulted in N tokens",
-        "requested (?:about )?N tokens",
-        "too long: N tokens",
-        "request N tokens",
-        "token count (?:of )?N",
-    )
+_MAXIMUM_PATTERN = re.compile(r"> (\d[\d,]{2,9})(?: tokens)? maximum", re.IGNORECASE)
+_SIZE_PATTERN = re.compile(
+    r"(?:resulted in|requested|requested about|too long:|request|token count|token count of) "
+    r"\(?(\d[\d,]{2,9})(?: tokens|\))",
+    re.IGNORECASE,
 )
 
 
@@ -39,9 +27,9 @@ class RefusedSizes(NamedTuple):
 def parse_refused_sizes(message: str) -> RefusedSizes:
     """Return the sizes in a provider's error message, such as OpenAI's, Anthropic's, Gemini's or llama.cpp's."""
     message = message[:_MAX_MESSAGE]
-    return RefusedSizes(_find_number(_WINDOW_PATTERNS, message), _find_number(_SIZE_PATTERNS, message))
+    window = _WINDOW_PATTERN.search(message) or _MAXIMUM_PATTERN.search(message)
+    return RefusedSizes(_parse_number(window), _parse_number(_SIZE_PATTERN.search(message)))
 
 
-def _find_number(patterns: Iterable[re.Pattern[str]], message: str) -> int:
-    found = next((match for pattern in patterns if (match := pattern.search(message))), None)
+def _parse_number(found: re.Match[str] | None) -> int:
     return 0 if found is None else int(found[1].replace(",", ""))
