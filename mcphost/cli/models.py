@@ -11,6 +11,8 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcphost.cli.parser import Options
     from mcphost.llm.model_finder import AvailableModel
 
@@ -64,14 +66,51 @@ async def _retry_tools() -> int:
     return 0
 
 
+def _explain_no_models(provider: str, providers: "Sequence[str]", missing_key: str) -> UsageError:
+    """Return the error for a provider without models.
+
+    *providers* are those with models. *missing_key* is the variable of the provider's missing API key, or "".
+    """
+    from difflib import get_close_matches
+
+    from mcphost.llm.local_servers import TITLES
+    from mcphost.llm.model_catalog import DEFAULT_MODELS
+    from mcphost.llm.provider_models import LISTING_PROVIDERS
+    from mcphost.llm.providers import LOCAL_PROVIDERS, is_known_provider
+
+    if provider in LOCAL_PROVIDERS or provider in TITLES:
+        example = f"mcphost --model {provider if provider in LOCAL_PROVIDERS else 'openai'}/NAME --api-base URL"
+        return UsageError(
+            f"No models of {provider} were found on this machine.", f"Start its server, or give its address: {example}"
+        )
+    if provider in LISTING_PROVIDERS and missing_key:
+        return UsageError(
+            f"No models of {provider} are known, and no key to ask it for them was found.", f"Set {missing_key}."
+        )
+    if provider in LISTING_PROVIDERS:
+        return UsageError(f"{provider} did not list its models.", "Check the key and the network.")
+    if is_known_provider(provider):
+        return UsageError(
+            f"There is no list of the models of {provider}.", f"Name a model: mcphost --model {provider}/NAME"
+        )
+    similar = ", ".join(get_close_matches(provider[:100], [*providers, *LOCAL_PROVIDERS], 5))
+    examples = ", ".join([*DEFAULT_MODELS][:6])
+    return UsageError(
+        f"No provider {provider!r} is known.",
+        f"Similar: {similar}." if similar else f"Known are for example {examples}.",
+    )
+
+
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
     from mcphost.config.remembered_models import ToolRefusals
+    from mcphost.config.schema import ModelConfig
     from mcphost.llm.local_servers import LATE_PROBE_SECONDS
     from mcphost.llm.model_finder import DEMO, ModelFinder, make_demo_model
-    from mcphost.llm.providers import add_default_provider, add_local_address
+    from mcphost.llm.providers import add_default_provider, add_local_address, find_missing_key
 
+    provider = provider.casefold() if provider else None
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
     with show_status(_("Searching for models…"), quiet=options.quiet):
@@ -79,15 +118,15 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
         keyring = create_secrets(config.secret_store).get
         finder = ModelFinder(os.environ, keyring, refusals=refusals, probe_seconds=LATE_PROBE_SECONDS)
         selected = add_local_address(add_default_provider(config.model), os.environ)
-        models = (make_demo_model(),) if provider == DEMO else ()
-        models = models or await (
-            finder.find_proposed(selected) if provider is None else finder.list_all(selected=selected)
-        )
-    if provider is not None:
-        known = sorted({model.provider for model in models})
-        models = tuple(model for model in models if model.provider == provider)
-        if not models:
-            raise UsageError(f"No models of {provider!r} are known.", f"Providers: {', '.join(known)}.")
+        if provider is None:
+            models = await finder.find_proposed(selected)
+        elif provider == DEMO:
+            models = (make_demo_model(),)
+        else:
+            models, providers = await finder.list_provider(provider, selected)
+            if not models:
+                missing_key = await find_missing_key(ModelConfig(name=f"{provider}/"), os.environ, keyring)
+                raise _explain_no_models(provider, providers, missing_key)
     if as_json:
         print_json({"selected": config.model.name, "models": [_model_json(model) for model in models]})
         return 0

@@ -253,19 +253,44 @@ class ModelFinder:
             base = parse_ollama_host(self._environ.get("OLLAMA_HOST", ""))
         return (config.name.partition("/")[2] or config.name if base else config.name), normalize_base(base)
 
+    async def list_provider(
+        self, provider: str, selected: ModelConfig | None = None
+    ) -> tuple[tuple[AvailableModel, ...], tuple[str, ...]]:
+        """Return all models of *provider*, and the names of all providers with models.
+
+        The models are those that `list_all` returns and, if an API key of the provider was found, those in its own
+        list. *provider* may also be the prefix of the names of local models. Safe to cancel.
+        """
+        models = await self.list_all(selected=selected)
+        if provider in LISTING_PROVIDERS:
+            models = insert_usable_models(models, await self._find_listed_by_providers((provider,), models))
+        found = tuple(
+            model
+            for model in models
+            if provider == model.provider
+            or (provider in LOCAL_PROVIDERS and provider == parse_provider(model.config.name))
+        )
+        return found, tuple(sorted({model.provider for model in models}))
+
     async def find_listed(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Request the model lists of providers with an API key; return the models that are not in *known*.
 
         The lists of remote servers at the base URLs of the *known* models are requested as well; for servers on
         this machine, use `find_late`. Safe to cancel.
         """
-        keys = await self._find_keys(LISTING_PROVIDERS)
+        found = await self._find_listed_by_providers(LISTING_PROVIDERS, known)
+        return tuple(await self._mark_refused([*found, *await self._list_own_endpoints(known)]))
+
+    async def _find_listed_by_providers(
+        self, providers: Iterable[str], known: Sequence[AvailableModel]
+    ) -> list[AvailableModel]:
+        """Request the model lists of *providers* with an API key; return the models that are not in *known*."""
+        keys = await self._find_keys(providers)
         secrets = {key.provider: await self._read_key(key) for key in keys}
         origins = {key.provider: describe_key(key) for key in keys}
         names = {model.config.name for model in known}
         listed = await list_provider_models(secrets, self._environ)
-        found = [_from_list(model, origins[model.provider]) for model in listed if model.name not in names]
-        return tuple(await self._mark_refused([*found, *await self._list_own_endpoints(known)]))
+        return [_from_list(model, origins[model.provider]) for model in listed if model.name not in names]
 
     async def _list_own_endpoints(self, known: Sequence[AvailableModel]) -> list[AvailableModel]:
         """Request the model lists of remote servers; return the models that are not in *known*.

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from mcphost.config.remembered_models import ToolRefusals
 from tests.fakes.json_server import json_server
 from tests.flows.program import CANARY, Program
@@ -70,8 +72,55 @@ def test_all_models_of_a_provider_are_listed_with_prices_and_the_missing_key(pro
     assert model["input_price"] > 0
 
 
-def test_an_unknown_provider_is_refused_with_the_known_ones(program: Program) -> None:
-    assert "anthropic" in program.error("models", "nosuch", code=2, **NOTHING)
+def test_an_unknown_provider_is_refused_with_similar_names_or_some_known_ones(program: Program) -> None:
+    told = program.error("models", "nosuch", code=2, **NOTHING)
+    assert "anthropic" in told
+    assert len(told) < 300, "not all 90 providers"
+    assert "Similar: anthropic." in program.error("models", "antropic", code=2, **NOTHING)
+
+
+@pytest.mark.parametrize("provider", ["ollama_chat", "ollama", "Ollama"])
+def test_the_local_models_of_a_provider_are_listed_by_the_name_of_their_provider_or_server(
+    program: Program, provider: str
+) -> None:
+    with json_server(OLLAMA) as ollama:
+        env = {**NOTHING, "OLLAMA_HOST": ollama.url}
+        document = json.loads(program.text("models", provider, "--json", **env))
+    assert [model["name"] for model in document["models"]] == ["ollama_chat/qwen3"]
+
+
+def test_a_provider_with_a_key_is_asked_for_its_models(program: Program) -> None:
+    listed = {"data": [{"id": "maker/new", "context_length": 9_000, "supported_parameters": ["tools"]}]}
+    with json_server({"GET /models": listed}) as server, json_server({"GET /models": listed}) as other:
+        env = {**NOTHING, "OPENROUTER_API_KEY": CANARY, "OPENROUTER_API_BASE": server.url}
+        env |= {"OPENAI_API_KEY": CANARY, "OPENAI_API_BASE": other.url}
+        document = json.loads(program.text("models", "openrouter", "--json", **env))
+        assert other.paths == [], "no other provider is asked"
+    assert [(one["name"], one["tools"]) for one in document["models"]] == [("openrouter/maker/new", True)]
+    assert document["models"][0]["origin"] == "OPENROUTER_API_KEY is set"
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        ("openrouter", "No models of openrouter are known, and no key to ask it for them was found."),
+        ("openrouter", "Set OPENROUTER_API_KEY"),
+        ("lm_studio", "No models of lm_studio were found on this machine."),
+        ("ollama_chat", "Start its server"),
+        ("llama_cpp", "Start its server"),
+        ("huggingface", "There is no list of the models of huggingface."),
+        ("huggingface", "mcphost --model huggingface/NAME"),
+    ],
+)
+def test_a_known_provider_without_a_list_says_briefly_why(program: Program, provider: str, reason: str) -> None:
+    told = program.error("models", provider, code=2, **NOTHING)
+    assert reason in told
+    assert len(told) < 300
+
+
+def test_a_provider_that_does_not_list_its_models_is_named(program: Program) -> None:
+    env = {**NOTHING, "OPENROUTER_API_KEY": CANARY, "OPENROUTER_API_BASE": "http://127.0.0.1:9"}
+    assert "openrouter did not list its models." in program.error("models", "openrouter", code=2, **env)
 
 
 def test_the_demo_model_is_listed_by_its_name(program: Program) -> None:
