@@ -177,7 +177,8 @@ class SentencePatterns:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
         *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
-        nested too deeply are not translated.
+        nested too deeply are not translated. A template is preferred in which no value extends beyond the end of a
+        sentence, unless the template ends with this value.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
@@ -187,13 +188,23 @@ class SentencePatterns:
             number, noun = count.groups()
             if (template := self._counts.get(noun if number == "1" else noun.removesuffix("s"))) is not None:
                 return template.replace(_NUMBER, f"{number} ")
+        found: tuple[list[str], list[str], str] | None = None
         for start in dict.fromkeys((sentence[:1], "")):  # templates that begin with text come first
             for literals, fields, translation in self._templates.get(start, ()):
                 values = _match_template(sentence, literals)
-                if values is not None:
-                    shown = [self.translate(value, depth + 1) for value in values]
-                    return translation.format(**dict(zip(fields, shown, strict=True)))
-        return sentence
+                if values is None:
+                    continue
+                closed = values if literals[-1] else values[:-1]
+                is_one_sentence = not any(". " in value for value in closed)
+                if is_one_sentence or found is None:
+                    found = values, fields, translation
+                if is_one_sentence:
+                    return self._fill(*found, depth)
+        return sentence if found is None else self._fill(*found, depth)
+
+    def _fill(self, values: list[str], fields: list[str], translation: str, depth: int) -> str:
+        shown = [self.translate(value, depth + 1) for value in values]
+        return translation.format(**dict(zip(fields, shown, strict=True)))
 
 
 def _split_template(template: str) -> tuple[list[str], list[str]]:

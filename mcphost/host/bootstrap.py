@@ -183,8 +183,10 @@ def _create_core(
     budget = Lazy(lambda: _create_budget(settings, spending, events))
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
-    model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
     audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)
+    model_selection = ModelSelection(
+        model_factory, config.model, events, lifetime, conversation.has_images, system_prompt=config.system_prompt
+    )
     lifetime.on_close(conversation.close)
     lifetime.start_soon(conversation.run, name="unsaved messages")
     lifetime.on_close(events.close)

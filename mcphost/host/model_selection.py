@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
+import anyio.to_thread
 
 from mcphost.config.profiles import switch_model
 from mcphost.config.schema import ModelConfig
@@ -49,9 +50,14 @@ class ModelSelection:
         config: ModelConfig,
         events: EventBus,
         lifetime: Lifetime,
+        has_images: Callable[[], bool] = lambda: False,
         *,
         system_prompt: str = "",
     ) -> None:
+        """Create a selection of the model *config*; *factory* creates its client and those of other models.
+
+        *has_images*, which is called in a worker thread, returns whether the open conversation contains an image.
+        """
         self.config = config
         self.system_prompt = system_prompt
         """The user's own system prompt, "" for the default; a change applies to the next request."""
@@ -66,6 +72,7 @@ class ModelSelection:
         ] = []  # a list, because a ModelConfig with headers is not hashable
         self._preload: _Preload | None = None
         self._previous_facts: ModelFacts | None = None
+        self._has_images = has_images
         self._events = events
         self._lifetime = lifetime
         lifetime.on_close(self.close)
@@ -162,21 +169,34 @@ class ModelSelection:
             return
         if model is self.model:
             self._events.publish(ModelChanged(model.name, model.label, "ready"))
-            if self._previous_facts is not None and (losses := describe_losses(self._previous_facts, model.facts)):
-                self._events.notify("info", f"{model.name}: {losses}.")
-            self._previous_facts = None
+            previous, self._previous_facts = self._previous_facts, None
+            if previous is not None:
+                has_images = _loses_images(previous, model.facts) and await anyio.to_thread.run_sync(self._has_images)
+                if losses := describe_losses(model.name, previous, model.facts, has_images=has_images):
+                    self._events.notify("info", losses)
 
 
-def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
-    """Describe the abilities of the previous model that the new one lacks; return "" if none are known."""
+def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
+    """Describe the abilities of the previous model that the model *name* lacks; return "" if none are known.
+
+    *has_images* is whether the conversation contains images, which are then not sent.
+    """
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:
-        losses.append("no tools")
-    if after.supports_images is False and before.supports_images is not False:
-        losses.append("no images, those of this conversation are left out")
-    if 0 < after.context_window < before.context_window:
+        losses.append(f"{name} supports no tools.")
+    if _loses_images(before, after):
         losses.append(
-            f"smaller context ({after.context_window:,} instead of {before.context_window:,} tokens), "
-            "a longer conversation must be summarized first"
+            f"{name} accepts no images; those of this conversation are left out."
+            if has_images
+            else f"{name} accepts no images."
         )
-    return "; ".join(losses)
+    if 0 < after.context_window < before.context_window:
+        losses += [
+            f"The context of {name} is smaller: {after.context_window:,} instead of {before.context_window:,} tokens.",
+            "A longer conversation must be summarized first.",
+        ]
+    return " ".join(losses)
+
+
+def _loses_images(before: ModelFacts, after: ModelFacts) -> bool:
+    return after.supports_images is False and before.supports_images is not False

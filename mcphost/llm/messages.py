@@ -230,6 +230,13 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
+    def has_images(self) -> bool:
+        """Whether the message contains an image, also in the result of a tool call."""
+        return any(
+            isinstance(part, ImagePart) or (isinstance(part, ToolReturnPart) and part.images) for part in self.parts
+        )
+
+    @property
     def late_result(self) -> ResourcePart | None:
         """The result of a background tool call that this message contains, or None if it contains none."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)

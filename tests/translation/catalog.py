@@ -163,6 +163,7 @@ _WORD = re.compile(r"[A-Za-z]{2}")
 _SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "SettingProblem", "confirm", "confirm_with")
 
 VALUES = (
+    "{message} The provider said: {reason}",
     "Declined.",
     "you called it",
     "{why}; the hook {changed_by} changed its arguments",

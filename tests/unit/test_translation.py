@@ -105,6 +105,18 @@ def test_values_that_are_sentences_are_translated_too() -> None:
     assert patterns.translate("It was not read. a.zip is gone.") == "未读取。a.zip 不见了。"
 
 
+@pytest.mark.parametrize("reason", ["model 'nosuch' not found.", "It is gone. Pull it. Or do not."])
+def test_a_template_does_not_swallow_the_next_sentence_if_another_one_fits_both(reason: str) -> None:
+    patterns = SentencePatterns(
+        {
+            "The server does not know {model}.": "服务器不认识 {model}。",
+            "{text} The provider said: {why}": "{text}提供商说：{why}",
+        }
+    )
+    sentence = f"The server does not know a/nosuch. The provider said: {reason}"
+    assert patterns.translate(sentence) == f"服务器不认识 a/nosuch。提供商说：{reason}"
+
+
 def test_the_template_with_the_longest_fixed_text_is_used() -> None:
     patterns = SentencePatterns({"{a} is {b}.": "{a}：{b}", "{a} is over {b} kB.": "{a} 超过 {b} kB。"})
     assert patterns.translate("x is over 3 kB.") == "x 超过 3 kB。"

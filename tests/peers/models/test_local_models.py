@@ -42,7 +42,7 @@ async def test_a_local_model_that_takes_no_tools_gets_none_and_the_loss_is_told(
     ours.shown = ollama_details(8_192)
     model = create_ollama_model(base, worker)
     await model.prepare()
-    losses = describe_losses(LARGE, model.facts)
+    losses = describe_losses(model.name, LARGE, model.facts)
     assert ("no tools" in losses, "no images" in losses, "8,192 instead" in losses) == (True, True, True)
     reply = await ask_model(model, "hi")
     assert reply.events_of(ToolsRefused) == [ToolsRefused()]

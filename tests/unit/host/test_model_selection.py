@@ -24,22 +24,37 @@ def create_model(config: ModelConfig) -> ScriptedModel:
     return model
 
 
-async def switch_models(first: str, second: str) -> list[HostEvent]:
-    """Switch from the model *first* to *second*; return the events of the switch."""
+async def switch_models(first: str, second: str, *, has_images: bool = False) -> list[HostEvent]:
+    """Switch from the model *first* to *second*, with an image in the conversation or not; return the events."""
     events = EventBus()
     async with Lifetime() as lifetime:
-        selection = ModelSelection(create_model, ModelConfig(name=first), events, lifetime)
+        selection = ModelSelection(
+            create_model, ModelConfig(name=first), events, lifetime, has_images=lambda: has_images
+        )
         feed = events.subscribe()
         selection.select(ModelConfig(name=second))
         await anyio.wait_all_tasks_blocked()
-        return feed.drain()
+        seen = feed.drain()
+        while second == "a/small" and not isinstance(seen[-1], NoticeEvent):
+            with anyio.fail_after(20):  # a worker thread looks for images
+                seen.append(await anext(feed))
+        return seen
 
 
 async def test_what_the_new_model_cannot_do_is_reported() -> None:
     notices = [event for event in await switch_models("a/large", "a/small") if isinstance(event, NoticeEvent)]
     assert len(notices) == 1
-    for words in ("a/small: no tools", "no images", "8,000 instead of 200,000", "must be summarized first"):
-        assert words in notices[0].text
+    assert notices[0].text == (
+        "a/small supports no tools. a/small accepts no images. The context of a/small is smaller: 8,000 instead of "
+        "200,000 tokens. A longer conversation must be summarized first."
+    )
+
+
+async def test_images_are_said_to_be_left_out_only_if_the_conversation_has_some() -> None:
+    (notice,) = [
+        event for event in await switch_models("a/large", "a/small", has_images=True) if isinstance(event, NoticeEvent)
+    ]
+    assert "a/small accepts no images; those of this conversation are left out." in notice.text
 
 
 async def test_a_model_that_can_do_more_is_not_commented() -> None:
@@ -47,6 +62,6 @@ async def test_a_model_that_can_do_more_is_not_commented() -> None:
 
 
 def test_unknown_facts_are_no_loss() -> None:
-    assert describe_losses(ModelFacts(), LARGE) == ""
-    assert describe_losses(LARGE, ModelFacts()) == ""
-    assert describe_losses(SMALL, SMALL) == ""
+    assert describe_losses("a", ModelFacts(), LARGE) == ""
+    assert describe_losses("a", LARGE, ModelFacts()) == ""
+    assert describe_losses("a", SMALL, SMALL) == ""
