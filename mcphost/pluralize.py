@@ -1,6 +1,6 @@
 """Formatting of numbers for users: with a singular or plural noun, or as US dollars."""
 
-from mcphost.translation import ngettext
+from mcphost.translation import _, ngettext
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -24,3 +24,23 @@ def format_dollars(amount: float) -> str:
     if amount >= 0.1 or not amount:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def format_cost(amount: float | None, *, has_unknown: bool = False) -> str:
+    """Format a cost in US dollars for display: "$0.50", "free", "unknown", or "$0.50 + unknown".
+
+    *amount* is None if the cost is unknown. *has_unknown* is whether the cost of a part is unknown, and therefore not
+    in *amount*.
+    """
+    if amount is None or (has_unknown and not amount):
+        return _("unknown")
+    if has_unknown:
+        return format_dollars(amount) + _(" + unknown")
+    return format_dollars(amount) if amount else _("free")
+
+
+def format_prices(input_price: float | None, output_price: float | None) -> str:
+    """Format prices in US dollars per million input and output tokens, such as "$3 / $15", "free" or "unknown"."""
+    if input_price is None or output_price is None:
+        return _("unknown")
+    return f"${input_price:g} / ${output_price:g}" if input_price or output_price else _("free")

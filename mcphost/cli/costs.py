@@ -4,12 +4,12 @@ The parts of a request are, for example, the system prompt, the messages, and th
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_json, print_note, print_table
 from mcphost.errors import UsageError
-from mcphost.pluralize import format_dollars, translate_count
+from mcphost.pluralize import format_cost, format_dollars, translate_count
 from mcphost.translation import _
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def run(command: str, args: argparse.Namespace) -> int:
         if args.json:
             print_json(
                 {
-                    "today": to_builtins(today.day),
-                    "total": to_builtins(period.total),
-                    "days": [{"day": row.day, "model": row.model, **to_builtins(row.total)} for row in days],
+                    "today": _sum_json(today.day),
+                    "total": _sum_json(period.total),
+                    "days": [{"day": row.day, "model": row.model, **_sum_json(row.total)} for row in days],
                     "parts": [to_builtins(part) for part in period.parts],
                 }
             )
@@ -67,20 +67,17 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None:
-    from mcphost.host.budget.spending import describe_part
+    from mcphost.host.budget.spending import describe_part, format_sum
 
     print_table(
-        [
-            (row.day, row.model, format_dollars(row.total.cost), str(row.total.requests), f"{row.total.tokens:,}")
-            for row in days
-        ],
+        [(row.day, row.model, format_sum(row.total), str(row.total.requests), f"{row.total.tokens:,}") for row in days],
         (_("Day"), _("Model"), _("Cost"), _("Requests"), _("Tokens")),
     )
     print_table(
         [
             (
                 describe_part(part.kind, part.server, part.tool, _),
-                _("unknown") if part.cost is None else format_dollars(part.cost),
+                format_cost(part.cost),
                 f"{part.tokens:,}",
             )
             for part in period.parts[:_MAX_PARTS]
@@ -89,19 +86,28 @@ def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None
     )
 
 
+def _sum_json(total: "SpendingSum") -> dict[str, Any]:
+    """Return the members of a total; the cost of requests of unknown price is not in its "cost"."""
+    from mcphost.serialization import to_builtins
+
+    return {**to_builtins(total), "has_unknown_cost": total.unpriced_tokens > 0}
+
+
 def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
     """Return a sentence that states the cost of the last *days* days and of today."""
+    from mcphost.host.budget.spending import format_sum
+
     text = (
         _("{cost}, and {unpriced} tokens of unknown price in the last {days} days ({requests}); {today} today.")
-        if total.unpriced_tokens
+        if total.unpriced_tokens and total.cost
         else _("{cost} in the last {days} days ({requests}); {today} today.")
     )
     saved = _(" The providers' caches saved {saved}.").format(saved=format_dollars(total.saved))
     told = text.format(
-        cost=format_dollars(total.cost),
+        cost=format_dollars(total.cost) if total.cost else format_sum(total),
         unpriced=f"{total.unpriced_tokens:,}",
         days=days,
         requests=translate_count(total.requests, "request"),
-        today=format_dollars(today.cost),
+        today=format_sum(today),
     )
     return told + saved if total.saved > 0 else told

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_json, print_note, print_table, print_text, show_status
 from mcphost.errors import McpHostError, UsageError
-from mcphost.pluralize import translate_count
+from mcphost.pluralize import format_prices, translate_count
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -154,12 +154,15 @@ def _cells(model: "AvailableModel") -> tuple[str, ...]:
         )
         if is_supported
     ]
-    price = ""
-    if model.input_price is not None and model.output_price is not None:
-        price = f"${model.input_price:g} / ${model.output_price:g}"
     context = f"{round(model.context_window / 1000)}k" if model.context_window else ""
     origin = translate_sentence(model.origin) or _("needs {variable}").format(variable=model.key_variable)
-    return model.config.name, origin, context, join_list(abilities), price
+    return (
+        model.config.name,
+        origin,
+        context,
+        join_list(abilities),
+        format_prices(model.input_price, model.output_price),
+    )
 
 
 def _model_json(model: "AvailableModel") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tests for costs with the real program: `run --max-cost`, configured prices, and `mcphost costs`."""
 
 import json
+import re
 import sqlite3
 import time
 from contextlib import closing
@@ -84,6 +85,27 @@ def test_what_the_caches_saved_is_told(program: Program) -> None:
         )
     assert b"The providers' caches saved $0.25." in program.run("costs").stderr
     assert json.loads(program.text("costs", "--json"))["total"]["saved"] == 0.25
+
+
+def test_free_and_unknown_costs_have_one_form_each(program: Program) -> None:
+    program.run("costs")
+    with closing(sqlite3.connect(program.home / "data" / "mcphost.db", isolation_level=None)) as db:
+        db.executemany(
+            "INSERT INTO spending (at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens,"
+            " cost, saved, estimated, shares) VALUES (?, 'c', 't', 'answer', ?, 9000, 5, 0, ?, 0, 0, x'5b5d')",
+            [(time.time(), *row) for row in (("x/free", 0.0), ("x/new", None), ("x/mixed", 0.5), ("x/mixed", None))],
+        )
+    done = program.run("costs")
+    rows = {line.split()[1]: line for line in done.stdout.decode().splitlines() if " x/" in line}
+    assert " free " in rows["x/free"]
+    assert " unknown " in rows["x/new"]
+    assert " $0.50 + unknown " in rows["x/mixed"]
+    assert re.search(r"\$0\.00(?!\d)", done.stdout.decode() + done.stderr.decode()) is None
+    assert b"; $0.50 + unknown today." in done.stderr
+    document = json.loads(program.text("costs", "--json"))
+    days = {row["model"]: (row["cost"], row["has_unknown_cost"]) for row in document["days"]}
+    assert days == {"x/free": (0, False), "x/new": (0, True), "x/mixed": (0.5, True)}
+    assert document["total"]["has_unknown_cost"] is document["today"]["has_unknown_cost"] is True
 
 
 def test_costs_of_nothing_are_told(program: Program) -> None:

@@ -31,6 +31,15 @@ def test_keys_and_local_models_are_listed_without_showing_a_key(program: Program
     assert document["models"][0]["provider"] == "anthropic"
 
 
+def test_a_free_and_an_unknown_price_have_one_form_each(program: Program) -> None:
+    with json_server(OLLAMA) as ollama:
+        assert program.text("models", "ollama", **{**NOTHING, "OLLAMA_HOST": ollama.url}).rstrip().endswith("free")
+    listed = {"data": [{"id": "maker/new"}]}
+    with json_server({"GET /models": listed}) as server:
+        env = {**NOTHING, "OPENROUTER_API_KEY": CANARY, "OPENROUTER_API_BASE": server.url}
+        assert program.text("models", "openrouter", **env).rstrip().endswith("unknown")
+
+
 def test_an_embedding_model_is_not_listed(program: Program) -> None:
     kinds = {"qwen3": ["completion"], "bge-m3": ["embedding"]}
     answers = {

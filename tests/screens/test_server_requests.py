@@ -217,6 +217,7 @@ async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Run)
 
 DEAR = ModelCandidate(name="m", label="Some model", input_price=1e-5, output_price=1e-4)
 OTHER = ModelCandidate(name="n", label="Other model")
+FREE = ModelCandidate(name="f", label="Free model", input_price=0, output_price=0)
 
 
 async def type_into_form(driver: Any, question: Question[Any], *keys: str) -> PendingQuestion:
@@ -295,14 +296,20 @@ async def test_a_reply_is_edited_before_it_leaves(run: Run) -> None:
 async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
     spent = (LimitUsage("requests this minute", 3, 10), LimitUsage("tokens this run", 1500, 20_000))
     question = sampling_question(
-        models=(DEAR, OTHER), reason="It was wished for.", budget=spent, tokens=100, stop=("END",), temperature=0.5
+        models=(DEAR, OTHER, FREE),
+        reason="It was wished for.",
+        budget=spent,
+        tokens=100,
+        stop=("END",),
+        temperature=0.5,
     )
     async with run(size=(110, 40)) as driver:
         PendingQuestion(driver, question)
         await driver.enter_question()
         for words in ("It was wished for.", "about $0.12", "3 of 10 requests this minute", '"END"', "0.5"):
             assert words in driver.text(), words
-        assert "cost unknown" in driver.text()
+        assert "n (cost unknown)" in driver.text()
+        assert "f (free)" in driver.text()
 
 
 async def test_a_stop_sequence_is_shown_whole_also_if_its_characters_are_hidden_ones(run: Run) -> None:

@@ -12,6 +12,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import SpendingChanged
 from mcphost.llm.messages import Usage
 from mcphost.llm.model import ChatModel, ModelFacts
+from mcphost.pluralize import format_cost, format_dollars
 from mcphost.serialization import Struct, replace
 from mcphost.store.spending import (
     DailySpending,
@@ -322,6 +323,13 @@ def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], 
         case _:
             return kind
     return translate(label).format(server=server or "mcphost", tool=tool)
+
+
+def format_sum(total: SpendingSum) -> str:
+    """Format a total cost for display, such as "$0.50", "$0.50 + unknown" or "free"; "$0.00" without any request."""
+    if not total.requests:
+        return format_dollars(0)
+    return format_cost(total.cost, has_unknown=total.unpriced_tokens > 0)
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:

@@ -21,7 +21,7 @@ from mcphost.host.questions.compaction import (
     SummarySource,
     UseSummary,
 )
-from mcphost.pluralize import translate_count
+from mcphost.pluralize import format_cost, format_dollars, translate_count
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
@@ -95,7 +95,8 @@ class OfferCompactionDialog(Dialog[bool]):
         if asked.tokens_after:
             facts[1:1] = [(_("afterwards"), _("about {tokens:,} tokens").format(tokens=asked.tokens_after))]
         if asked.cost is not None:
-            facts.append((_("costs"), _("about ${cost:.4f}").format(cost=asked.cost)))
+            about = _("about {dollars}").format(dollars=format_dollars(asked.cost))
+            facts.append((_("costs"), about if asked.cost else format_cost(asked.cost)))
         words = _("You see the summary before it is used. The messages themselves are kept.")
         return [KeyValueList(facts), Content.styled(f"\n{words}", "$muted")]
 
@@ -154,7 +155,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body: the summary's size and cost, and its sentences with their source messages."""
         asked = self.details
-        cost = "" if asked.usage.cost is None else f" · ${asked.usage.cost:.4f}"
+        cost = "" if asked.usage.cost is None else f" · {format_cost(asked.usage.cost)}"
         facts = [
             (
                 _("size"),

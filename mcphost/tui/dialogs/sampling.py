@@ -20,6 +20,7 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewSampling,
 )
+from mcphost.pluralize import format_cost, format_dollars
 from mcphost.sanitize import short_mime_type
 from mcphost.serialization import dumps, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -258,25 +259,15 @@ def _as_dict(block: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", block) if isinstance(block, dict) else {}
 
 
-def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
-    """Format the maximum cost of a model request, such as "about $0.12", "cost unknown" or "costs nothing".
+def format_request_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
+    """Format the maximum cost of a model request, such as "about $0.12", "cost unknown" or "free".
 
     *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
     """
     if offer is None or offer.input_price is None or offer.output_price is None:
         return _("cost unknown")
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
-    return _("about {dollars}").format(dollars=format_dollars(dollars)) if dollars > 0 else _("costs nothing")
-
-
-def format_dollars(dollars: float) -> str:
-    """Format an amount in US dollars with two decimals, or with four if it is below one cent.
-
-    An amount of 0 becomes "nothing".
-    """
-    if dollars <= 0:
-        return _("nothing")
-    return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
+    return _("about {dollars}").format(dollars=format_dollars(dollars)) if dollars > 0 else _("free")
 
 
 def _format_usage(usage: LimitUsage) -> str:
@@ -379,7 +370,7 @@ class ReviewSamplingDialog(SamplingDialog):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the model, the cost, all that would be sent, and the request's settings."""
         asked = self.edited_details
-        dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
+        dear = format_request_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [
             (_("model"), clean_line(asked.label, 200)),
             (_("at most"), _("{max_tokens:,} tokens · {dear}").format(max_tokens=asked.max_tokens, dear=dear)),
@@ -409,7 +400,8 @@ class ReviewSamplingDialog(SamplingDialog):
         others = [one for one in asked.models if one.name != asked.model]
         if others:
             names = (
-                f"{clean_line(one.name, 100)} ({format_cost(one, asked.tokens, asked.max_tokens)})" for one in others
+                f"{clean_line(one.name, 100)} ({format_request_cost(one, asked.tokens, asked.max_tokens)})"
+                for one in others
             )
             yield _("other models"), "\n".join(names)
         if asked.budget:
@@ -480,7 +472,7 @@ class ReviewSamplingDialog(SamplingDialog):
             # The list begins at the model in use, also if it is not one of those that mcphost offers.
             known = any(one.name == now.model for one in now.models)
             models = now.models if known else (ModelCandidate(name=now.model, label=now.label), *now.models)
-            titles = (f"{one.name} · {format_cost(one, now.tokens, now.max_tokens)}" for one in models)
+            titles = (f"{one.name} · {format_request_cost(one, now.tokens, now.max_tokens)}" for one in models)
             options = tuple(Option(one.name, title) for one, title in zip(models, titles, strict=True))
             fields.append(Field(name="model", title=_("model"), kind="choice", required=True, options=options))
         most = self.details.max_tokens
@@ -564,7 +556,7 @@ class ReviewReplyDialog(SamplingDialog):
         ]
         usage = self.details.usage
         if usage.input_tokens or usage.output_tokens:
-            dear = f" · {format_dollars(usage.cost)}" if usage.cost is not None else ""
+            dear = f" · {format_cost(usage.cost)}" if usage.cost is not None else ""
             facts.append(
                 (
                     _("usage"),

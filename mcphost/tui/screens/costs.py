@@ -10,9 +10,9 @@ from textual._cells import cell_len
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError
-from mcphost.host.budget.spending import CostPeriod, PartCost, describe_part, summarize, summarize_days
+from mcphost.host.budget.spending import CostPeriod, PartCost, describe_part, format_sum, summarize, summarize_days
 from mcphost.host.questions.cost import BUDGET_LABELS, BudgetName
-from mcphost.pluralize import format_dollars, translate_count
+from mcphost.pluralize import format_cost, format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
 from mcphost.translation import N_, _
 from mcphost.tui.screen_reader import is_reader, remove_drawing
@@ -113,17 +113,14 @@ def _describe_limit(budget: BudgetConfig, title: str) -> str:
 
 
 def _format_cost(total: SpendingSum) -> str:
-    unknown = (
-        _(", and {unpriced_tokens:,} tokens of unknown price").format(unpriced_tokens=total.unpriced_tokens)
-        if total.unpriced_tokens
-        else ""
-    )
-    return f"{format_dollars(total.cost)}{unknown}"
+    if not total.unpriced_tokens:
+        return format_sum(total)
+    unknown = _(", and {unpriced_tokens:,} tokens of unknown price").format(unpriced_tokens=total.unpriced_tokens)
+    return f"{format_dollars(total.cost)}{unknown}" if total.cost else format_sum(total)
 
 
 def _describe_sum(total: SpendingSum) -> str:
-    unknown = _(" + unknown") if total.unpriced_tokens else ""
-    return f"{format_dollars(total.cost)}{unknown} · {translate_count(total.requests, 'request')}"
+    return f"{format_sum(total)} · {translate_count(total.requests, 'request')}"
 
 
 def _format_parts(period: CostPeriod) -> str:
@@ -149,7 +146,7 @@ def _align(text: str, cells: int) -> str:
 def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:
     fraction = ((part.cost or 0.0) if by_cost else part.tokens) / whole
     filled = min(_BAR_CELLS, math.ceil(fraction * _BAR_CELLS))
-    cost = format_dollars(part.cost) if part.cost is not None else _("unknown")
+    cost = format_cost(part.cost)
     gap = " " * (8 - cell_len(cost))
     name = clean_line(describe_part(part.kind, part.server, part.tool, _), 120)
     return f"{name}\n{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {gap}{cost} {part.tokens:>10,}"

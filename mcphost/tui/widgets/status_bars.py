@@ -116,7 +116,7 @@ class TopBar(Widget):
         parts: list[Content] = []
         if status.tokens:
             parts.append(Content.styled(_("{tokens} tokens").format(tokens=_format_count(status.tokens)), "$faint"))
-        if status.cost is not None:
+        if status.cost:  # 0 may also mean that the price is unknown
             parts.append(Content.styled(_format_dollars(status.cost), "$muted"))
             if status.saved >= 0.01:
                 parts.insert(
