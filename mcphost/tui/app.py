@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
+from textual import on
 from textual.actions import parse as parse_action
 from textual.dom import DOMNode
 from textual.driver import Driver
@@ -27,6 +28,7 @@ from mcphost.tui.widget_messages import (
     ActionRequested,
     ArgumentCheckRequested,
     CopyRequested,
+    CursorMoved,
     EditorRequested,
     RulePreviewRequested,
 )
@@ -195,10 +197,7 @@ class McpHostApp(QuestionApp):
     def _ask_for_background(self) -> None:
         """Ask the terminal whether its background is dark or light, if the theme depends on that."""
         if self.theme_choice.is_automatic and isinstance(self._driver, ResilientDriver):
-            self._driver.ask_for_background(self._handle_background)
-
-    def _handle_background(self, is_dark: bool) -> None:
-        self.call_later(self.theme_choice.use_background, is_dark)
+            self._driver.ask_for_background(partial(self.call_later, self.theme_choice.use_background))
 
     @property
     def has_host(self) -> bool:
@@ -227,8 +226,10 @@ class McpHostApp(QuestionApp):
         if self._announcer is not None:
             self._announcer.announce_card(self._minimized[0] if self._minimized else None)
 
-    def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """For screen readers, move the terminal's cursor to the focused widget."""
+    @on(CursorMoved)
+    @on(DescendantFocus)
+    def _follow_focus(self, event: CursorMoved | DescendantFocus) -> None:
+        """For screen readers, move the terminal's cursor to the focused widget, or to its current item."""
         if self._announcer is not None:
             self._announcer.follow_focus(event.widget)
 

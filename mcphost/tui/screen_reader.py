@@ -21,6 +21,12 @@ def is_reader(node: Any) -> bool:
         return False
 
 
+def announce(node: Any, text: str) -> None:
+    """In screen reader mode, show *text* in the first row of the screen; otherwise, or if it is empty, do nothing."""
+    if text and is_reader(node):
+        node.app.notify_at_once(text)
+
+
 def update_seconds(node: Any, seconds: float) -> float:
     """Return the interval at which to update a displayed time: *seconds*, or one minute in screen reader mode."""
     return _QUIET_SECONDS if is_reader(node) else seconds

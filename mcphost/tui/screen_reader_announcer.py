@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets import OptionList, Static
 
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.input_guard import Guarded
@@ -98,6 +98,10 @@ class Announcer:
         self._app = app
         self._waiting = 0
         self._card: AnyDialog | None = None
+        self._entered: AnyDialog | None = None
+        self._activity = N_("Ready.")
+        self._is_about_screen = False
+        self._hidden_line = ""
         self.text = ""
         """The newest announcement."""
 
@@ -107,7 +111,7 @@ class Announcer:
         from mcphost.host import events
 
         return {
-            events.TurnStarted: lambda _unused: self.announce(_("Answering.")),
+            events.TurnStarted: self._handle_turn_start,
             events.ServersAwaited: lambda event: self.announce(
                 _("Starting {servers}.").format(servers=join_list(event.servers[:3]))
             ),
@@ -121,11 +125,19 @@ class Announcer:
             events.ToolBackgrounded: lambda event: self.announce(
                 _("{call_name}: in the background.").format(call_name=_call_name(event))
             ),
-            events.TurnFinished: lambda event: self.announce(f"{_(_TURN_ENDS[event.outcome])} {event.error}"),
+            events.TurnFinished: self._handle_turn_end,
             events.NoticeEvent: lambda event: self.announce(event.text),
             events.ServerState: self._handle_server_state,
             events.AutoApprovalChanged: self._handle_auto_approval,
         }
+
+    def _handle_turn_start(self, _unused: "events.TurnStarted") -> None:
+        self._activity = N_("Answering.")
+        self.announce(_(self._activity))
+
+    def _handle_turn_end(self, event: "events.TurnFinished") -> None:
+        self._activity = N_("Ready.")
+        self.announce(f"{_(_TURN_ENDS[event.outcome])} {event.error}")
 
     def _handle_server_state(self, event: "events.ServerState") -> None:
         if state := _(_SERVER_STATES.get(event.state, "")):
@@ -139,6 +151,7 @@ class Announcer:
 
     def announce(self, text: str) -> None:
         """Show *text* as a single line in place of the previous announcement."""
+        self._is_about_screen = False
         self.text = clean_line(text.strip(), _MAX_LENGTH)
         self.show_on(self._app.screen)
 
@@ -149,13 +162,20 @@ class Announcer:
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened or, if *is_open* is false, one that is held back while the user types."""
+        """Announce a question that has opened or, if *is_open* is false, one that is held back while the user types.
+
+        The keys that enter and refuse it are named unless they have another effect now.
+        """
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
+        self._entered = dialog if is_open and dialog.guard.is_entered else None
+        if self._entered is not None:
+            way = "" if dialog.is_field_focused else _("Escape refuses.")
         told = _("Question: {title}") if title.endswith(("?", "？")) else _("Question: {title}.")
         self.announce(
             " ".join(filter(None, (told.format(title=title), place and f"{place}.", self._app.key_table.fill(way))))
         )
+        self._is_about_screen = is_open
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
         """Announce a question that has just been minimized to a card.
@@ -170,6 +190,9 @@ class Announcer:
         """Move the terminal's cursor to the focused widget; in a list, move it to the highlighted entry."""
         if (terminal := self._app.terminal) is not None:
             terminal.write(_SHOW_CURSOR)
+        screen = self._app.screen
+        if isinstance(screen, Guarded) and screen.guard.is_entered and self._is_about_screen:
+            self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
@@ -185,15 +208,23 @@ class Announcer:
 
     def _move_cursor(self, widget: Widget) -> None:
         if self._app.screen.focused is widget:
-            is_text = isinstance(widget, Input | TextArea)
-            at = widget.cursor_screen_offset if is_text else widget.region.offset
-            if isinstance(widget, OptionList) and widget.highlighted is not None:
-                line = widget.cursor_line if isinstance(widget, Entries) else widget.highlighted
-                at += Offset(0, max(0, line - round(widget.scroll_offset.y)))
+            at: Offset | None = getattr(widget, "cursor_screen_offset", None)
+            if at is None:
+                at = widget.content_region.offset
+                if isinstance(widget, OptionList) and widget.highlighted is not None:
+                    line = widget.cursor_line if isinstance(widget, Entries) else widget.highlighted
+                    at += Offset(0, max(0, line - round(widget.scroll_offset.y)))
             self._app.cursor_position = at
+            line_above = getattr(widget, "hidden_cursor_line", "")
+            if line_above and line_above != self._hidden_line:
+                self.announce(line_above)
+            self._hidden_line = line_above
 
     def announce_screen(self, screen: Screen[Any]) -> None:
-        """Announce the title of the screen that is now on top, or the question if the screen shows one."""
+        """Announce the title of the screen that is now on top, or the question if the screen shows one.
+
+        On the chat, which has no title, the announcement of a page or question that was left is replaced.
+        """
         if isinstance(screen, Guarded):
             self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
             return
@@ -203,6 +234,9 @@ class Announcer:
         others = [str(one.render()) for one in screen.query(Static)] if screen.is_modal else []
         if title := next(iter((*heads, *titles, *others)), ""):
             self.announce(_("{strip}. Escape goes back.").format(strip=title.strip()))
+            self._is_about_screen = True
+        elif self._is_about_screen:
+            self.announce(_(self._activity))
         if screen.focused is not None:
             screen.call_after_refresh(self.follow_focus, screen.focused)  # the announcement moves everything down
 
@@ -211,10 +245,11 @@ class Announcer:
         if not screen.is_attached:
             return
         shown = self.text
-        if self._waiting and not shown.startswith(_("Question")):
-            waiting = ngettext("{count} question waits: {key}.", "{count} questions wait: {key}.", self._waiting)
+        count = self._waiting - isinstance(screen, Guarded)  # the open question does not wait
+        if count > 0 and not shown.startswith(_("Question")):
+            waiting = ngettext("{count} question waits: {key}.", "{count} questions wait: {key}.", count)
             key = self._app.key_table.long("answer")
-            shown = f"{shown} {waiting.format(count=self._waiting, key=key)}"
+            shown = f"{shown} {waiting.format(count=count, key=key)}"
         lines = list(screen.query(AnnouncementLine))
         if lines:
             lines[0].show(shown)

@@ -234,7 +234,7 @@ class ResilientDriver(LinuxDriver):
     _watch_timer: asyncio.TimerHandle | None = None
     _title = ""
     _is_title_saved = False
-    _on_background: Callable[[bool], None] | None = None
+    _on_background: Callable[[bool], object] | None = None
     _asked_at = 0.0
     _attributes: asyncio.Future[frozenset[int]] | None = None
     _attributes_deadline = 0.0
@@ -267,7 +267,7 @@ class ResilientDriver(LinuxDriver):
         self._parser = ReplyParser(self._handle_color, debug, self._handle_attributes)
         return self._parser
 
-    def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
+    def ask_for_background(self, on_answer: Callable[[bool], object]) -> None:
         """Ask the terminal for its background color.
 
         *on_answer* is called with True if the color is dark, otherwise False. It is not called if the terminal

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from textual.message import Message
+from textual.widget import Widget
 
 from mcphost.translation import N_
 
@@ -275,6 +276,17 @@ class CopyRequested(Message):
     def __init__(self, text: str, confirmation: str = N_("Copied.")) -> None:
         super().__init__()
         self.text, self.confirmation = text, confirmation
+
+
+class CursorMoved(Message):
+    """Posted by a widget with the focus whose current item has changed or moved, for the sake of screen readers.
+
+    The property `cursor_screen_offset` of `widget` is the position of the item on the screen.
+    """
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self.widget = widget
 
 
 class ServerSelected(Message):

@@ -9,14 +9,20 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from mcphost.host import events
+from mcphost.host.questions.form_fields import Field, Option
+from mcphost.llm.messages import Message
+from mcphost.tui.forms.choice_list import ChoiceList
 from mcphost.tui.screen_reader_announcer import AnnouncementLine
 from mcphost.tui.transcript.tool_card import SPINNER
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widget_messages import QueueRow
 from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.queue_list import QueueList
 from mcphost.tui.widgets.status_bars import TopBar
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, each_example_question, open_guarded_dialog, tool_question
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.example_fields import form_question
 from tests.screens.sample_images import sunset_image
 
 pytestmark = pytest.mark.anyio
@@ -320,3 +326,84 @@ async def test_the_terminals_cursor_follows_the_selected_entry_of_a_page(run: Ru
 
             await driver.until(is_beside, f"the cursor beside {title} of {server}")
             await driver.pilot.press("down")
+
+
+async def test_the_terminals_cursor_follows_the_selected_item_of_the_conversation(run: Run) -> None:
+    async with run(reader=True) as driver:
+        for number in range(40):
+            driver.app.chat.presenter.add_notice("info", f"notice {number}")
+        await driver.pilot.press("ctrl+t")
+        for number in range(39, 9, -1):
+
+            def is_at_notice(number: int = number) -> bool:
+                x, y = driver.app.cursor_position
+                return driver.text().splitlines()[y][x:].strip() == f"Note: notice {number}"
+
+            await driver.until(is_at_notice, f"the cursor at notice {number}")
+            assert drawn(driver) == [], "there is no bar"
+            await driver.pilot.press("[")
+
+
+async def test_the_first_line_of_a_selected_item_that_is_out_of_view_is_announced(run: Run) -> None:
+    async with run(reader=True) as driver:
+        driver.app.chat.presenter.add_notice("info", "\n".join(f"line {number}" for number in range(60)))
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: first_row(driver) == "Note: line 0", "the first line")
+
+
+async def test_the_terminals_cursor_follows_the_queued_messages(run: Run) -> None:
+    async with run(reader=True) as driver:
+        driver.app.query_one(Composer).show_queue([QueueRow(f"message {number}") for number in range(6)])
+        await driver.until(lambda: driver.app.query(QueueList), "the list")
+        driver.app.query_one(QueueList).focus()
+        for number in range(5, -1, -1):
+
+            def is_at_message(number: int = number) -> bool:
+                x, y = driver.app.cursor_position
+                return driver.text().splitlines()[y][x:].startswith(f"› message {number}")
+
+            await driver.until(is_at_message, f"the cursor at message {number}")
+            await driver.pilot.press("up")
+
+
+async def test_the_terminals_cursor_follows_the_options_of_a_form(run: Run) -> None:
+    async with run(reader=True) as driver:
+        field = Field(name="color", kind="choice", options=(Option("r", "Red"), Option("g", "Green")))
+        pending, dialog = await open_guarded_dialog(driver, form_question(field))
+        await driver.pilot.press("f8")
+        dialog.query_one(ChoiceList).focus()
+        await driver.pilot.press("down")
+        for title in ("Red", "Green"):
+
+            def is_at_option(title: str = title) -> bool:
+                x, y = driver.app.cursor_position
+                return driver.text().splitlines()[y][x:].startswith(f"○ {title}")
+
+            await driver.until(is_at_option, f"the cursor at {title}")
+            await driver.pilot.press("down")
+        pending.worker.cancel()
+
+
+async def test_the_announcement_of_a_page_ends_with_the_page(run: Run) -> None:
+    async with run(reader=True) as driver:
+        await driver.pilot.press("f1")
+        await driver.until(lambda: "Escape goes back." in first_row(driver), "the announcement")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: first_row(driver) == "Ready.", "the chat")
+        driver.host.put(events.TurnStarted(1, Message(role="user", parts=())))
+        await driver.pilot.press("f1")
+        await driver.until(lambda: "Escape goes back." in first_row(driver), "the announcement")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: first_row(driver) == "Answering.", "the turn")
+
+
+async def test_the_errors_of_a_form_are_announced(run: Run) -> None:
+    async with run(reader=True) as driver:
+        field = Field(name="city", kind="text", title="City", required=True)
+        pending, _dialog = await open_guarded_dialog(driver, form_question(field))
+        await driver.until(lambda: first_row(driver).startswith("Question: "), "the announcement")
+        await driver.pilot.press("f8", "tab")
+        await driver.until(lambda: "F8 answers" not in first_row(driver), "the question is entered")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: first_row(driver) == "City is required", "the error")
+        pending.worker.cancel()

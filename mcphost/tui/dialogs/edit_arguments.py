@@ -25,6 +25,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.field_widgets import JSON_NULL
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
+from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widget_messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.widgets.key_values import quote_statement
@@ -282,6 +283,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             return
         self._fault_text = text
         self.query_one("#fault", Static).update(Content(clean(text[:2_000])))
+        announce(self, text)
         self.query_one("#extra").set_class(bool(text), "shown")
         self.call_after_refresh(self.fit)
 

@@ -18,6 +18,7 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import locate_json_error
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
+from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.key_values import QuotedText
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
@@ -306,6 +307,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             return
         self._shown_fault = (text, self._is_editing)
         self.query_one("#fault", Static).update(Content(text))
+        announce(self, text)
         self.query_one("#extra").set_class(bool(text) or self._is_editing, "shown")
         self.call_after_refresh(self.fit)
 

@@ -26,6 +26,7 @@ from mcphost.serialization import dumps, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
+from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView, create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText
@@ -247,6 +248,7 @@ class SamplingDialog(QuotingDialog[Any]):
 
     def _show_fault(self, text: str) -> None:
         self.query_one("#fault", Static).update(text)
+        announce(self, text)
         self.query_one("#extra").set_class(bool(text), "shown")
         self.call_after_refresh(self.fit)
 

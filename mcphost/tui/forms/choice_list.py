@@ -7,7 +7,7 @@ from rich.style import Style
 from textual import events
 from textual.content import Content
 from textual.css.styles import RulesMap
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.strip import Strip
 from textual.widgets import OptionList, SelectionList
 from textual.widgets.selection_list import Selection
@@ -17,6 +17,7 @@ from mcphost.translation import _, join_list
 from mcphost.tui.forms.field_widgets import EXIT_KEYS, FieldChanged, describe_missing, request_focus_move
 from mcphost.tui.forms.wrapped_text import WrappedText
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widget_messages import CursorMoved
 
 _MAX_ROWS = 6
 _MAX_TITLE_LENGTH = 120
@@ -259,5 +260,12 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Stop the base class's message from bubbling, because the form handles only FieldChanged."""
+        """Post CursorMoved in place of the base class's message, because the form handles only FieldChanged."""
         event.stop()
+        self.post_message(CursorMoved(self))
+
+    @property
+    def cursor_screen_offset(self) -> Offset:
+        """The position on the screen of the highlighted option's first row."""
+        line = next((at for at, (option, _row) in enumerate(self._lines) if option == self.highlighted), 0)
+        return self.content_region.offset + Offset(0, max(0, line - self.scroll_offset.y))

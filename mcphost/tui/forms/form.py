@@ -15,7 +15,7 @@ form of 100 fields would block the program for half a second after each key. The
 three at a time for the same reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +36,7 @@ from mcphost.tui.forms.field_widgets import (
     TextEntry,
 )
 from mcphost.tui.forms.form_row import FormRow, cell_width
+from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
 
 _MAX_LABEL_WIDTH = 40
@@ -46,6 +47,7 @@ _EXTRA_FIELDS = 3
 _WHOLE_FIELDS = 5
 """How many fields with short values are mounted at once; other forms are mounted in groups."""
 _GROUP_FIELDS = 3
+_MAX_ANNOUNCED = 5
 
 
 class RowGroup(Vertical):
@@ -461,6 +463,7 @@ class Form(Vertical):
         """
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
+        self._announce_problems([row for row in self.rows if row.field.name in faults])
 
     async def set_values(self, values: Mapping[str, Any]) -> None:
         """Replace the values of all fields, keyed by field name; a field missing from *values* becomes empty."""
@@ -472,7 +475,11 @@ class Form(Vertical):
         wrong = [row for row in self.rows if not row.validate()]
         if wrong:
             self._focus_row(wrong[0])
+            self._announce_problems(wrong)
         return not wrong
+
+    def _announce_problems(self, rows: Sequence[FormRow]) -> None:
+        announce(self, _("; ").join(row.describe_problem() for row in rows[:_MAX_ANNOUNCED]))
 
     @property
     def is_unchanged(self) -> bool:

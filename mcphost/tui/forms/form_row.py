@@ -267,6 +267,11 @@ class FormRow(Vertical):
             return _('must be JSON, such as ["urgent", "home"] or {"name": "value"}')
         return translate_sentence(field_error(self.field, self.value))
 
+    def describe_problem(self) -> str:
+        """Return the field's title and what is wrong with its value; "" if the value is valid."""
+        problem = self.problem() or self._external_problem
+        return f"{self._title} {clean_line(problem, _MAX_PROBLEM_LENGTH)}" if problem else ""
+
     def validate(self) -> bool:
         """Return whether the value may be sent; after this call, an empty required field is shown as an error."""
         self._is_validated = True

@@ -16,6 +16,7 @@ from textual.widgets import Button, Input, Static, TextArea
 
 from mcphost.translation import _, translate_sentence
 from mcphost.tui import input_guard
+from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
@@ -174,6 +175,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""
         self.query_one("#fault", Static).update(Content(clean_line(translate_sentence(text), _MAX_FAULT_LENGTH)))
+        announce(self, text)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Run the action named by the button's id."""

@@ -94,6 +94,31 @@ class BlockLayout:
         """Return the number of the row in which the block at *index* begins, counting from 0."""
         return self._height_index.top(index)
 
+    def first_row(self, index: int) -> int:
+        """Return the number of the first row of the block at *index* that is not in the gap above it."""
+        return self.top(index) + self.blocks[index].gap
+
+    def first_line(self, index: int) -> str:
+        """Return the text of the first row of the block at *index* that is not in the gap above it."""
+        return "".join(strip.text for strip in self.get_strips(index)[self.blocks[index].gap :][:1]).strip()
+
+    def find_last_in_view(self, y: int, height: int) -> int:
+        """Return the index of the lowest block in *height* rows from row *y* that the user can select, or -1."""
+        if not self.blocks:
+            return -1
+        last = self.find_index(min(self.total - 1, y + height - 1))
+        return next((index for index in range(last, self.find_index(y) - 1, -1) if self.blocks[index].can_step), -1)
+
+    def find_step(self, index: int, by: int, is_target: Callable[[TranscriptBlock], bool]) -> int:
+        """Return the index of the next target from *index* in steps of *by*, or an index that is out of range.
+
+        If *index* is negative, the search begins behind the last block.
+        """
+        index = (index if index >= 0 else len(self.blocks)) + by
+        while 0 <= index < len(self.blocks) and not is_target(self.blocks[index]):
+            index += by
+        return index
+
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and estimate their heights."""
         self.blocks = list(blocks)

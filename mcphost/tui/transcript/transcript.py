@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -42,6 +42,7 @@ from mcphost.tui.widget_messages import (
     ActionRequested,
     BackgroundRequested,
     CopyRequested,
+    CursorMoved,
     EditRequested,
     ImageDecodeRequested,
     LinkClicked,
@@ -284,6 +285,8 @@ class Transcript(ScrollView, can_focus=True):
         bottom = self._block_layout.find_index(self.scroll_offset.y + height - 1)
         self._unseen.update(len(self.blocks), bottom, is_at_end=self.scroll_offset.y >= self.max_scroll_y)
         self.refresh()
+        if self.has_focus:
+            self.post_message(CursorMoved(self))
 
     def _update_virtual_size(self) -> None:
         size = Size(self.size.width, self._block_layout.total)
@@ -389,7 +392,7 @@ class Transcript(ScrollView, can_focus=True):
         lines = self._block_layout.get_strips(index) if selection is None else self._selected_lines(index, selection)
         row = y - self._block_layout.top(index)
         line = lines[row] if row < len(lines) else Strip.blank(self.size.width, style)
-        marked = row >= self.blocks[index].gap and self._has_cursor(index)
+        marked = row >= self.blocks[index].gap and self._has_cursor(index) and not is_reader(self)
         bar = (
             Segment("▌", (self.visual_style + self._get_style("$accent")).rich_style) if marked else Segment(" ", style)
         )
@@ -397,6 +400,18 @@ class Transcript(ScrollView, can_focus=True):
 
     def _has_cursor(self, index: int) -> bool:
         return index == self.current_index and self.has_focus
+
+    @property
+    def cursor_screen_offset(self) -> Offset:
+        """The position on the screen of the current block's first cell, or of the nearest visible row."""
+        row = self._block_layout.first_row(self.current_index) if self.current_index >= 0 else 0
+        return self.content_region.offset + Offset(1, min(max(0, row - self.scroll_offset.y), self.size.height - 1))
+
+    @property
+    def hidden_cursor_line(self) -> str:
+        """The first line of the current block if it is scrolled out of view, otherwise ""."""
+        is_visible = self.current_index < 0 or self._block_layout.first_row(self.current_index) >= self.scroll_offset.y
+        return "" if is_visible else self._block_layout.first_line(self.current_index)
 
     # -- find
 
@@ -499,17 +514,10 @@ class Transcript(ScrollView, can_focus=True):
         self._step(by, lambda block: block.can_step)
 
     def _step(self, by: int, is_target: Callable[[TranscriptBlock], bool]) -> None:
-        def find() -> int:
-            index = self.current_index if self.current_index >= 0 else len(self.blocks)
-            index += by
-            while 0 <= index < len(self.blocks) and not is_target(self.blocks[index]):
-                index += by
-            return index
-
-        index = find()
+        index = self._block_layout.find_step(self.current_index, by, is_target)
         if index < 0 and self.earlier is not None:
             self.finish_loading()
-            index = find()
+            index = self._block_layout.find_step(self.current_index, by, is_target)
         if 0 <= index < len(self.blocks):
             self.show_block(index)
 
@@ -527,7 +535,7 @@ class Transcript(ScrollView, can_focus=True):
     def action_activate(self) -> None:
         """Fold or unfold the current block, or open its text in the text viewer."""
         if self.current_index < 0:
-            self.current_index = self._last_in_view()
+            self.current_index = self._block_layout.find_last_in_view(self.scroll_offset.y, self.size.height)
         if 0 <= self.current_index < len(self.blocks):
             self._activate(self.current_index)
 
@@ -545,7 +553,7 @@ class Transcript(ScrollView, can_focus=True):
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """
         if self.current_index < 0:
-            self.current_index = self._last_in_view()
+            self.current_index = self._block_layout.find_last_in_view(self.scroll_offset.y, self.size.height)
         if 0 <= self.current_index < len(self.blocks):
             self._part_copier.copy_next(self.current_index, as_tsv=as_tsv)
 
@@ -576,7 +584,7 @@ class Transcript(ScrollView, can_focus=True):
         """
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
-            self.current_index = self._last_in_view()
+            self.current_index = self._block_layout.find_last_in_view(self.scroll_offset.y, self.size.height)
         if 0 <= self.current_index < len(self.blocks):
             self.blocks[self.current_index].strips = None
             self.refresh()
@@ -584,17 +592,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _redraw_first_row(self, index: int) -> None:
         """Redraw the first row of the block at *index*, whose content has changed, if the row is visible."""
-        block = self.blocks[index]
-        row = self._block_layout.top(index) + block.gap
+        row = self._block_layout.first_row(index)
         if self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height:
-            block.strips = None
+            self.blocks[index].strips = None
             self.refresh_line(row)
-
-    def _last_in_view(self) -> int:
-        """Return the index of the lowest visible block that the user can select, or -1 if there is none."""
-        if not self.blocks:
-            return -1
-        first = self._block_layout.find_index(self.scroll_offset.y)
-        end = min(self._block_layout.total - 1, self.scroll_offset.y + self.size.height - 1)
-        last = self._block_layout.find_index(end)
-        return next((index for index in range(last, first - 1, -1) if self.blocks[index].can_step), -1)

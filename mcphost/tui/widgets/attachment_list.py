@@ -6,7 +6,7 @@ from textual import events
 from textual._cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
@@ -15,7 +15,7 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
-from mcphost.tui.widget_messages import AttachmentAction
+from mcphost.tui.widget_messages import AttachmentAction, CursorMoved
 
 MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
@@ -103,6 +103,11 @@ class AttachmentList(Widget, can_focus=True):
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 
+    @property
+    def cursor_screen_offset(self) -> Offset:
+        """The position on the screen of the row at the cursor."""
+        return self.content_region.offset + Offset(0, self.index - self._first)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height: one row for each attachment that is shown, and one row for the key hint."""
         del container, viewport, width
@@ -182,6 +187,7 @@ class AttachmentList(Widget, can_focus=True):
             return
         self.index = max(0, self.index + by)
         self.refresh()
+        self.post_message(CursorMoved(self))
 
     def action_act(self, action: AttachmentAction) -> None:
         """Post a request to open, remove or refresh the attachment at the cursor."""

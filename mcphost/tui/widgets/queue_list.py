@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
@@ -17,7 +17,7 @@ from textual.widget import Widget
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
+from mcphost.tui.widget_messages import CursorMoved, QueueRecallRequested, QueueRow
 
 MAX_SHOWN = 4
 """Maximum number of messages shown at a time; with the focus, the list scrolls to the one at the cursor."""
@@ -72,6 +72,16 @@ class QueueList(Widget, can_focus=True):
         if not shown and self.has_focus:
             self.post_message(self.QueueLeft())
 
+    @property
+    def _first(self) -> int:
+        """The index of the first message that is shown; with the focus, the message at the cursor is visible."""
+        return max(0, min(self.index - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN)) if self.has_focus else 0
+
+    @property
+    def cursor_screen_offset(self) -> Offset:
+        """The position on the screen of the row at the cursor."""
+        return self.content_region.offset + Offset(0, self.index - self._first)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height: one row for each message that is shown, and one row for the key hint."""
         del container, viewport, width
@@ -80,8 +90,7 @@ class QueueList(Widget, can_focus=True):
     def render(self) -> Content:
         """Return one row for each message that is shown, and a row with the key hint."""
         width, hidden = max(20, self.content_size.width), len(self.rows) - MAX_SHOWN
-        first = max(0, min(self.index - MAX_SHOWN // 2, hidden)) if self.has_focus else 0
-        shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
+        shown = list(enumerate(self.rows))[self._first : self._first + MAX_SHOWN]
         hint = _(_HINT)
         if self.has_focus and self.rows:
             hint = _(_STEERED_HINT if self.rows[self.index].is_steering else _FOCUSED_HINT)
@@ -128,6 +137,7 @@ class QueueList(Widget, can_focus=True):
             return
         self.index = max(0, self.index + by)
         self.refresh()
+        self.post_message(CursorMoved(self))
 
     def action_take(self, is_removal: bool) -> None:
         """Request that the message at the cursor be moved to the composer.
