@@ -152,10 +152,18 @@ async def test_a_narrow_card_says_which_secrets_go_to_the_keyring_whatever_the_n
     async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers(MODELS, servers)))) as driver:
         await card(driver)
         rows = [line for line in driver.text().splitlines() if "□" in line]
-        assert all("its secrets are stored apart" in row for row in rows)
+        assert all("secrets stored apart" in row for row in rows)
+        assert all("Claude Code" in row for row in rows), "the host is not cut off"
         assert ["disabled there" in row for row in rows] == [False, True]
         await driver.pilot.press("tab", "tab")
         await driver.until(lambda: "its secrets are stored apart: env.API_KEY" in driver.text(), "the details")
+
+
+async def test_a_card_says_that_a_server_whose_row_is_cut_off_asks_for_approval_later(run: Run) -> None:
+    for servers, is_cut in (((candidate("time", "x"),), False), (SERVERS, True)):
+        async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers(MODELS, servers)))) as driver:
+            await card(driver)
+            assert ("rows cut off by “…” are asked about later" in driver.text()) == is_cut
 
 
 async def test_a_server_that_is_disabled_there_is_ticked_only_by_hand(run: Run) -> None:

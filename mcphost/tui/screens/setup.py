@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcphost.llm.model_finder import AvailableModel
 
 _ABOUT = N_("Found on this machine. Nothing of this list starts before you press Enter.")
+_CUT = N_("rows cut off by “…” are asked about later")
 _NOTHING = N_(
     "No keys, local model servers or servers of other hosts were found. Paste a key, or skip: tools work "
     "without a model."
@@ -67,6 +68,9 @@ _KEY_ROWS = 2
 
 _MIN_NAME_WIDTH = 12
 """Minimum width in cells of the column of servers' names, however long the notes are."""
+
+_MIN_HOST_WIDTH = 11
+"""Minimum width in cells of the column of hosts, which shows "Claude Code" to its end."""
 
 _KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini and others)")
 _MAX_PROVIDER_ROWS = 5
@@ -151,11 +155,15 @@ class SetupScreen(FormScreen[SetupChoice]):
             # Selecting on focus would let the rest of a paste replace its beginning.
             yield OrderedInput(self._given_key, words, password=True, select_on_focus=False, id="key", compact=True)
         if self._servers:
-            yield Static(_("Servers of other hosts"), classes="heading", markup=False)
+            yield Static(self._server_heading(), id="servers-heading", classes="heading", markup=False)
             yield TargetList(*self._server_options(), seen=self._seen, id="servers")
             yield TargetDetails(seen=self._seen, id="target")
         if self._files:
             yield Static(Content.styled(self._files, "$muted"), id="files", markup=False)
+
+    def _server_heading(self) -> str:
+        is_cut = any(option.width >= self._text_width() - 1 for option in self._server_options())
+        return _("Servers of other hosts") + (f" · {_(_CUT)}" if is_cut else "")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
@@ -222,6 +230,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         for lines in self.query("#models").results(OptionList):
             lines.styles.max_height = models
         free -= models + self._count_wrapped_rows()
+        for heading in self.query("#servers-heading").results(Static):
+            heading.update(Content(self._server_heading()))
         for lines in self.query("#servers").results(OptionList):
             details = _SMALL_DETAILS_ROWS if is_small else _DETAILS_ROWS
             needed = max(self._details(candidate)[0].get_height({}, self._text_width() - 1)
@@ -237,7 +247,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         For the text above the lists and the key hints, these are the rows after the first; for the text about files,
         they are all its rows.
         """
-        texts = (_(_ABOUT), self.key_hints())
+        texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
         return rows + (Content(self._files).get_height({}, self._text_width()) if self._files else 0)
 
@@ -286,22 +296,25 @@ class SetupScreen(FormScreen[SetupChoice]):
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
 
     def _server_options(self) -> list[TargetOption]:
-        """Return a line for each server: its name, notes, target, and the MCP hosts in which it was found.
+        """Return a line for each server: its name, the MCP hosts in which it was found, its notes and its target.
 
-        The target is the command line or URL. The notes come first, because the rest of the line may be cut off.
+        The target is the command line or URL. It is last, because the end of the line may be cut off.
         """
+        if not self._servers:
+            return []
         notes = [_describe_notes(candidate) for candidate in self._servers]
-        free = self._text_width() - 6 - max(map(cell_len, notes))  # without the scrollbar, the mark and two gaps
+        free = self._text_width() - 8 - max(map(cell_len, notes))  # without the scrollbar, the mark and three gaps
         names = [clean_line(candidate.name, 40) for candidate in self._servers]
-        width = min(max(map(cell_len, names)), max(_MIN_NAME_WIDTH, free))
+        hosts = [clean_line(join_list(candidate.hosts), 80) for candidate in self._servers]
+        host_width = min(max(map(cell_len, hosts)), max(_MIN_HOST_WIDTH, free - _MIN_NAME_WIDTH))
+        width = min(max(map(cell_len, names)), max(_MIN_NAME_WIDTH, free - host_width))
         lines: list[TargetOption] = []
         for at, candidate in enumerate(self._servers):
             mark = "■" if at in self._ticked else "□"
-            name = f"{mark} {pad_cells(set_cell_size(names[at], min(width, cell_len(names[at]))), width)}  "
+            name = f"{mark} {_fit_cells(names[at], width)}  {_fit_cells(hosts[at], host_width)}  "
             note, target = f"{notes[at]}  " if notes[at] else "", _describe_target(candidate)
-            hosts = clean_line(join_list(candidate.hosts), 80)
-            content = Content.assemble(name, (note, "$warning"), (target, "$muted"), f"  {hosts}")
-            lines.append(TargetOption(content, cell_len(name + note + target)))
+            content = Content.assemble(name, (note, "$warning"), (target, "$muted"))
+            lines.append(TargetOption(content, content.cell_length))
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -513,6 +526,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(model, servers, seen, is_model_missing=is_model_missing))
 
 
+def _fit_cells(text: str, width: int) -> str:
+    return pad_cells(set_cell_size(text, min(width, cell_len(text))), width)
+
+
 def _describe_files(files: "Sequence[tuple[str, str]]") -> str:
     text = _("Also in this folder: {file} (mcphost servers import {host})")
     lines = [text.format(file=clean_line(file, 60), host=host) for file, host in files[:_MAX_FILES]]
@@ -525,7 +542,7 @@ def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -
     They say that secrets are moved, and that a disabled server remains disabled. If *with_names* is true, they also
     name the secrets.
     """
-    secrets = _("its secrets are stored apart") if candidate.secrets else ""
+    secrets = _("secrets stored apart") if candidate.secrets else ""
     if candidate.secrets and with_names:
         secrets = _("its secrets are stored apart: {names}").format(names=join_list(candidate.secrets))
     disabled = _("disabled there") if candidate.found.is_disabled else ""
