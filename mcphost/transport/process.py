@@ -431,6 +431,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         """Send SIGKILL to the process group."""
         self._signal_group(signal.SIGKILL)
 
+    @property
+    def has_error_output(self) -> bool:
+        """Whether the process has printed anything except blank lines to its error output."""
+        return bool(self._stderr_tail)
+
     def describe_end(self) -> str:
         """Describe how the process ended, such as "exited with status 1", and quote its last lines of error output."""
         code = self._transport.get_returncode()

@@ -52,9 +52,10 @@ class StdioConnector:
             child.kill()
 
         def end(how: str) -> None:
+            how = how.removesuffix(".")  # the last line of the error output may be a sentence
             error = (UnreadInputError if child.is_input_unread else ConnectionLost)(
                 f"The server {self._name!r} ({self._argv[0]}) {how}.",
-                f"Its error output is in {log_file()}",
+                f"Its error output is in {log_file()}" if child.has_error_output else "",
                 server=self._name,
             )
             backlog.call_when_empty(lambda: mux.connection_lost(error))

@@ -38,6 +38,30 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
         assert host.servers.view("dying").detail.endswith(cause)
 
 
+@pytest.mark.parametrize(
+    ("output", "message", "hint"),
+    [("Missing v1 code.", "it last said: Missing v1 code.", "Its error output"), ("", "exited with status 1.", "")],
+)
+async def test_the_end_of_a_server_names_its_error_output_only_if_there_is_some(
+    open_host: OpenHost, output: str, message: str, hint: str
+) -> None:
+    code = f"import sys; print({output!r}, file=sys.stderr); sys.exit(1)"
+    async with open_host(servers=(inline_server("dying", code),)) as host:
+        with anyio.fail_after(20), pytest.raises(StartupError) as exc_info:
+            await host.servers.ensure_ready("dying")
+        assert exc_info.value.message.endswith(message)
+        assert ".." not in exc_info.value.message
+        assert ("Its error output" in exc_info.value.hint) == bool(hint)
+
+
+async def test_a_failed_server_with_watched_files_says_that_saving_one_restarts_it(open_host: OpenHost) -> None:
+    server = replace(inline_server("dying", "raise SystemExit(1)"), watched_files=("*.py",), watched_folder="/tmp")
+    async with open_host(servers=(server,)) as host:
+        with anyio.fail_after(20), pytest.raises(StartupError):
+            await host.servers.ensure_ready("dying")
+        assert host.servers.view("dying").hint.startswith("It restarts when you save one of its watched files.")
+
+
 async def test_the_error_of_a_failed_start_has_no_part_of_a_private_key_of_several_lines(open_host: OpenHost) -> None:
     lines = [
         "-----BEGIN PRIVATE KEY-----",

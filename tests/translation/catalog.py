@@ -164,6 +164,17 @@ _SENTENCE_FUNCTIONS = ("make_step", "on_problem", "ConfigWarning", "SettingProbl
 
 VALUES = (
     "{message} The provider said: {reason}",
+    "its entry has a secret, and no keyring can store it",
+    "exited with status {code}",
+    "exited with status {code}; it last said: {lines}",
+    "was ended by {signal}",
+    "was ended by {signal}; it last said: {lines}",
+    "closed its output",
+    "closed its output; it last said: {lines}",
+    "closed its input",
+    "closed its input; it last said: {lines}",
+    "Its error output is in {file}",
+    "The tool may have run.",
     "Declined.",
     "you called it",
     "{why}; the hook {changed_by} changed its arguments",

@@ -100,6 +100,21 @@ def test_a_sentence_of_a_lower_layer_is_translated_with_its_values() -> None:
     )
 
 
+def test_the_end_of_a_server_is_translated_around_its_own_words() -> None:
+    set_language(CHINESE)
+    said = "Loading settings | config key 'db_url' is missing"
+    shown = translate_sentence(f"The server 'x' (/bin/x) exited with status 1; it last said: {said}.")
+    assert shown == f"服务器 'x'（/bin/x）以状态 1 结束，最后的输出：{said}。"
+    shown = translate_sentence("The server 'x' (x) was ended by SIGKILL. Its error output is in /tmp/a.log")
+    assert shown == "服务器 'x'（x）被 SIGKILL 终止。其错误输出在 /tmp/a.log"
+
+
+def test_the_reason_for_another_place_of_secrets_is_translated() -> None:
+    set_language(CHINESE)
+    reason = "its entry has a secret, and no keyring can store it"
+    assert translate_sentence(reason) == _(reason) != reason
+
+
 def test_values_that_are_sentences_are_translated_too() -> None:
     patterns = SentencePatterns({"It was not read. {why}": "未读取。{why}", "{file} is gone.": "{file} 不见了。"})
     assert patterns.translate("It was not read. a.zip is gone.") == "未读取。a.zip 不见了。"

@@ -19,6 +19,7 @@ EVENT_LABELS = {
     "added": N_("added"), "answered": N_("answered"), "began": N_("began"), "broken": N_("broken"),
     "carried": N_("carried over"), "carried over": N_("carried over"), "changed": N_("changed"),
     "chosen": N_("chosen"), "decided": N_("decided"), "downloaded": N_("downloaded"), "ended": N_("ended"),
+    "given": N_("given"),
     "held back": N_("quarantined"), "imported": N_("imported"), "installed": N_("installed"), "kept": N_("approved"),
     "refused": N_("answer not recorded"), "removed": N_("removed"), "restored": N_("restored"),
     "reused": N_("result reused"), "revoked": N_("revoked"), "shared": N_("shared"), "started": N_("started"),

@@ -20,6 +20,8 @@ from mcphost.sign_in_types import SignInProgress
 
 RESTART_HINT = "Fix the cause and restart the server."
 """The hint for a server that failed with an error without a hint."""
+WATCHED_HINT = "It restarts when you save one of its watched files."
+"""The beginning of the hint for a server with watched files that failed."""
 NEW_START_WORDS = "start mcphost again"
 """Words in the hint for a server that a restart of the server cannot help, such as a missing environment variable."""
 _RECONNECT_HINT = "mcphost connects again by itself as soon as the server answers."
@@ -98,7 +100,13 @@ class ServerStatus:
         """
         self._set_error(error)
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
-        self.set_state(state, error.message, error.hint or RESTART_HINT, by_user=by_user)
+        hint = self._failure_hint(error) if state == "failed" else error.hint or RESTART_HINT
+        self.set_state(state, error.message, hint, by_user=by_user)
+
+    def _failure_hint(self, error: McpHostError) -> str:
+        if self._config.watched_files and NEW_START_WORDS not in error.hint:
+            return f"{WATCHED_HINT} {error.hint}".rstrip()
+        return error.hint or RESTART_HINT
 
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "failed", with a hint that says when mcphost will start the server again.
@@ -133,7 +141,7 @@ class ServerStatus:
         """Set the state "failed" after the last of *attempts* automatic attempts; mcphost no longer retries."""
         self._set_error(error)
         detail = f"{error.message} mcphost gave up after {attempts} attempts."
-        self.set_state("failed", detail, error.hint or RESTART_HINT)
+        self.set_state("failed", detail, self._failure_hint(error))
 
     def set_stopped(self, error: McpHostError) -> None:
         """Set the state "stopped" at the user's request.

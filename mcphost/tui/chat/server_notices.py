@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from mcphost.errors import join_sentences
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import KeyTable
 
@@ -61,12 +62,14 @@ def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
     The hint names the key that signs in to the server or restarts it, and includes the hint of *event*, which may
     describe what mcphost does about the problem.
     """
-    from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT  # loaded with the host
+    from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT, WATCHED_HINT  # loaded with the host
 
     way = ""
     if event.state == "sign_in":
         way = keys.fill(_("Press {servers-sign-in} on the servers page ({servers}) to sign in."))
-    elif event.state == "failed" and not event.retry_seconds and NEW_START_WORDS not in event.hint:
+    elif event.state == "failed" and not (
+        event.retry_seconds or NEW_START_WORDS in event.hint or event.hint.startswith(WATCHED_HINT)
+    ):
         way = keys.fill(_("Press {servers-restart} on the servers page ({servers}) to restart it."))
     hint = "" if way and event.hint == RESTART_HINT else translate_sentence(event.hint)
-    return " ".join(filter(None, (way, hint)))
+    return join_sentences(way, hint)

@@ -454,7 +454,8 @@ class NoticeBlock(TranscriptBlock):
         body = clean(self.text[:_MAX_NOTICE_LENGTH])
         content = Content.assemble((body, style if self.level == "error" else "$muted"))
         if self.hint:
-            content = Content.assemble(content, " ", (clean(self.hint[:_MAX_NOTICE_LENGTH]), "$text"))
+            gap = "" if body.endswith("。") else " "  # Chinese has no space between sentences
+            content = Content.assemble(content, gap, (clean(self.hint[:_MAX_NOTICE_LENGTH]), "$text"))
         return [PrefixedContent(f"{mark} ", "  ", content, "", style, max_width=PROSE_WIDTH)]
 
     def estimate_height(self, width: int) -> int:
@@ -463,7 +464,7 @@ class NoticeBlock(TranscriptBlock):
 
     def copy_text(self) -> str:
         """Return the notice followed by its hint."""
-        return f"{self.text} {self.hint}".strip()
+        return f"{self.text}{'' if self.text.endswith('。') else ' '}{self.hint}".strip()
 
 
 class BlockLoader(Protocol):
