@@ -1,5 +1,6 @@
 """Tests for the grants screen: search, details and revocation by keyboard, with names from servers sanitized."""
 
+import anyio
 import pytest
 
 from mcphost.config.rules import Rule, exact_pattern
@@ -36,6 +37,25 @@ async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_pr
         await driver.pilot.press("ctrl+f")
         await driver.type("nothing like it")
         await driver.until(lambda: "No matches." in driver.text() and "0 of 1" in driver.text())
+
+
+async def test_a_page_that_is_still_loading_does_not_deny_permissions(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        is_loaded = anyio.Event()
+
+        async def list_later(**_unused: str) -> tuple[GrantStatus, ...]:
+            await is_loaded.wait()
+            return ()
+
+        monkeypatch.setattr(driver.host.grants, "list_grants", list_later)
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "Permissions" in driver.text(), "the page")
+        await driver.pilot.pause()
+        assert "No permissions." not in driver.text()
+        is_loaded.set()
+        await driver.until(lambda: "No permissions." in driver.text(), "the empty list")
 
 
 async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:

@@ -65,12 +65,17 @@ class GrantsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
         self._folder_grants: tuple[FolderAnswerStatus, ...] = ()
         self._revoke_candidate = ""
+        self._is_loaded = False
         self.add_class("bare")
 
     def on_mount(self) -> None:
         """Load the grants."""
         super().on_mount()
         self.run_worker(self._load_grants)
+
+    def empty_text(self) -> str:
+        """Return the text for an empty list, or "" while it is not known yet whether there are permissions."""
+        return super().empty_text() if self._is_loaded else ""
 
     async def _load_grants(self) -> None:
         try:
@@ -79,6 +84,7 @@ class GrantsScreen(ListScreen):
         except McpHostError as error:
             self._grants = self.host.grants.list_session_grants(server=self.server)
             self.notify(str(error), severity="error", markup=False)
+        self._is_loaded = True
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
