@@ -169,7 +169,11 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     for note in notes:
         print_note(translate_sentence(note))
     _print_warnings(saved.edit)
-    print_text(_("Does it answer? mcphost servers check {name}").format(name=quote(args.name)))
+    print_text(
+        _("It has not been started yet. To see whether it answers: mcphost servers check {name}").format(
+            name=quote(args.name)
+        )
+    )
     return 0
 
 
