@@ -220,6 +220,21 @@ async def test_a_profile_is_chosen_from_the_list(files: Files) -> None:
         assert driver.host.servers.view("time").state != "disabled"
 
 
+async def test_a_new_profile_with_an_unknown_server_is_saved_only_after_a_warning(files: Files) -> None:
+    files.write_servers(git={"command": "/nowhere/b"})
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "No profiles yet" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "no name in servers: all that are enabled" in driver.text(), "the form")
+        await driver.pilot.press(*"mine", "tab", "tab", "end", *", nosuch", "ctrl+s")
+        await driver.until(lambda: "There is no server named nosuch." in driver.text(), "the warning")
+        assert not (files.folder / "config.toml").exists()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Using the profile mine" in driver.text(), "the notice")
+    assert 'servers = ["git", "nosuch"]' in (files.folder / "config.toml").read_text()
+
+
 async def test_a_profile_is_chosen_by_its_name_after_the_command(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})
     files.write_settings('[profiles.review]\nservers = ["git"]\n')

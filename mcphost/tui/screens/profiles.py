@@ -106,7 +106,8 @@ class ProfilesScreen(ListScreen):
                 self.dismiss(profile)
 
         taken = [profile.name for profile in self._config.profiles]
-        self.app.push_screen(ProfileForm(self._draft, taken), save)  # pyright: ignore[reportUnknownMemberType]
+        known = [server.name for server in self._config.servers]
+        self.app.push_screen(ProfileForm(self._draft, taken, known), save)  # pyright: ignore[reportUnknownMemberType]
 
     def open_row(self, row: ListRow) -> None:
         """Close the screen with the name of the chosen profile."""
@@ -133,15 +134,21 @@ class ProfileForm(FormScreen[Profile]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """
     ProfileForm LabeledInput { margin: 0; }
+    ProfileForm #servers-about { color: $muted; }
     ProfileForm #model, ProfileForm #prompt-label { color: $muted; margin: 1 0 0 0; }
     ProfileForm TextArea { height: 5; border: none; padding: 0 1; background: $surface; }
     """
 
-    def __init__(self, draft: Profile, taken: "Container[str]") -> None:
-        """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*."""
+    def __init__(self, draft: Profile, taken: "Container[str]", servers: "Container[str]") -> None:
+        """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*.
+
+        *servers* are the names of the configured servers; the form warns of others once.
+        """
         super().__init__()
         self._draft = draft
         self._taken = taken
+        self._servers = servers
+        self._warned_servers: tuple[str, ...] = ()
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
@@ -161,6 +168,7 @@ class ProfileForm(FormScreen[Profile]):
             LabeledInput(_("description"), "description", placeholder=_("optional")),
             LabeledInput(_("servers"), "servers", placeholder=_("all that are enabled")),
         )
+        yield Static(_("no name in servers: all that are enabled"), id="servers-about", markup=False)
         yield Static(f"{_('model')}: {self._describe_model()}", id="model", markup=False)
         yield Static(_("system prompt; empty: the one of the configuration"), id="prompt-label", markup=False)
         prompt = self._draft.system_prompt or ""
@@ -187,7 +195,10 @@ class ProfileForm(FormScreen[Profile]):
         self.query_one(LabeledInputGroup).focus_input()
 
     def action_save(self) -> None:
-        """Close the form with the profile, unless its name is missing or taken."""
+        """Close the form with the profile, unless its name is missing or taken.
+
+        The first call with servers that are not configured only names them.
+        """
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:
@@ -204,6 +215,12 @@ class ProfileForm(FormScreen[Profile]):
             self.show_fault(_("There is already a profile {name!r}.").format(name=name))
             return
         servers = tuple(word.strip() for word in texts["servers"].split(",") if word.strip())
+        unknown = tuple(one for one in servers if one not in self._servers)
+        if unknown and unknown != self._warned_servers:
+            self._warned_servers = unknown
+            fault = _("There is no server named {names}. Press Ctrl+S again to save the profile as it is.")
+            self.show_fault(fault.format(names=join_list(unknown)))
+            return
         self.dismiss(
             replace(
                 self._draft,
