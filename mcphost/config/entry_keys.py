@@ -48,7 +48,7 @@ def warn_about_keys(
     Outside of that object, only a key that is similar to a known one is reported, because other hosts have keys of
     their own. *location* names the file and the server.
     """
-    for text in [*_describe_entry_keys(entry), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
+    for text in [*describe_entry_keys(entry), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
         on_problem(ConfigWarning(f"{location}: {text}"))
 
 
@@ -59,7 +59,8 @@ def describe_unknown_keys(own: Mapping[str, Any], known: Collection[str]) -> Ite
         yield _describe_key(f"mcphost.{key}", f"mcphost.{near}" if near else "")
 
 
-def _describe_entry_keys(entry: Mapping[str, Any]) -> Iterator[str]:
+def describe_entry_keys(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each key of a server's entry that is similar to a known one, or misplaced."""
     for key in entry:
         if key in ENTRY_KEYS or key in _FOREIGN_KEYS:
             continue

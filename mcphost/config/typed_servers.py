@@ -21,6 +21,8 @@ _ADD_COMMANDS = frozenset(
 )
 _ADD_JSON = ("claude", "mcp", "add-json")
 _CODE_ADD = ("code", "--add-mcp")
+_JSON_STARTS = ("{", '"', "```", CODEX_TABLE)
+_URL_STARTS = ("http://", "https://")
 _HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
 """Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
 
@@ -90,13 +92,13 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     *name*, use the name in the text, or derive one from the host or the program. See `make_entry` for *cwd*. Raises
     ConfigError or UsageError.
     """
-    text, name = text.strip().removeprefix("$ ").strip(), name.strip()
+    text, name = _strip_prompt(text), name.strip()
     if not text:
         raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
-    if text.startswith(("{", '"', "```", CODEX_TABLE)):
+    if text.startswith(_JSON_STARTS):
         entries = parse_pasted_servers(text, name)
         return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
-    if text.startswith(("http://", "https://")):
+    if text.startswith(_URL_STARTS):
         return {name or _name_of_url(text): {"url": text}}
     try:
         words = shlex.split(text)
@@ -109,6 +111,15 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     name = name or own_name
     entry = make_entry(words, cwd)
     return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
+
+
+def is_command_line(text: str) -> bool:
+    """Return whether `parse_server_text` parses *text* as a command line, not as JSON or a URL."""
+    return not _strip_prompt(text).startswith((*_JSON_STARTS, *_URL_STARTS))
+
+
+def _strip_prompt(text: str) -> str:
+    return text.strip().removeprefix("$ ").strip()
 
 
 def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:

@@ -54,7 +54,8 @@ class FakeEditor:
         if entry.get("command") == "bad":
             raise ConfigError("The entry cannot be saved.", "Correct it.")
         self.changes.append(("change", name, entry["command"]))
-        return SimpleNamespace(edit=SimpleNamespace(name=name, file=SimpleNamespace(path="/home/me/mcp.json")))
+        edit = SimpleNamespace(name=name, file=SimpleNamespace(path="/home/me/mcp.json"))
+        return SimpleNamespace(edit=edit, notes=())
 
     async def set_disabled(self, name: str, *, disabled: bool) -> None:
         self.changes.append(("disable" if disabled else "enable", name))
@@ -101,6 +102,30 @@ async def test_what_was_left_out_of_a_pasted_entry_is_in_the_notice(run: Run) ->
         await driver.until(lambda: "Add a server" in driver.text(), "the form")
         await driver.pilot.press(*'"time": {"command": "x", "mcphost": {"trustAnnotations": true}}', "ctrl+s")
         await driver.until(lambda: "Press u to undo. time has a note." in notices(driver), "the notice")
+
+
+async def test_probable_mistakes_are_shown_before_a_second_press_saves_them(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*"uvx mcp-server-time | tee log", "ctrl+s")
+        await driver.until(lambda: "Press Ctrl+S again" in driver.text(), "the warning")
+        assert "The command runs without a shell, so the program gets | as part of its arguments." in driver.text()
+        assert editor.changes == []
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: editor.changes == [("add", "time", "user")], "the change")
+        await driver.pilot.press("e")
+        await driver.until(lambda: '"command": ' in driver.text(), "the entry")
+        text = driver.app.screen.query_one("#text", TextArea)
+        text.text = '{"command": "x", "mcphost": {"wach": true}}'
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: 'did you mean "mcphost.watch"?' in driver.text(), "the warning about a key")
+        text.text = '{"command": "x", "mcphost": {"watch": true}}'
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: len(editor.changes) == 2, "the corrected entry")
 
 
 async def test_a_new_server_is_selected(run: Run) -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -90,6 +90,8 @@ class ServerForm(FormScreen[str]):
         self._scope: Scope = next(iter(files))
         self._server = name
         self._entry = entry
+        self._warned_entry: tuple[str, ...] = ()
+        """The name and the text about which the form has already warned; they are saved as they are."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
@@ -166,7 +168,10 @@ class ServerForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def action_save(self) -> None:
-        """Save the server and close the form; if that fails, show the error and keep the form open."""
+        """Save the server and close the form; if that fails, show the error and keep the form open.
+
+        The first call for a text with probable mistakes only shows them.
+        """
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:
@@ -177,8 +182,24 @@ class ServerForm(FormScreen[str]):
         typed = TypedTexts(values.get("env", ""), values.get("headers", ""), values.get("folder", ""))
         try:
             name = self._server or values.get("name", "").strip()
+            if self._warn_once(name, text.text):
+                return
             done = await self._save(name, text.text, self._scope, typed)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
         self.dismiss(done)
+
+    def _warn_once(self, name: str, text: str) -> bool:
+        """Show probable mistakes in *text*, once for each text; return whether there are any."""
+        from mcphost.config.typed_mistakes import find_entry_mistakes, find_new_server_mistakes
+
+        if self._warned_entry == (name, text):
+            return False
+        self._warned_entry = name, text
+        mistakes = find_new_server_mistakes(text, name) if self._entry is None else find_entry_mistakes(text, name)
+        if mistakes:
+            self.show_fault(
+                " ".join((*map(translate_sentence, mistakes), _("Press Ctrl+S again to save it as it is.")))
+            )
+        return bool(mistakes)
