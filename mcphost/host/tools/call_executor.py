@@ -125,9 +125,8 @@ class ToolExecutor:
                 if isinstance(error, ConnectionLost) and (view := offered.connection.view()).state == "stopped":
                     error.message = view.detail  # the user ended the connection
                 pending.finish("failed", RenderedResult(error_text(error)))
-                if (
-                    error.hint == (hint := make_era_hint(server)) and by != "user"
-                ):  # the user's own calls show the hint themselves
+                # The user's own calls show the hint themselves.
+                if error.hint == (hint := make_era_hint(server)) and by != "user":
                     self._events.notify("warning", f"The server {server!r} cannot ask you anything.", hint)
                 if error_text(error) != error.message and "may have" not in error.hint:
                     error.hint = join_sentences(MAY_HAVE_RUN, error.hint)  # a hint may end with a path

@@ -13,7 +13,6 @@ from mcphost.host.server_views import ManualCallResult, ReleasedResult
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
-from mcphost.host.tools.argument_names import check_argument_names
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookFailed, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
@@ -65,6 +64,8 @@ class ManualCalls:
                 f"Review the change: mcphost servers changes {quote(server)}",
             )
         if typed_names:
+            from mcphost.host.tools.argument_names import check_argument_names
+
             check_argument_names(typed_names, offered.definition.tool.input_schema)
         arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
