@@ -2,7 +2,7 @@
 
 import re
 
-from mcphost.sanitize import count_shown
+from mcphost.sanitize import is_shown_within, measure_beginning
 
 MAX_SOURCE = 8_000
 """Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
@@ -20,22 +20,17 @@ _CONTAINER_MARKS = re.compile(r"(?:[ \t>*+-]|\d{1,9}[.)])*+")
 """Marks of block quotes and list items at the beginning of a line."""
 
 
-def is_too_long(source: str, limit: int = MAX_SOURCE) -> bool:
-    """Return whether *source* takes more than *limit* characters of the screen, counting marks of hidden characters."""
-    return len(source) > limit or (not source.isascii() and count_shown(source) > limit)
-
-
 def fitting_length(source: str) -> int:
-    """Return a number of characters at the beginning of *source* that are short enough to be parsed at a time."""
-    size = min(len(source), MAX_SOURCE)
-    while is_too_long(source[:size]):
-        size //= 2
-    return size
+    """Return how many characters of the beginning of *source* can be parsed at a time.
+
+    At most MAX_SOURCE characters are shown for them, counting the marks of hidden characters.
+    """
+    return min(len(source), MAX_SOURCE) if source.isascii() else measure_beginning(source, MAX_SOURCE)
 
 
 def is_too_complex(source: str) -> bool:
     """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
-    if is_too_long(source, 2 * MAX_SOURCE) or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
+    if not is_shown_within(source, 2 * MAX_SOURCE) or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
         return True

@@ -158,9 +158,23 @@ def count_unsafe(text: str, limit: int) -> int:
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
-def count_shown(text: str) -> int:
-    """Return at most how many characters `sanitize` makes of *text*: a hidden character becomes a mark of nine."""
-    return len(text) + 8 * count_unsafe(text, len(text))
+def measure_beginning(text: str, limit: int) -> int:
+    """Return the length of the longest beginning of *text* of which `sanitize` makes at most *limit* characters.
+
+    CR LF counts as two characters. A joiner after which the beginning ends counts as what it is in the whole text.
+    """
+    room = limit
+    for match in _UNSAFE.finditer(text, 0, limit):
+        left = room - len(_mark(match)) + 1
+        if match.end() > left:
+            return min(match.start(), room)
+        room = left
+    return min(len(text), room)
+
+
+def is_shown_within(text: str, limit: int) -> bool:
+    """Return whether `sanitize` makes at most *limit* characters of *text*, where a mark has up to ten."""
+    return len(text) <= limit and (text.isascii() or measure_beginning(text, limit) == len(text))
 
 
 def strip_unsafe(text: str) -> str:

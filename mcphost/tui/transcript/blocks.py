@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
-from mcphost.sanitize import count_shown
+from mcphost.sanitize import is_shown_within
 from mcphost.translation import _, ngettext
 from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line
@@ -104,11 +104,6 @@ class TranscriptBlock:
 
 def _estimate_rows(text: str, width: int) -> int:
     return text.count("\n") + len(text) // max(20, width) + 1
-
-
-def _fits(text: str, limit: int) -> bool:
-    """Return whether *text* takes at most *limit* characters of the screen, counting the marks of hidden characters."""
-    return len(text) <= limit and (text.isascii() or count_shown(text) <= limit)
 
 
 def label_model(name: str) -> str:
@@ -256,13 +251,14 @@ class UserMessage(TranscriptBlock):
 
     @property
     def _can_fold(self) -> bool:
-        is_inline = _fits(self.text, _MAX_INLINE_MESSAGE) and len(self.attachment_names) <= _MAX_SHOWN_ATTACHMENTS
+        is_short = is_shown_within(self.text, _MAX_INLINE_MESSAGE)
+        is_inline = is_short and len(self.attachment_names) <= _MAX_SHOWN_ATTACHMENTS
         return is_inline and _MIN_FOLDED_LINES < len(self.text.splitlines()) <= _MAX_INLINE_LINES
 
     @property
     def _shown_text(self) -> str:
         beginning = self.text[:_MAX_INLINE_MESSAGE]
-        if not _fits(beginning, _MAX_INLINE_MESSAGE):
+        if not is_shown_within(beginning, _MAX_INLINE_MESSAGE):
             rest = clean_beginning(beginning, _MAX_INLINE_MESSAGE, _MAX_INLINE_MESSAGE)[1]
             beginning = beginning[: len(beginning) - rest]
         lines = beginning.splitlines(keepends=True)
@@ -424,7 +420,7 @@ class ThinkingBlock(TranscriptBlock):
 
     @property
     def _fits_inline(self) -> bool:
-        return _fits(self.text, _MAX_INLINE_THINKING) and self.text.count("\n") <= _MAX_INLINE_LINES
+        return is_shown_within(self.text, _MAX_INLINE_THINKING) and self.text.count("\n") <= _MAX_INLINE_LINES
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
         """Unfold the reasoning, unless it is too long to unfold."""

@@ -13,7 +13,7 @@ from textual._cells import cell_len
 from textual.content import Content, Span
 from textual.style import Style
 
-from mcphost.markdown_limits import fitting_length, is_too_complex, is_too_long
+from mcphost.markdown_limits import fitting_length, is_too_complex
 from mcphost.sanitize import escape_formula
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line, find_line_end
@@ -341,8 +341,8 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     each addition would take longer to render as the answer grows.
     """
     parts: list[MarkdownFragment] = []
-    while is_too_long(source):
-        at = find_cut(source, fitting_length(source))
+    while (size := fitting_length(source)) < len(source):
+        at = find_cut(source, size)
         parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
         source = source[at:]
     if parts:

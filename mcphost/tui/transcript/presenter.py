@@ -19,7 +19,7 @@ from mcphost.llm.messages import (
     resource_key,
 )
 from mcphost.local_time import local_moment
-from mcphost.sanitize import count_shown
+from mcphost.sanitize import is_shown_within
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
@@ -103,7 +103,7 @@ def describe_attachment(part: Part) -> str:
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
     """Return the blocks for complete text from the model; long text is split into several blocks."""
-    return [MarkdownBlock(text)] if count_shown(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
+    return [MarkdownBlock(text)] if is_shown_within(text, _MAX_SINGLE_BLOCK) else split_into_blocks(text)
 
 
 def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:

@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.sanitize import count_shown
+from mcphost.sanitize import is_shown_within
 from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line, first_lines
@@ -216,7 +216,7 @@ class ToolCard(TranscriptBlock):
         for key, value in items:
             limit = _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE
             shown = value[:limit]
-            if count_shown(shown) > limit:
+            if not is_shown_within(shown, limit):
                 shown = shown[: len(shown) - clean_beginning(shown, limit, limit)[1]]
             if not self.is_expanded and "\n" in shown:
                 shown = "\n".join(shown.split("\n")[:3])

@@ -1,11 +1,13 @@
 """Tests for texts from models and servers that are expensive to draw."""
 
 import re
+import sys
 
 import pytest
 from markdown_it import MarkdownIt
 
-from mcphost.markdown_limits import MAX_SOURCE, is_too_complex
+from mcphost.markdown_limits import MAX_SOURCE, fitting_length, is_too_complex
+from mcphost.sanitize import sanitize
 from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.copying import list_copyable_parts
@@ -317,3 +319,36 @@ def test_the_widest_columns_of_a_table_give_way_first(widths: tuple[int, ...], r
         expected[expected.index(max(expected))] -= 1
     rule = render_markdown(source, room)[-1].content.plain.split("  ")
     assert [len(part) for part in rule[:3]] == expected
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u200d", "\U000e0041", "\u200bword "])
+def test_a_text_full_of_hidden_characters_is_measured_once(hidden: str) -> None:
+    calls = 0
+
+    def count_call(*_event: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    text = hidden * 50_000
+    sys.setprofile(count_call)
+    try:
+        fragments, rest = split_stream(text)
+    finally:
+        sys.setprofile(None)
+    assert calls < 30 * len(text)
+    assert rest is not None
+    assert "".join(part.source for part in (*fragments, rest)) == text
+    assert max(len(sanitize(part.source)) for part in fragments) <= MAX_SOURCE
+
+
+USUAL = {"Persian": "می‌خواهم نمی‌شود ", "Hindi": "क्‍ष ", "emoji": "👨‍👩‍👧‍👦❤️ ⚠️ ", "CR LF": "a\r\n"}
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_characters_that_are_not_marked_count_as_one(kind: str) -> None:
+    beginning = USUAL[kind] * (MAX_SOURCE // len(USUAL[kind]))
+    assert fitting_length(beginning) == len(beginning)
+    assert not is_too_complex(USUAL[kind] * (1_900 // len(USUAL[kind])))
+    thought = ThinkingBlock(USUAL[kind] * (280 if kind == "CR LF" else 18_000 // len(USUAL[kind])))
+    assert thought.activate() is None
+    assert UserMessage(USUAL[kind] * 250).activate() is None
