@@ -246,6 +246,16 @@ class ActiveGrants:
         """Return whether *grant* currently allows a call to the tool with these arguments and origins."""
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
+    async def still_applies(self, grant_id: str, identity: ToolIdentity) -> bool:
+        """Return whether the grant with this id still applies to the tool, as in `covers`, whatever the arguments are.
+
+        The result is False for a grant that no longer exists, and while the store cannot be read.
+        """
+        stored = await self._load_grants(identity.server)
+        newest = _last_event_time(stored)
+        grants = (grant for grant in (*self._session_grants, *stored) if grant.id == grant_id)
+        return self.is_active(grant_id) and any(self._applies(grant, identity, newest) for grant in grants)
+
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
         """Return whether the user has allowed the tool before, and what has changed since then.
 
@@ -342,8 +352,11 @@ class ActiveGrants:
             self._on_store_error(error)
 
     async def _covers(self, grant: Grant, identity: ToolIdentity, call: RuleInput, newest: float) -> bool:
+        return self._applies(grant, identity, newest) and await self._matcher.allows(grant.rule, call)
+
+    def _applies(self, grant: Grant, identity: ToolIdentity, newest: float) -> bool:
         places = {"conversation": self.conversation.for_call.conversation.reserved_id, "project": self._project_folder}
-        applies = (
+        return (
             grant.server_digest == identity.server_digest
             and grant.tools.get(identity.tool) == identity.digest
             and grant.account in (None, identity.account)
@@ -352,7 +365,6 @@ class ActiveGrants:
             and not grant.suspended
             and _is_unexpired(grant, max(newest, grant.created))
         )
-        return applies and await self._matcher.allows(grant.rule, call)
 
 
 def project_folder() -> str:

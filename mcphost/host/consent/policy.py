@@ -279,11 +279,12 @@ class ConsentPolicy:
         return await self._find_never_rule(identity, arguments, origins) is not None
 
     async def is_still_allowed(self, identity: ToolIdentity, arguments: dict[str, Any], grant_id: str) -> bool:
-        """Return whether an earlier approval still applies: no never-rule covers the call, its grant was not revoked.
+        """Return whether an earlier approval still applies: no never-rule covers the call, and its grant applies.
 
-        *grant_id* is the id of the grant that allowed the call, "" for none.
+        *grant_id* is the id of the grant that allowed the call, "" for none. A grant that was revoked or suspended, has
+        expired, or is for another place, account or definition does not apply.
         """
-        if await self._active_grants.was_revoked(grant_id) or not self._active_grants.is_active(grant_id):
+        if grant_id and not await self._active_grants.still_applies(grant_id, identity):
             return False
         return not await self._is_forbidden(identity, arguments)
 

@@ -1,10 +1,12 @@
 """Tests for skills offered by servers: loaded only with consent, after every file has been checked."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.config.rules import Rule, exact_pattern
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.run_rules import parse_rules
@@ -12,13 +14,15 @@ from mcphost.host import bootstrap
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.tools.builtin_tools import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.skills import contents_digest
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
+from mcphost.store.database import Database
+from mcphost.store.grants import CHANGED_REASON, GrantStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round
 from tests.unit.host.scripted_host import create_peer, open_host_with
@@ -368,27 +372,38 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
     assert "never allows" in tool_return(model).text
 
 
-@pytest.mark.parametrize("is_revoked", [False, True])
+@pytest.mark.parametrize("end", ["a never-rule", "revoked", "expired", "suspended"])
 async def test_the_files_of_a_loaded_skill_are_not_read_after_its_approval_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_revoked: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    rules = ConfigRules()
+    rules, now = ConfigRules(), time.time()
     monkeypatch.setattr(bootstrap, "ConfigRules", lambda *_: rules)
     model = ScriptedModel(
-        tool_round((TOOL_NAME, LOAD)), text_round("1"), tool_round((TOOL_NAME, FILE)), text_round("2")
-    )
-    frontend, server = ScriptedFrontend(AllowAlways(), Deny()), create_skill_server()
+        tool_round((TOOL_NAME, LOAD)), text_round("1"), tool_round((TOOL_NAME, FILE)), text_round("2"),
+        tool_round((TOOL_NAME, FILE)), text_round("3"),
+    )  # fmt: skip
+    rule = Rule(server="peer", tool=exact_pattern(f"{TOOL_NAME}:{SKILL_ROOT}/SKILL.md"), expires=now + 3600)
+    frontend, server = ScriptedFrontend(AllowRule(rule), Deny()), create_skill_server()
     async with open_host_with(tmp_path, server, model, frontend) as host:
         await host.conversation.send("fill it")
+        assert (await host.conversation.send("look at the form")).declined == 0
+        assert len(frontend.asked) == 1
         read = server.asked("resources/read")
-        if is_revoked:
-            (status,) = await host.grants.list_grants()
-            await host.grants.revoke(status.grant.id)
-        else:
-            rules.never = parse_rules(("peer",))
+        (status,) = await host.grants.list_grants()
+        match end:
+            case "revoked":
+                await host.grants.revoke(status.grant.id)
+            case "expired":
+                monkeypatch.setattr(time, "time", lambda: now + 3600)
+            case "suspended":
+                other = Database(tmp_path / "store.db")
+                await GrantStore(other).suspend([status.grant.id], CHANGED_REASON)
+                await other.close()
+            case _:
+                rules.never = parse_rules(("peer",))
         assert (await host.conversation.send("go on")).declined == 1
         assert server.asked("resources/read") == read
-    assert len(frontend.asked) == 1 + is_revoked, "a never-rule refuses without a question"
+    assert len(frontend.asked) == 1 + (end != "a never-rule"), "a never-rule refuses without a question"
 
 
 async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path: Path) -> None:
