@@ -28,6 +28,7 @@ from mcphost.host.server_requests.request_handler import ServerRequestHandlerFac
 from mcphost.host.server_requests.root_folders import configured_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_policy import SamplingModels
+from mcphost.host.servers.catalog import KnownInstructions
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.rule_notices import NeverRuleNotices
@@ -266,7 +267,7 @@ def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener,
         events=core.events, handler_factory=handler_factory, orphaned_tasks=core.orphaned_tasks,
         tracker_factory=tracker_factory,
         rule_notices=NeverRuleNotices(lambda: core.config_rules.never, core.events, core.config.servers),
-        instructions={},
+        instructions=KnownInstructions(),
     )  # fmt: skip
     return Servers(core.config.servers, connection_parts, core.tool_toggles, core.lifetime)
 

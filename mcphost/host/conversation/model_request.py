@@ -14,6 +14,7 @@ from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import RuntimeSettings
+from mcphost.host.servers.catalog import INSTRUCTIONS_LIMIT
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.tools.builtin_tools import skills_prompt
@@ -21,7 +22,6 @@ from mcphost.llm.messages import Message
 from mcphost.llm.model import ModelRequest
 from mcphost.sanitize import strip_hidden_text
 
-INSTRUCTIONS_LIMIT = 4_000
 DEFAULT_PROMPT = (
     "You are an assistant inside mcphost, a terminal host for the Model Context Protocol. Your tools are provided by "
     "servers that the user configured. The name of a tool starts with the name of its server. The user sees every call "

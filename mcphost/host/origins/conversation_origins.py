@@ -49,6 +49,7 @@ class ConversationOrigins:
         self._current: set[OutsideText] = set()  # noted in the open conversation
         self._current_left_out: set[str] = set()
         self._index = OutsideTexts()
+        self._standing_size = 0  # of the indexed texts that are not in messages
         self._noted_index = OutsideTexts()
         self._indexed: Sequence[Message] = ()
         self._lock = anyio.Lock()
@@ -156,9 +157,15 @@ class ConversationOrigins:
         """
         conversation, messages = self._conversation.for_call
         is_open = conversation is self._conversation.current
+        # Instructions are part of every model request while their server is ready, and may be part of earlier requests.
+        instructions = self._servers.update_instructions()
         # Which texts were noted in a conversation that was left is not known, so all of them are compared.
-        standing = (*self._instructions(), *(self._current if is_open else self._noted))
-        left_out = frozenset((self._current_left_out if is_open else self._left_out) - {server})
+        standing = [
+            *(OutsideText(name, "instructions", text) for name, text in instructions.texts),
+            *(self._current if is_open else self._noted),
+        ]
+        left_out = self._current_left_out if is_open else self._left_out
+        left_out = frozenset((left_out | instructions.left_out) - {server})
         configs = tuple(connection.config for connection in self._servers)
         tools = [
             tool.raw
@@ -175,15 +182,6 @@ class ConversationOrigins:
                 return origins
             return replace(origins, aliases=await anyio.to_thread.run_sync(_find_aliases, names, configs))
 
-    def _instructions(self) -> Iterator[OutsideText]:
-        """Yield the instructions of all servers in this run.
-
-        They are part of every model request while their server is ready, and may be part of earlier requests if it is
-        not ready any more, or has others now.
-        """
-        for server, text in self._servers.list_instructions():
-            yield OutsideText(server, "instructions", text)
-
     def _find(
         self,
         messages: Sequence[Message],
@@ -194,8 +192,10 @@ class ConversationOrigins:
     ) -> ArgumentOrigins:
         self._update(messages)
         self._index.unsent_media = self._find_unsent_media(messages)
+        size = self._index.size
         for outside in standing:
             self._index.add(outside)
+        self._standing_size += self._index.size - size
         if self._index.is_empty:
             return ArgumentOrigins()
         expected = _names_in(tools, member_names(arguments))
@@ -226,11 +226,16 @@ class ConversationOrigins:
         return frozenset(kind for kind, is_unsent in unsent.items() if is_unsent)
 
     def _update(self, messages: Sequence[Message]) -> None:
-        """Index the messages added since the last update, or all messages if earlier ones changed."""
+        """Index the messages added since the last update, or all messages if earlier ones changed.
+
+        The index has its maximum size in addition to the size of the standing texts, which are added again to each new
+        index.
+        """
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
-        if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):
-            self._index = index_newest(messages)
+        limit = MAX_CHARACTERS + self._standing_size
+        if not is_continued or not index_messages(self._index, messages[known:], limit=limit):
+            self._index, self._standing_size = index_newest(messages), 0
         self._indexed = messages
 
 

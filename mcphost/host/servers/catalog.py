@@ -27,6 +27,11 @@ from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
 from mcphost.serialization import Raw, Struct, decode, encode_sorted, loads, replace
 
+INSTRUCTIONS_LIMIT = 4_000
+"""Maximum length of a server's instructions in the system prompt, in characters."""
+_MAX_INSTRUCTIONS = 5
+_MAX_INSTRUCTIONS_SIZE = 200_000
+"""Maximum number of remembered instructions of one server, and maximum total length of those of all servers."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 # Maps bytes: digits to "0"; ".", "e" and "E", which occur in non-integers, to "e"; all others to a space.
 _DIGITS = bytes(0x30 if byte in b"0123456789" else 0x65 if byte in b".eE" else 0x20 for byte in range(256))
@@ -70,6 +75,32 @@ class ServerListing(Struct, frozen=True):
     tools: dict[str, ToolDefinition] = {}  # noqa: RUF012
     problems: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     tools_ttl: float = 0
+
+
+class KnownInstructions:
+    """The instructions that servers have had in this run, as far as the model may have received them.
+
+    They stay in the model's earlier requests after a session ends. None is forgotten, so that the texts to compare with
+    a call do not keep growing; servers whose later instructions are not remembered are in `left_out`.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[tuple[str, str], None] = {}
+        """The server and the text of all remembered instructions, oldest first."""
+
+        self.left_out: set[str] = set()
+
+    def remember(self, server: str, text: str) -> None:
+        """Remember what the model receives of a server's instructions, unless the limits are reached."""
+        known = (server, text[:INSTRUCTIONS_LIMIT])
+        if not text or known in self.texts:
+            return
+        count = sum(name == server for name, _ in self.texts)
+        size = sum(len(text) for _, text in self.texts)
+        if count < _MAX_INSTRUCTIONS and size + len(known[1]) <= _MAX_INSTRUCTIONS_SIZE:
+            self.texts[known] = None
+        else:
+            self.left_out.add(server)
 
 
 class ToolListDiff(Struct, frozen=True):

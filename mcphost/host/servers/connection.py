@@ -33,7 +33,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CallEnded, CatalogChanged, ServerState
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_views import ServerView
-from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
+from mcphost.host.servers.catalog import KnownInstructions, ServerListing, ToolDefinition, diff_tools
 from mcphost.host.servers.change_watcher import ChangeWatcher, ServerChanges
 from mcphost.host.servers.connection_record import ConnectionRecorder
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
@@ -51,8 +51,6 @@ from mcphost.sign_in_types import SignInProgress
 
 _log = logging.getLogger(__name__)
 SILENT_SECONDS = 3.0
-_MAX_INSTRUCTIONS = 100
-"""Maximum number of instructions that are remembered of one server; each has at most 32,000 characters."""
 _RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "unreachable", "failed"})
 
 
@@ -66,8 +64,7 @@ class ConnectionParts(NamedTuple):
     orphaned_tasks: OrphanedTasks
     tracker_factory: ToolChangeTrackerFactory
     rule_notices: NeverRuleNotices
-    instructions: dict[str, dict[str, None]]
-    """The instructions that each server has had in this run, keyed by its name, the latest last."""
+    instructions: KnownInstructions
 
 
 class ServerConnection:
@@ -561,12 +558,8 @@ class ServerConnection:
 
     def remember_instructions(self) -> None:
         """Remember the server's instructions, which stay in the model's earlier requests after the session ends."""
-        if self._facts is not None and (text := self._facts.instructions):
-            texts = self._known_instructions.setdefault(self.config.name, {})
-            texts.pop(text, None)
-            texts[text] = None
-            if len(texts) > _MAX_INSTRUCTIONS:
-                del texts[next(iter(texts))]
+        if self._facts is not None and self._facts.instructions:
+            self._known_instructions.remember(self.config.name, self._facts.instructions)
 
     def _on_changes_accepted(self) -> None:
         """Publish the new state after the user accepted quarantined tools."""

@@ -15,7 +15,7 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_views import ServerView
-from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.catalog import KnownInstructions, ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
@@ -60,11 +60,11 @@ class Servers:
     def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())
 
-    def list_instructions(self) -> list[tuple[str, str]]:
-        """Return all instructions that servers have had in this run, also removed ones, with their servers' names."""
+    def update_instructions(self) -> KnownInstructions:
+        """Remember the current instructions of all servers; return them with all earlier ones."""
         for connection in self:
             connection.remember_instructions()
-        return [(name, text) for name, texts in self._parts.instructions.items() for text in texts]
+        return self._parts.instructions
 
     def find(self, name: str) -> ServerConnection:
         """Return the connection to a server. Raises UsageError for an unknown name."""

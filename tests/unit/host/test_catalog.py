@@ -46,3 +46,18 @@ async def test_a_tool_whose_schema_no_program_can_decode_is_left_out_so_that_mod
     found, left_out = await catalog.run_in_slices(catalog.parse_tools(listing))
     assert list(found) == ["t0"]
     assert left_out[0].startswith("The tool 'bad' was left out: its inputSchema cannot be used: ")
+
+
+def test_only_a_few_instructions_of_a_server_and_a_limited_length_of_all_are_remembered() -> None:
+    known = catalog.KnownInstructions()
+    for number in range(100):
+        known.remember("changing", f"{number} ")
+        known.remember("constant", "The same.")
+    assert known.left_out == {"changing"}
+    assert len(known.texts) < 10
+    for number in range(100):
+        known.remember(f"s{number}", "x" * 32_000)
+    known.remember("last", "")
+    assert sum(len(text) for _, text in known.texts) <= 200_000
+    assert {"s0", "s40", "last"}.isdisjoint(known.left_out)
+    assert "s99" in known.left_out

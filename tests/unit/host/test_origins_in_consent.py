@@ -13,6 +13,8 @@ from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import FILES, MediaOrigin
 from mcphost.host.host import Host
+from mcphost.host.origins import conversation_origins
+from mcphost.host.origins.outside_texts import OutsideTexts, index_newest
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
 from mcphost.llm.model import ModelFacts, ModelRequest
@@ -102,6 +104,42 @@ async def test_instructions_stay_a_source_after_their_server_was_stopped_or_remo
     (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert [(origin.server, origin.source) for origin in question.origins] == [("notes", "instructions")]
+
+
+async def test_a_server_that_keeps_changing_its_instructions_counts_as_not_compared(tmp_path: Path) -> None:
+    peers = open_peers()
+    peers["notes"] = create_peer()
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers, ScriptedModel(POST, text_round("done")), frontend) as host:
+        for number in range(12):
+            peers["notes"] = create_peer(info={"instructions": f"Instructions number {number}"})
+            host.servers.restart("notes")
+            await host.servers.ensure_ready("notes")
+        await host.conversation.send("go")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    assert not question.are_origins_complete
+
+
+async def test_long_instructions_do_not_index_the_conversation_again_for_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = list[int]()
+
+    def build(messages: Any) -> OutsideTexts:
+        built.append(len(messages))
+        return index_newest(messages)
+
+    monkeypatch.setattr(conversation_origins, "index_newest", build)
+    monkeypatch.setattr(conversation_origins, "MAX_CHARACTERS", 2_000)
+    peers = open_peers()
+    peers["notes"] = create_peer(info={"instructions": "".join(f"Line {number}. " for number in range(300))})
+    model = ScriptedModel(HARMLESS, HARMLESS, POST, text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
+        await host.conversation.send("go")
+    assert len(built) == 1
+    assert len(frontend.asked) == 3
 
 
 async def test_a_prompt_of_a_server_is_a_source(tmp_path: Path) -> None:
