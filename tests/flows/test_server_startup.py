@@ -155,3 +155,12 @@ async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: Ope
         started = sorted(thread.name for thread in set(threading.enumerate()) - before)
         assert len(started) <= 4, started
     assert not [thread for thread in threading.enumerate() if "waitpid" in thread.name]
+
+
+async def test_auto_approval_waits_for_the_tools_of_a_server_that_is_starting(open_host: OpenHost) -> None:
+    async with open_host(servers=(inline_server("slow", "import time; time.sleep(60)"),)) as host:
+        host.start()
+        assert host.auto_approval.candidates() == ()
+        with anyio.fail_after(20):
+            while not host.auto_approval.is_waiting_for_servers:
+                await anyio.lowlevel.checkpoint()

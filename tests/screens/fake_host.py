@@ -223,6 +223,7 @@ class FakeAutoApproval:
     def __init__(self) -> None:
         self.status: AutoApprovalStatus | None = None
         self.started: list[tuple[list[tuple[str, str]], AutoApprovalBudget]] = []
+        self.is_waiting_for_servers = False
 
     def candidates(self) -> tuple[Any, ...]:
         return tuple(

@@ -60,6 +60,20 @@ async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: 
         assert driver.host.auto_approval.started == []
 
 
+@pytest.mark.parametrize(
+    ("is_starting", "said"), [(True, "The servers are still starting."), (False, "No tool of a ready server")]
+)
+async def test_the_form_does_not_deny_tools_of_servers_that_are_still_starting(
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_starting: bool, said: str
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        monkeypatch.setattr(driver.host.auto_approval, "candidates", tuple)
+        driver.host.auto_approval.is_waiting_for_servers = is_starting
+        await driver.pilot.press("f9")
+        await driver.until(lambda: said in driver.text(), "the form")
+        assert ("No tool of" in driver.text()) != is_starting
+
+
 async def test_a_waiting_question_hides_nothing_of_the_form_in_a_small_terminal(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,11 @@ class AutoApproval:
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
+    @property
+    def is_waiting_for_servers(self) -> bool:
+        """Whether a server is still starting, which may offer further tools that can be selected."""
+        return self._tool_registry.is_incomplete
+
     def start(
         self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget, *, who: str = "person"
     ) -> AutoApprovalStatus:

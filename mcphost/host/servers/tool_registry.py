@@ -78,6 +78,11 @@ class ToolRegistry:
         self._offers: dict[str, tuple[ToolDefinition, ToolOffer]] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether a server is still starting, so that its tools are not known yet."""
+        return any(connection.is_starting for connection in self._connections)
+
     def model_name(self, server: str, tool: str) -> str:
         """Return the unique name of a tool for the model: at most 64 letters, digits, `_` and `-`.
 

@@ -30,6 +30,7 @@ _ABOUT = N_(
     "read-only, which is not verified. Everything else asks as usual."
 )
 _NO_TOOLS = N_("No tool of a ready server claims to be read-only, so there is nothing to select.")
+_STARTING = N_("The servers are still starting. Open this form again when they are ready.")
 _MAX_TOOLS = 500
 
 
@@ -69,9 +70,9 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def body(self) -> ComposeResult:
         """Yield the list of tools, and inputs for the limits on tool calls, minutes and tokens."""
         default = AutoApprovalBudget()
-        yield Static(
-            Content.styled(keys_in_use(self).fill(_(_ABOUT)) if self.tools else _(_NO_TOOLS), "$text"), markup=False
-        )
+        no_tools = _STARTING if self.auto_approval.is_waiting_for_servers else _NO_TOOLS
+        text = keys_in_use(self).fill(_(_ABOUT)) if self.tools else _(no_tools)
+        yield Static(Content.styled(text, "$text"), markup=False)
         if self.tools:
             names = tuple(Option(value=title, title=title) for title in self.tools)
             field = Field(name="tools", kind="choices", options=names)
