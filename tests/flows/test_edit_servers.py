@@ -52,6 +52,7 @@ def test_what_pasted_servers_run_is_repeated_above_the_question(program: Program
 
 def test_an_added_command_is_approved_and_its_tools_work_at_once(program: Program) -> None:
     said = program.text("servers", "add", "demo", "--", *DEMO)
+    assert said.endswith("not been started yet. To see whether it answers: mcphost servers check demo\n")
     assert "mcp.json" in said
     assert f"approved: {' '.join(DEMO)}" in said
     assert "add" in program.text("tools", "demo")
