@@ -55,6 +55,9 @@ class Servers:
         self._tool_toggles = tool_toggles
         self._lifetime = lifetime
         self._retry_unreachable = False
+        self.removed_with_review: set[str] = set()
+        """The names of removed servers whose results had to be reviewed."""
+
         self._connections = {config.name: ServerConnection(config, connection_parts) for config in configs}
 
     def __iter__(self) -> Iterator[ServerConnection]:
@@ -91,6 +94,7 @@ class Servers:
         """Remove a server and close its connection in the background. Raises UsageError for an unknown name."""
         connection = self.find(name)
         del self._connections[name]
+        (self.removed_with_review.add if connection.config.review_results else self.removed_with_review.discard)(name)
         connection.withdraw(ServerError(f"{name} was removed."))
 
     def update(self, config: ServerConfig, shown: ShownValues = ONLY_MASKED) -> None:

@@ -72,19 +72,16 @@ class ResultReviewer:
         self._find_origins = find_origins
         self._question_budget = question_budget or QuestionBudget()
         self._unreviewed: set[str] = set()
-        self._required: set[str] = set()
 
     def is_required(self, server: str) -> bool:
         """Return whether results from this server must be reviewed.
 
-        For a server that was removed, this is as it was when it was last asked; False for an unknown server.
+        For a server that was removed, this is as it was when it was removed; False for an unknown server.
         """
         try:
-            is_required = self._servers.find(server).config.review_results
+            return self._servers.find(server).config.review_results
         except UsageError:
-            return server in self._required
-        (self._required.add if is_required else self._required.discard)(server)
-        return is_required
+            return server in self._servers.removed_with_review
 
     def pop_interrupted(self, call: str) -> bool:
         """Return whether the review of this tool call was cancelled, and forget the call.

@@ -130,6 +130,21 @@ async def test_the_result_of_a_call_whose_server_is_removed_meanwhile_is_reviewe
     assert [review.parts[0].text for review in frontend.reviews] == [SECRET]
 
 
+async def test_what_a_removed_server_provided_is_reviewed_although_nothing_of_it_was_reviewed_before(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(text_round("ok"))
+    frontend = ReviewFrontend(WithholdResult())
+    async with open_host_with(
+        tmp_path, review_server(text_result(SECRET)), model, frontend, reviewed=("peer",)
+    ) as host:
+        host.servers.remove("peer")
+        attached = ResourcePart("peer", "x://y", SECRET, "text/plain")
+        await host.conversation.send("look", attachments=(attached,))
+    assert [review.parts[0].text for review in frontend.reviews] == [SECRET]
+    assert SECRET not in str(model.requests[-1].messages)
+
+
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
     frontend = ReviewFrontend(PassEditedResult(("the key is [redacted]",)))
     part, events = await review_result(tmp_path, text_result(SECRET), frontend)
