@@ -21,10 +21,7 @@ _CONTAINER_MARKS = re.compile(r"(?:[ \t>*+-]|\d{1,9}[.)])*+")
 
 
 def fitting_length(source: str) -> int:
-    """Return how many characters of the beginning of *source* can be parsed at a time.
-
-    At most MAX_SOURCE characters are shown for them, counting the marks of hidden characters.
-    """
+    """Return the length of a prefix of *source* that is short enough to be parsed; see `is_too_long`."""
     return min(len(source), MAX_SOURCE) if source.isascii() else measure_beginning(source, MAX_SOURCE)
 
 

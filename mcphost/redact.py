@@ -69,7 +69,7 @@ _PLAIN_VALUE = (
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _MAX_KEY_LINES = 200
-"""Lines after the first one of a private key that are redacted if its end does not follow; a long RSA key has these."""
+"""Maximum lines redacted after the first line of a private key whose end is missing; a long RSA key has as many."""
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(rf"{_KEY_BEGIN.pattern}.*?(?:{_KEY_END.pattern}|\Z)", re.DOTALL),

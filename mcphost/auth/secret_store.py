@@ -228,11 +228,11 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
 
 
 class NamedSecrets:
-    """A SecretBackend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
+    """Backend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
 
-    References find a secret in either place, so a secret that is stored or removed must not stay in the other one,
-    where it may be from before the user changed the place. *warn* receives messages about the file, and about copies
-    that could not be removed.
+    References find a secret in either place. Storing or removing a secret therefore also removes its copy
+    from the other place, which may remain from an earlier setting. *warn* receives messages about the file,
+    and about copies that could not be removed.
     """
 
     def __init__(

@@ -88,9 +88,10 @@ def _check_kind(reader: "AuditReader", kind: str) -> None:
 
 
 def _check_server(reader: "AuditReader", args: argparse.Namespace) -> None:
-    """Raise UsageError if neither the audit log nor the configuration has the server of `--server`.
+    """Raise UsageError if neither the audit log nor the configuration contains the server of `--server`.
 
-    The log may contain servers that are no longer configured. If the configuration cannot be read, raise ConfigError.
+    The log may contain servers that are no longer configured. Raises ConfigError if the configuration
+    cannot be read.
     """
     from mcphost.store.audit_reader import AuditFilter
 

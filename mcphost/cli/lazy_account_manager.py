@@ -59,7 +59,10 @@ class LazyAccountManager:
         return await (await self._accounts_of(None)).sign_out_account(account, target)
 
     async def _prepare(self, server: ServerConfig) -> "tuple[RegistryAccountManager, ServerConfig]":
-        """Return a manager for the accounts that *server* may use, and the server with its references expanded."""
+        """Return a manager for the accounts that *server* may use, and *server* with expanded references.
+
+        References are parts of values such as `${env:NAME}`.
+        """
         ready = await anyio.to_thread.run_sync(expand_references, server)
         return await self._accounts_of(server), ready
 

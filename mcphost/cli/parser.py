@@ -92,7 +92,10 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _write_names_in_capitals(message: str) -> str:
-    """Write names of arguments without a metavar, which argparse quotes in lower case, as on the help page."""
+    """Write argument names in an argparse error message in capitals, as on the help page.
+
+    Without a metavar, argparse writes them in lower case. Names of options are not changed.
+    """
     first, colon, rest = message.partition(": ")
     if first.endswith(" required"):
         shown = (name if name.startswith("-") else name.upper() for name in rest.split(", "))

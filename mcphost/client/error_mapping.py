@@ -78,7 +78,7 @@ def _decode_data(raw: bytes) -> Any:
 
 
 def make_era_hint(server: str) -> str:
-    """Return the hint of an error of a server that cannot ask the user in the stateless era."""
+    """Return the hint for an error of a server that can ask the user only in the handshake era."""
     return (
         f"This server asks in the way of older protocol revisions. Run: mcphost servers edit {quote(server)} "
         '--era handshake, which adds "mcphost": {"era": "handshake"} to its entry.'

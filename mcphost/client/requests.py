@@ -128,10 +128,11 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request can be sent again, or raise *error* if it must not be repeated. Safe to cancel.
+        """Wait until the request can be sent again, or raise *error* if it must not be repeated.
 
-        The delays that a busy server demands are limited to 60 seconds in total. A request that opens a session is not
-        sent again if it would be too late, because "busy" says more than "did not answer".
+        Safe to cancel. The delays that a busy server demands are limited to 60 seconds in total. If a request
+        that opens a session would time out during the delay, *error* is raised immediately, because "busy"
+        tells the user more than a timeout.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)

@@ -143,11 +143,12 @@ class Session(Protocol):
 class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
-    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
-    `call_number` identifies the client request. If `call_number` is 0, the client request is unknown, and
-    `candidate_calls` are the numbers of the client requests that were running. `task_contexts` are the context
-    variables of the tasks that sent the client request, or all the requests that it may be; a server's request is
-    usually answered in another task.
+    `method` is the method of the client request, `target` is the name of its tool or the URI of its
+    resource, and `call_number` identifies the client request. If `call_number` is 0, the client request is
+    unknown, and `candidate_calls` are the numbers of the client requests that were running. `task_contexts`
+    are the context variables of the task that sent the client request or, if it is unknown, of the tasks
+    that sent the candidates. They are needed because a server's request is usually handled in a different
+    task.
     """
 
     method: str = ""

@@ -97,7 +97,7 @@ class PausableDeadline:
 
 
 def measure_seconds(started_at: float, paused_at: float) -> float:
-    """Return the running time of a call; see the attributes of `Stopwatch`."""
+    """Return the running time of a call in seconds; the arguments are attributes of its `Stopwatch`."""
     return (paused_at or monotonic()) - started_at
 
 
@@ -133,7 +133,7 @@ class Stopwatch:
 
 
 stopwatches: ContextVar[tuple[Stopwatch, ...]] = ContextVar("stopwatches", default=())
-"""The stopwatches of the calls that the current task runs, or whose server asks a question in it."""
+"""The stopwatches of the calls that the current task runs, or for which it handles a server's question."""
 
 
 @contextmanager

@@ -37,7 +37,7 @@ MAX_ARGUMENTS = 20
 MAX_FILLED_CHARACTERS = 200_000
 _NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])(?!\d)|\{([^\W\d_][\w-]{0,39})\}")
-# A word of a shell, and a part of one. Possessive, because `shlex` takes quadratic time for a long word.
+# A shell word, and a part of one. Used because `shlex` takes quadratic time for a long word; possessive to be linear.
 _WORD = re.compile(r"""(?:[^ \t\r\n"'\\]++|\\.|"(?:[^"\\]|\\.)*+"|'[^']*+')++""", re.DOTALL)
 _WORD_PART = re.compile(r"""\\(.)|"((?:[^"\\]|\\.)*+)"|'([^']*+)'""", re.DOTALL)
 _QUOTED_ESCAPE = re.compile(r"""\\(["\\])""")

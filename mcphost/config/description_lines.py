@@ -28,10 +28,10 @@ LINE_LABELS = (
     N_("value of"),
     N_("version"),
 )
-"""Labels of the lines; a number or a name may follow. A label comes before any shorter one it begins with."""
+"""Labels of the lines; a number or a name may follow. A label precedes any shorter label that it begins with."""
 
 _SENTENCE_LABELS = frozenset({"digest", "needs"})
-"""Labels of the lines whose values are translated, too, where they are sentences."""
+"""Labels of the lines whose values are also translated, if they are sentences."""
 
 _DIFF_MARKS = ("- ", "+ ", "  ")
 
@@ -55,6 +55,6 @@ def _translate_sentences(value: str) -> str:
     first, stop, rest = value.partition(". ")
     if not stop:
         return translate_sentence(value)
-    # Translated apart, because in a template that begins with a name, the first sentence would be a part of the name.
+    # Translated separately: in a template that begins with a name, the name would match the whole first sentence.
     shown = translate_sentence(f"{first}.")
     return f"{shown}{'' if shown.endswith('。') else ' '}{translate_sentence(rest)}"

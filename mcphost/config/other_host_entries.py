@@ -172,7 +172,10 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def contains_servers(members: Mapping[str, Any]) -> bool:
-    """Return whether an object contains servers by name; the entry of one server, with a command or URL, does not."""
+    """Return whether *members* may map server names to entries, and is not the entry of a single server.
+
+    An object with a command or a URL is the entry of a single server.
+    """
     return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
 
 

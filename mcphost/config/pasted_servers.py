@@ -29,7 +29,7 @@ from mcphost.serialization import dumps
 
 MAX_PASTED_CHARACTERS = 100_000
 CODEX_TABLE = "[mcp_servers."
-"""How a table of Codex begins, which is TOML."""
+"""Beginning of a server's table in Codex's configuration, which is TOML."""
 
 _CODEX_KEYS = ("mcp_servers",)
 _OPENCODE_KEYS = (("mcp",), ("mcp", "servers"))
@@ -128,7 +128,7 @@ def _name_entries(entries: list[Any], name: str = "") -> Iterator[tuple[str, dic
 
 
 def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Convert an entry, found at *keys*, to the format of mcp.json if it is in that of another host.
+    """Convert an entry, found at *keys*, to the format of mcp.json if it has another host's format.
 
     Raises ConfigError.
     """

@@ -104,14 +104,19 @@ class TomlTable:
         return values
 
     def _warn(self, key: str, what: str, setting: str | None = None) -> None:
-        """Report a problem with *key*; it affects the value of *setting*, by default *key* itself, or none if ""."""
+        """Report a problem with *key*; *what* completes the sentence, for example "is unknown".
+
+        *setting* is the setting whose value is affected by the problem: None stands for *key* itself, "" for no
+        setting.
+        """
         text, setting = f'{self.file}: "{self.prefix}{key}" {what}', key if setting is None else setting
         self.on_problem(SettingWarning(text, f"{self.prefix}{setting}") if setting else ConfigWarning(text))
 
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if there is one.
 
-        If the table does not have the similar key, this is a problem with its value, which the user probably set.
+        If the table does not contain that similar key, the user probably meant it, so the problem is reported
+        as one that affects its value.
         """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:

@@ -125,7 +125,7 @@ def _find_elsewhere(command: str) -> str:
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
     """Return the interpreter named in the first line of a script if it is missing, otherwise "".
 
-    The name ends with a carriage return if the line does, as in Windows.
+    The name ends with a carriage return if the script has Windows line endings.
     """
     try:
         with program.open("rb") as file:

@@ -48,10 +48,11 @@ class _PatternTexts(NamedTuple):
 
 
 def _write_patterns(line_break: str, carriage_return: str, start: str, end: str) -> _PatternTexts:
-    """Return the patterns of a format whose line breaks are *line_break*, or a *carriage_return* and *line_break*.
+    """Return the patterns of a format in which lines end with *line_break*.
 
-    *start* is a pattern for the place before a run of lines, and *end* one for the end of a text. The patterns are
-    compiled outside of this function, where a test finds and measures them.
+    An optional *carriage_return* may precede the line break. *start* is a pattern for the position before a
+    run of lines, and *end* is a pattern for the end of the text. The patterns are compiled outside of this
+    function, where a test finds and measures them.
     """
     new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
     lines = [f"{_L}{{{width}}}" for width in (76, 72, 64, 60)]

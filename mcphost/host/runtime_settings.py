@@ -47,7 +47,7 @@ _WIDENING_VALUES: Mapping[str, Any] = {
 }
 """Values with which mcphost sends texts to a model, runs calls or stores texts, without asking each time."""
 _SOURCES = ("registry.url",)
-"""Settings that name where the servers come from that the user installs; no value is the safer one."""
+"""Settings that name a source of servers to install; no value is safer than another."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
 """Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
 _FIELDS: Mapping[str, str] = {"ledger": "audit", "secrets": "secret_store"}
@@ -84,7 +84,10 @@ class RuntimeSettings:
         self.profile = config.profile
 
     def note_secret_store(self, place: SecretStore) -> None:
-        """Record that secrets are now stored in *place*, so that finding it in config.toml is no change."""
+        """Record that secrets are now stored in *place*.
+
+        When config.toml is read again, this value does not count as a change.
+        """
         self.secret_store = place
 
     def apply_to(self, config: HostConfig) -> HostConfig:

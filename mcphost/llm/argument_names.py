@@ -24,7 +24,7 @@ _MAX_BASE_LENGTH = 48
 _MAX_QUOTED_LENGTH = 200
 
 Names = Mapping[str, str]
-"""The server's names of renamed arguments, by the names that the provider gets."""
+"""The server's names of renamed arguments, keyed by the names that the provider receives."""
 
 
 def rename_arguments(schema: dict[str, Any]) -> tuple[dict[str, Any], Names]:
@@ -114,8 +114,9 @@ class _HeldCall:
 class CallRestorer:
     """Converter that restores the server's names of arguments in the tool calls of one answer.
 
-    The arguments of a call of a tool with renamed arguments are held back until the call is complete. Events without
-    text take their place, so that the host does not take the wait for a silent provider.
+    If a tool has renamed arguments, the arguments of its calls are held back until `finish` is called at
+    the end of the answer. Meanwhile, events without text are sent, so that the host does not assume that
+    the provider has stopped responding.
     """
 
     def __init__(self, call_id: int, names: Mapping[str, Names]) -> None:
@@ -125,9 +126,9 @@ class CallRestorer:
         self._held_length = 0
 
     def restore(self, events: Iterable[WorkerEvent]) -> Iterator[WorkerEvent]:
-        """Yield the events to send instead of *events*, in which each tool call has its own index.
+        """Yield *events* without the arguments that are held back until `finish` is called.
 
-        Raises AnswerTooLong if too much text is held back.
+        Each tool call in *events* must have its own index. Raises AnswerTooLong if too much text is held back.
         """
         for event in events:
             if self._names and isinstance(event, WorkerToolCallDelta):

@@ -108,7 +108,10 @@ class LocalModelServer(Struct, frozen=True):
 
     @property
     def chat_models(self) -> tuple[LocalModel, ...]:
-        """The models without embedding models, which are recognized by their names if the server reports nothing."""
+        """The models that can chat, without embedding models.
+
+        If the server does not report the kind of a model, an embedding model is recognized by its name.
+        """
         return tuple(
             model
             for model in self.models

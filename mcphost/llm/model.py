@@ -15,7 +15,7 @@ class ToolSpec(Struct, frozen=True):
     description: str
     schema: Raw
     is_simplified: bool = False
-    """Whether `schema` is a simpler form of the tool's schema, which the provider refused."""
+    """Whether `schema` is a simplified form of the tool's own schema because the provider refused that."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):

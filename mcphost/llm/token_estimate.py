@@ -91,7 +91,7 @@ _message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(estimate_par
 
 def estimate_parts(message: Message) -> Iterator[int]:
     """Return the estimated number of tokens in each part of a message, in order."""
-    # One reasoning part has the data with which all of them are sent back.
+    # One reasoning part contains the provider's data for all of them.
     is_replayed = any(isinstance(part, ThinkingPart) and part.replay for part in message.parts)
     return (estimate_part_tokens(part, is_replayed=is_replayed) for part in message.parts)
 

@@ -1,8 +1,8 @@
-"""Splitting of a streamed answer's tool calls that have the same index. This module runs in the worker process.
+"""Splitting of a streamed answer's tool calls that have the same index.
 
-In the format of Chat Completions, the pieces of a call have the call's index. Some servers send several complete calls,
-all with index 0, and litellm gives index 0 to each call of an Ollama server that sends one call at a time. It gives an
-id only to those of them that have arguments.
+This module runs in the worker process. In the format of Chat Completions, the pieces of a call have the
+call's index. Some servers send several complete calls, all with index 0. If an Ollama server sends one
+call at a time, litellm gives index 0 to all of them, and an id only to those that have arguments.
 """
 
 from collections.abc import Iterable, Iterator
@@ -68,7 +68,7 @@ class _CurrentCall:
 
     def _is_complete(self) -> bool:
         self._checks += 1
-        # Limited, because a server could make each piece look like the last one.
+        # Limited, because a server could make each piece look like the end of the arguments.
         if self._checks > _MAX_CHECKS or self._length > _MAX_CHECKED_LENGTH:
             return False
         try:

@@ -88,9 +88,10 @@ class SchemaDialect(Struct, frozen=True, kw_only=True):
     """The types that stand for a value of any type in a rewritten schema; without any, it has no type."""
 
     checked_names: Literal["none", "top", "all"] = "none"
-    """Which properties may only have names that match ARGUMENT_NAME.
+    """Which properties must have names that match ARGUMENT_NAME.
 
-    At the top, others are renamed (see `argument_names`); in a rewritten schema, they are left out below the top."""
+    At the top, properties with other names are renamed (see `argument_names`). Below the top, a rewritten schema omits
+    them."""
 
     renames_definitions: bool = False
     """Whether `definitions` becomes `$defs`; litellm expands the references to the former."""

@@ -79,7 +79,10 @@ def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]
 
 @lru_cache(64)
 def _script_warnings(title: str, description: str) -> tuple[str, ...]:
-    """Return a warning if a word of an entry mixes scripts; cached, because all ways to install it need the same."""
+    """Return a warning if a word in an entry's title or description mixes scripts.
+
+    The result is cached, because it is the same for every way to install the entry.
+    """
     for text in dict.fromkeys((title, *title.split(), *description.split())):
         risk = describe_name_risk(text[:_MAX_COMPARED_LENGTH])
         if risk:
@@ -136,7 +139,7 @@ def is_similar(name: str, other: str) -> bool:
         return True
     shortest = min(len(one), len(two))
     allowed = 2 if shortest >= _LONG_LENGTH else 1
-    # Each change replaces at most one letter by another, so names with many different letters need no closer look.
+    # Each change replaces at most one letter, so names that differ in many letters need not be compared.
     may_differ = shortest >= _MIN_LENGTH and len(set(one) ^ set(two)) <= 2 * allowed
     return may_differ and _distance(one, two, allowed) <= allowed
 

@@ -83,7 +83,7 @@ class PackageDigest(Struct, frozen=True):
     """
 
     file_problem: str = ""
-    """Why `ask_npm_file` failed, as a sentence; "" if it did not, or was not called."""
+    """A sentence that says why `ask_npm_file` failed; "" if it succeeded or was not called."""
 
     is_missing: bool = False
     """Whether the package index has no such version, so that `problem` is not about the request."""

@@ -12,7 +12,7 @@ _IN_KEYRING = "${keyring:…}"
 MAX_FILLED_LENGTH = 200_000
 """Maximum characters of all values of a plan that have variables, with these filled in."""
 _PART_LENGTH = 10
-"""Characters that each part of a value counts in addition, because empty parts take time as well."""
+"""Characters added to the length of each part of a value, because even empty parts take time."""
 
 
 class ValuePart(Struct, frozen=True):

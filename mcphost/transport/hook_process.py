@@ -82,7 +82,7 @@ class HookRunner:
             with anyio.CancelScope(shield=True):
                 await _end(process)
                 self._watchdog.unwatch(process.pid)
-        # Python, dash and perl exit with status 2 then, which would otherwise mean that the hook denies the call.
+        # In this case, Python, dash and perl exit with status 2, which usually means that the hook denies the call.
         is_refused = output.code and _CANNOT_OPEN.search(output.error_output)
         if is_refused and (why := _describe_unopened_script(command, folder)):
             return replace(output, failure=f"was not started: {why}", start_error=why)

@@ -1,4 +1,7 @@
-"""The command palette: the actions of the page and all global ones in groups, or matches, each with its key."""
+"""The command palette, which lists the actions of the page and all global ones, each with its key.
+
+The actions are in groups until the user types; then those that match are listed.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -149,7 +152,7 @@ class ActionPalette(CommandPalette):
 
     @on(OptionList.OptionHighlighted)
     def _handle_highlight(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what the action does and, for the first one, the heading of its group."""
+        """Show what the highlighted action does; for the first action, scroll up to its group heading."""
         hit = event.option.hit if isinstance(event.option, Command) else None
         self._show_help(hit.help or "" if isinstance(hit, ActionHit) and not is_reader(self) else "")
         if event.option_index <= 1:

@@ -144,7 +144,7 @@ class KittyGraphics:
             return placed
 
     def has_sent(self, number: int) -> bool:
-        """Return whether *number* is that of an image in the terminal."""
+        """Return whether the terminal has an image with this number."""
         return any(placed.number == number for placed, _ in self._sent.values())
 
     async def send_again(self) -> None:

@@ -30,11 +30,11 @@ def _apply(chat: "ChatScreen", before: Draft, text: str | None, error: str) -> N
     if text is None:
         chat.notify(error, severity="warning", markup=False, timeout=8)
         return
-    text = text.removesuffix("\n")  # most editors end the last line
+    text = text.removesuffix("\n")  # most editors add a line break at the end
     if text == before.text.removesuffix("\n"):
         return
     composer = chat.query_one(Composer)
-    composer.mark_inserted(at=(0, 0))  # an Enter that is still held down sends nothing
+    composer.mark_inserted(at=(0, 0))  # so that an Enter key still held down sends nothing
     edited = Draft(text, "inserted", before.sources)
     if composer.draft.text == before.text:
         composer.set_draft(edited)

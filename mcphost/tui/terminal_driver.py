@@ -158,7 +158,7 @@ class ReplyParser(XTermParser):
         yield from super().tick()
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
-        """Return the keys of a sequence; Textual would take Alt+Enter of most terminals for Enter."""
+        """Return the keys of a sequence; Textual itself reports Alt+Enter as Enter in most terminals."""
         if sequence == _ALT_ENTER or (alt and sequence == "\r"):
             return [Key("alt+enter", None)]
         return super()._sequence_to_key_events(sequence, alt)

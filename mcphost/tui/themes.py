@@ -152,7 +152,7 @@ def _build_theme(table: dict[str, Any], name: str) -> Theme:
             "block-cursor-text-style": "none",
             "block-cursor-blurred-background": tint,
             "block-cursor-blurred-foreground": color["text"],
-            # Selected text has one color, because weaker ones could not be read on a background that stands out.
+            # Selected text has a single color, because fainter colors are unreadable on the selection's background.
             "screen-selection-background": selected,
             "screen-selection-foreground": color["text"],
             "input-selection-background": selected,

@@ -87,9 +87,10 @@ class SpendingTracker:
     def track_messages(
         self, model: ChatModel, conversation: str, input_tokens: int, turn: str = ""
     ) -> AbstractAsyncContextManager[OpenSpending]:
-        """Return a context manager that records one request without tools, about *input_tokens* long; see `track`.
+        """Return a context manager that records the spending of one request without tools; see `track`.
 
-        mcphost sends such requests about a conversation, for example to summarize it.
+        mcphost sends such requests about a conversation, for example to summarize it. *input_tokens* is the
+        estimated size of the request.
         """
         shares = (TokenShare("messages", "", "", input_tokens),)
         entry = SpendingEntry(

@@ -21,13 +21,16 @@ class ConfigRules:
     """Path of the file that contains the never-rules."""
 
     def forbid(self, rules: Iterable[Rule]) -> None:
-        """Add rules to `never`; a rule that one of them only widens by more servers of origin is replaced."""
+        """Add rules to `never`.
+
+        An added rule replaces an existing one that is identical or has fewer servers in its "from" conditions.
+        """
         added = tuple(rules)
         self.never = (*(rule for rule in self.never if not any(_covers(one, rule) for one in added)), *added)
 
 
 def _covers(wider: Rule, rule: Rule) -> bool:
-    """Return whether *wider* is *rule*, possibly with more servers in its "from" conditions."""
+    """Return whether *wider* equals *rule*, except that its "from" conditions may list more servers."""
     if replace(wider, conditions=()) != replace(rule, conditions=()) or len(wider.conditions) != len(rule.conditions):
         return False
     pairs = zip(wider.conditions, rule.conditions, strict=True)

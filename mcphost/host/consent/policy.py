@@ -279,10 +279,10 @@ class ConsentPolicy:
         return await self._find_never_rule(identity, arguments, origins) is not None
 
     async def is_still_allowed(self, identity: ToolIdentity, arguments: dict[str, Any], grant_id: str) -> bool:
-        """Return whether an earlier approval still applies: no never-rule covers the call, and its grant applies.
+        """Return whether an earlier approval of a call still applies.
 
-        *grant_id* is the id of the grant that allowed the call, "" for none. A grant that was revoked or suspended, has
-        expired, or is for another place, account or definition does not apply.
+        It applies if its grant is still active and no never-rule covers the call. *grant_id* is the id of the
+        grant that allowed the call, "" for none.
         """
         if grant_id and not await self._active_grants.still_applies(grant_id, identity):
             return False

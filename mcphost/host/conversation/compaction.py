@@ -157,13 +157,14 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        Nothing is summarized if the request would still not fit into the window, or if the messages are too short to
-        become shorter. If the last user message alone is larger than the window, a notice says so; after *overflow*,
-        `explain_overflow` says so.
+        *overflow* is the model's error if it rejected the request as too long, else None. *turn* is the id of
+        the turn to which the cost of the summary is added. If `mode` in the settings is "never", nothing is
+        summarized; if it is "ask", the user is asked first. A failure is reported to the user as a notice, and
+        nothing is changed.
 
-        *overflow* is the model's error if it rejected the request as too long, else None. If `mode` in the settings is
-        "never", nothing is summarized; if it is "ask", the user is asked first. A failure is reported to the user as a
-        notice, and nothing is changed. *turn* is the id of the turn to which the cost of the summary is added.
+        Nothing is summarized if the request would still not fit into the window, or if a summary would not be
+        shorter than the messages. If the last user message alone is larger than the window, the user is
+        notified, except after *overflow*, when `explain_overflow` mentions it in the error.
         """
         model = self._model_selection.model
         if model is None:

@@ -25,7 +25,7 @@ _LINK_START = re.compile(r"\][(\[:]")
 _BACKTICKS = re.compile(r"`++")
 _HAZARD = re.compile(r"(?<!\\)\\*+(?:<(?!\s)|!(?=\[)|&(?:#[xX]?[0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});)")
 _DEFINITION = re.compile(r"(?<=\]):")
-"""The colon of `[label]: address`, which no renderer shows, and which makes links of this label elsewhere."""
+"""The colon of `[label]: address`: renderers do not show such a definition, but it turns `[label]` into a link."""
 _SIGNS = re.compile(r"[\\`*\[\]<~]|&(?=[#A-Za-z])")
 
 Spans = list[tuple[int, int]]

@@ -31,7 +31,7 @@ _MIN_PIECE = 300
 _MERGE_PASSES = 3
 _WORDS_PER_TOKEN = 0.6
 _COMPRESSION = 4
-"""How many times shorter than short messages their summary is, for estimates."""
+"""Assumed ratio of the size of short messages to the size of their summary."""
 
 _INTRODUCTION = (
     "[mcphost: This summary replaces the first {count} messages of the conversation. A model wrote it. Each sentence "
@@ -247,7 +247,10 @@ def _choose_target(window: int) -> int:
 
 
 def estimate_summary_tokens(model: llm.ChatModel, tokens: int) -> int:
-    """Estimate the size of a summary, written by *model*, of messages of *tokens* tokens, as it is sent."""
+    """Estimate the size of a summary in tokens, including the text that is sent with it.
+
+    *model* writes the summary, and *tokens* is the size of the messages that it replaces.
+    """
     target = _choose_target(model.facts.context_window or UNKNOWN_WINDOW)
     return estimate_text_tokens(_INTRODUCTION + _END) + min(target, tokens // _COMPRESSION)
 

@@ -98,7 +98,7 @@ class StreamedAnswer:
     def build_message(self, *, cut: bool) -> Message:
         """Build a message from everything received so far; if *cut* is true, it is marked as incomplete."""
         parts: list[Part] = []
-        replay = self._replay  # only in the first part: a model that reasons in thousands of parts would multiply it
+        replay = self._replay  # only in the first part: a copy in each of thousands of parts would be too large
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
             if kind == "text":
                 parts.append(TextPart("".join(pieces)))

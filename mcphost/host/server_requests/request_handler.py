@@ -293,10 +293,13 @@ class ServerRequestHandler:
 
 @contextmanager
 def _attributed(context: ServerRequestContext) -> Generator[None]:
-    """Attribute questions and audit rows to the tool call during which a server asks: its conversation and clock.
+    """Attribute questions and audit rows to the tool call during which a server sent a request.
 
-    Before revision 2026-07-28, a server's request is handled in another task than the call, which may be one of a
-    conversation that the user has left. If it may be one of several calls, they must be of the same conversation.
+    The call determines the conversation and the stopwatches that a question pauses. Before revision
+    2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
+    a conversation that the user has left. If the request may belong to one of several calls, the
+    stopwatches of all of them are used, and the request is attributed to the conversation only if it is the
+    same for all.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}

@@ -57,10 +57,9 @@ from mcphost.serialization import Raw, Struct, encode, loads, replace
 from mcphost.threads import run_in_thread
 
 MAX_REQUEST = 20_000_000
-LONG_REQUEST = 256 * 1024
-"""Maximum bytes of a request to parse on the event loop; a longer one is parsed in a thread."""
-
 """Maximum bytes of one request's messages, including images."""
+LONG_REQUEST = 256 * 1024
+"""Maximum bytes of a request that is parsed on the event loop; a longer one is parsed in a thread."""
 MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
 """Maximum sampling requests of one server that wait for the current one."""

@@ -549,7 +549,7 @@ class ServerConnection:
         digests = await self.tool_changes.compute_digests(offers)
         changed = await anyio.to_thread.run_sync(diff_tools, before, offers)
         self.listing = offers
-        self.remember_instructions()  # a renewed session may have others
+        self.remember_instructions()  # after a session is renewed, they may be different
         self.tool_changes.compare(offers, digests)
         if changed:
             self._events.publish(CatalogChanged(self.config.name, changed.added, changed.removed, changed.changed))

@@ -25,7 +25,7 @@ class ConnectionRecorder:
         self._subject: AuditSubject | None = None
         self._who = ""
         self._span: AuditSpan | None = None
-        self._attempts = 0  # that the open span stands for; 0 if it is an ordinary one
+        self._attempts = 0  # number of attempts that share the open span; 0 if it records a single connection
 
     @asynccontextmanager
     async def record(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
@@ -45,7 +45,7 @@ class ConnectionRecorder:
         if self._span is None:
             self._span = await self._approvals.audit.start_span(subject, who=who)
         self._attempts += self._was_unreachable
-        outcome = "" if self._attempts else "closed"  # a cancelled attempt of several: `finish` records them
+        outcome = "" if self._attempts else "closed"  # `finish` ends a shared span after a cancellation
         try:
             yield
         except Exception as error:
@@ -61,7 +61,7 @@ class ConnectionRecorder:
                 self._end(outcome)
 
     async def handle_connected(self) -> None:
-        """Record that the server was reached, if the attempts before could not reach it.
+        """Record that the server was reached, if previous attempts could not reach it.
 
         Raises ConsentDenied if a required row cannot be written.
         """
@@ -71,7 +71,10 @@ class ConnectionRecorder:
             self._span = await self._approvals.audit.start_span(self._subject, who=self._who)
 
     def finish(self) -> None:
-        """Record the attempts of which no row tells the end yet; the next attempt has rows of its own."""
+        """Record the end of the attempts that share the open row, if there is one, as "failed".
+
+        The next attempt has its own rows.
+        """
         self._end("failed")
         self._was_unreachable = False
 

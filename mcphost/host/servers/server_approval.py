@@ -255,7 +255,7 @@ async def approval_source(grants: GrantStore, server: ServerConfig, run: RunAppr
     source = ("flag" if is_approved_by_flag(server) else "") if run is None else run.find_source(server, digest)
     if source == "flag":
         return source
-    earlier = await find_approval(grants, server.name)  # of a question answered in this run, too
+    earlier = await find_approval(grants, server.name)  # includes an approval given in this run
     return "always" if earlier is not None and earlier.digest == digest else source
 
 
@@ -336,7 +336,10 @@ async def load_approved_project(grants: GrantStore, folder: Path | None = None) 
 
 
 def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
-    """Return *before* with the digests of its files if an approval of it also covers *typed*, else None."""
+    """Return *before*, with the digests of its files, if an approval of it also covers *typed*, else None.
+
+    *typed* is the changed server, before secrets in its entry are moved to the keyring.
+    """
     if before is None or typed is None:
         return None
     try:

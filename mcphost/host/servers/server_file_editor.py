@@ -195,12 +195,12 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        If the new entry starts and contacts the same as the old one, and differs only because secrets in it were moved
-        to the keyring, the approval and the permissions of the old one are transferred to it.
+        If both entries start the same program or contact the same URL, and differ only because secrets were
+        moved to the keyring, the approval and the permissions of the old entry are transferred to the new one.
 
-        If *is_approved* is true, the new entry is approved, provided that the old entry was approved and both name the
-        same files. Set *seen* as well if the user has seen the whole new entry, not only what changes; the new entry is
-        then approved even if the old one was not.
+        If *is_approved* is true, the new entry is approved, provided that the old entry was approved and both
+        name the same files. Set *seen* as well if the user has seen the whole new entry, not only what changes;
+        the new entry is then approved even if the old one was not.
         """
         before = server
         if is_approved and seen is None:

@@ -25,7 +25,7 @@ MAX_LINES_PER_SECOND = 300
 MAX_CHARS_PER_SECOND = 100_000
 """Maximum characters stored per second. Redacting them takes about 0.1 s, in which the screen does not react."""
 MAX_NEWEST = 20
-"""Number of lines beyond these limits that are stored as well: the last of the second, which may be an error."""
+"""Number of lines that are stored beyond these limits: the last ones of each second, which may contain an error."""
 FILE_LINES = 40
 FILE_LINE_LENGTH = 400
 FILE_SIZE = 7_000
@@ -56,7 +56,7 @@ class ServerLogBuffer:
         self._chars_in_second = 0
         self._dropped_in_second = 0
         self._newest: deque[ServerLog] = deque()
-        """The last lines of the current second that are beyond the limits, not redacted yet."""
+        """The last lines of the current second beyond the limits; they are not redacted yet."""
 
         self._received = 0
         self._size = 0

@@ -40,7 +40,11 @@ class SkillContent(Struct, frozen=True):
 
 
 class _ModelApproval(NamedTuple):
-    """The user's permission for the model to load a skill, with what it is bound to."""
+    """The user's permission for the model to load a skill.
+
+    It applies only as long as the digest of the files, the account and the digest of the server's settings
+    are the same. `grant_id` is the id of the grant that allowed loading the skill, "" for none.
+    """
 
     contents: str
     account: str
@@ -133,10 +137,10 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> tuple[Skill, str] | None:
-        """Return the skill if the model loaded it with exactly these files, else None.
+        """Return the skill and the id of its grant if the model loaded it with exactly these files, else None.
 
-        The server's settings and the account must be those of that time. The second item is the id of the grant that
-        allowed to load the skill, "" for none.
+        The server's settings and the account must not have changed since then. The id is that of the grant that
+        allowed loading the skill, "" for none.
         """
         key = server, skill.uri
         loaded, approval = self._loaded.get(key), self._model_approvals.get(key)

@@ -10,7 +10,7 @@ _OPEN_KEYWORDS = frozenset({
     "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then",
     "else", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "$recursiveRef",
 })  # fmt: skip
-"""JSON Schema keywords of an object that may allow further names, which are not looked for here."""
+"""JSON Schema keywords that may allow further names; schemas with one of them are not checked."""
 _MAX_SHOWN = 10
 _MAX_COMPARED = 200
 _MAX_LENGTH = 60

@@ -401,7 +401,10 @@ def _audit_name(skill: Skill) -> str:
 
 
 def _describe_files(skill: Skill) -> dict[str, Any]:
-    """Return what the user approves of a skill, in the form of a call's arguments."""
+    """Return the skill's URI and file paths, which the user approves, in the form of a call's arguments.
+
+    At most MAX_PATHS paths are listed; `more_files` is the number of the remaining ones.
+    """
     paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
     details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
     if len(paths) > MAX_PATHS:

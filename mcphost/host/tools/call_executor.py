@@ -233,10 +233,11 @@ class _PendingCall:
         return f"not sent{' again' * self._is_sent}: {error.reason}"
 
     def finish(self, outcome: CallOutcome, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
-        """Publish and record the outcome of the call; return its duration in seconds, without open questions.
+        """Publish and record the outcome of the call; return its duration in seconds.
 
-        *shown* is the result as shown to the user, *size* the size of the received result in bytes, and *stored_file*
-        the path of the file with the complete result, "" for none.
+        The duration does not include the time that the user took to answer questions. *shown* is the result as
+        shown to the user, *size* the size of the received result in bytes, and *stored_file* the path of the
+        file with the complete result, "" for none.
         """
         self._span.end(outcome, size=size)
         seconds = self._active.stopwatch.seconds

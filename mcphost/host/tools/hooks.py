@@ -91,12 +91,12 @@ class HookVerdict(Struct, frozen=True):
 
 @dataclass(eq=False)
 class HookNotes:
-    """Effects of the hooks on one tool call: notes for the model, and changes to the arguments and the result.
+    """Effects of the hooks on one tool call: notes for the model, changed arguments, a changed result.
 
-    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set if one of
-    the project's hooks changed them. `result` is the text that replaces the result for the model, or None if no hook
-    changed the result. `checked` is a call whose hooks have already run, with the arguments that they returned: they
-    are not run again for the same call.
+    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set
+    if one of the project's hooks changed them. `result` is the text that replaces the result for the model,
+    or None if no hook changed the result. `checked` is a call whose hooks have already run, with the
+    arguments that the hooks returned; the hooks are not run again for the same call.
     """
 
     notes: list[str] = field(default_factory=list[str])

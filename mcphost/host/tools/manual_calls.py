@@ -51,10 +51,10 @@ class ManualCalls:
     ) -> ManualCallResult:
         """Call a tool and return its result.
 
-        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. *typed_names* are the
-        names of arguments that the user typed one by one, which are checked for misspellings. Raises ServerError,
-        UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not approved, the tool has
-        changed, or a hook or a configured rule forbids the call.
+        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. *typed_names* are
+        the names of arguments that the user typed one by one, which are checked for misspellings. Raises
+        ServerError, UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not
+        approved, the tool has changed, or a hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:

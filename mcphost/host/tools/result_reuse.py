@@ -63,9 +63,9 @@ class ResultReuse:
     ) -> RecordedResult | None:
         """Return the result of an identical earlier call, or None if there is none that may be reused.
 
-        Each result is returned at most once per turn, oldest first; with *only_reviewed*, only those that the user
-        reviewed. The result is not returned if the permission for
-        the earlier call was revoked. Check that again with `is_permitted` before the result is used.
+        Each result is returned at most once per turn, oldest first. If *only_reviewed* is true, only results
+        that the user reviewed are returned. A result is not returned if the permission for the earlier call was
+        revoked. Check that again with `is_permitted` before the result is used.
         """
         if not self._source:
             return None

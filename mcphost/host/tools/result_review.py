@@ -76,7 +76,8 @@ class ResultReviewer:
     def is_required(self, server: str) -> bool:
         """Return whether results from this server must be reviewed.
 
-        For a server that was removed, this is as it was when it was removed; False for an unknown server.
+        For a server that was removed, return the last result from before its removal; for an unknown server,
+        return False.
         """
         try:
             return self._servers.find(server).config.review_results

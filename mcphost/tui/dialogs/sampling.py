@@ -41,7 +41,7 @@ _MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to l
 MAX_TEXTS = 50
 """Maximum text blocks of a request or reply that can be edited, always the last ones; longer forms are slow."""
 _MAX_STOP_SHOWN = 100_000
-"""More characters than a stop sequence within the host's bounds can have, with marks for its hidden characters."""
+"""Maximum characters shown of a stop sequence; no accepted one is longer, even if all its characters become marks."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),

@@ -118,7 +118,7 @@ class _TrustDialog(Dialog[TrustVerdict]):
             self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
 
     def action_refuse(self) -> None:
-        """Do not use the server or the files."""
+        """Close the dialog without trusting the server or the files."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:

@@ -107,7 +107,11 @@ class ArgumentsForm(FormScreen[A]):
         return [one for one in parts if one.max_scroll_y > 0]
 
     def action_read(self, by: int) -> None:
-        """Scroll the first part of the form that is not at its end or, if *by* is negative, the last not at its top."""
+        """Scroll one part of the form by *by* pages.
+
+        This is the first part that is not at its end or, if *by* is negative, the last part that is not at its
+        top.
+        """
         parts = self._overflowing()
         if by > 0:
             below = [one for one in parts if one.scroll_target_y < one.max_scroll_y]

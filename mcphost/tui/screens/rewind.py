@@ -286,7 +286,7 @@ def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
         return False
     is_same = text == messages[-1].text or clean_text(text) == messages[-1].text
     if is_same:
-        chat.is_sending = True  # what the user enters meanwhile is not sent
+        chat.is_sending = True  # messages that the user enters meanwhile are queued, not sent
         chat.run_worker(partial(_edit_last_message, chat), group="turn")
     return is_same
 
@@ -325,7 +325,7 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
     if chat.drafts is not None:
-        chat.drafts.capture()  # the conversation may be too new for it to know its id
+        chat.drafts.capture()  # the drafts may not have a new conversation's id yet
     try:
         await conversation.branches.rewind(kept)
     except McpHostError:

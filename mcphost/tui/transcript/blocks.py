@@ -376,7 +376,7 @@ class ThinkingBlock(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the full reasoning if the block is unfolded, otherwise a single row."""
         words = len(self.text.split())
-        if self.is_expanded and self._fits_inline:  # it may have grown since it was unfolded
+        if self.is_expanded and self._fits_inline:  # the text may have grown since the block was unfolded
             head = Content.styled(_("▾ thought, {words} words").format(words=words), "$faint").stylize(ACTIVATE_STYLE)
             body = Content.styled(clean(self.text), "italic $faint")
             return [

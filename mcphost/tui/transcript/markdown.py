@@ -36,7 +36,7 @@ _PLAIN_LINES = 100
 
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
-"""A line as the parser counts lines; `str.splitlines` also splits at form feeds and U+2028."""
+"""A line as defined by the Markdown parser; `str.splitlines` also splits at form feeds and U+2028."""
 _NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
 """Numbers, and a sign alone, which spreadsheets do not run as formulas."""
 

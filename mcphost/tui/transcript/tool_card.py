@@ -103,7 +103,7 @@ class ToolCard(TranscriptBlock):
         self.seconds = 0.0
         self.started_at = 0.0
         self.find_seconds: Callable[[str], float | None] = lambda call: None
-        """Returns the running time of a call without open questions; None if the host does not run the call."""
+        """Returns the running time of a call, excluding the time for questions; None if the host does not run it."""
 
         self.progress: tuple[float, float | None, str] | None = None
         self.is_expanded = False
@@ -163,7 +163,10 @@ class ToolCard(TranscriptBlock):
         return out
 
     def _describe_offer(self) -> str:
-        """Return the offer to send the call to the background, with the keys for it from where the focus is."""
+        """Return the offer to send the call to the background, with the keys for it.
+
+        If the transcript does not have the focus, they include the key that moves the focus to it.
+        """
         key = self.keys.short("conversation-background")
         if key and not self.has_keys:
             key = f"{self.keys.short('focus_transcript')}, {key}"

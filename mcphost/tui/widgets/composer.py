@@ -98,7 +98,7 @@ _MAX_HISTORY = 200
 
 SubmitHandler = Callable[[Draft], None]
 EditHandler = Callable[[str], bool]
-"""Starts the editing of the newest message if it has this text and no answer; returns whether it does so."""
+"""Starts editing the newest message if it has this text and no answer yet; returns whether editing was started."""
 KEY_NOT_SENT = N_("This looks like an API key: it was not sent, and it is not saved with the message.")
 PASTE_GUARD_HINT = N_("Text was just inserted: check it, then press Enter again.")
 
@@ -373,7 +373,8 @@ class Composer(Vertical):
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
 
-        The unsent draft is kept as an entry after the newest one. A message without an answer is not shown but edited.
+        The unsent draft is kept as an entry after the newest one. If the previous entry is the newest message
+        and the model has not answered it, the message is edited instead.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[\w.-]{1,200}")
 _RANDOM_WORD = re.compile(r"[A-Za-z0-9+/]{20,}")
 _URL_SAFE_KEY = re.compile(r"(?:[\w-]{4}){5,}(?:[\w-]{2}==|[\w-]{3}=)", re.ASCII)
 _BOT_TOKEN = re.compile(r"\d{8,10}:\S*")
-"""Matches a Telegram token from its colon on; no header has a number as its name."""
+"""Matches a Telegram token as soon as its colon is typed; no header has a number as its name."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _STRING = r"(?:[^\"\\]|\\.)"
 _NAMED_VALUES = (

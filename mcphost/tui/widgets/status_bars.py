@@ -255,7 +255,7 @@ class KeyBar(Widget):
         return len(self._fit_rows(width))
 
     def list_keys(self) -> list[tuple[str, str, str]]:
-        """Return the (key, label, action) tuples of a page with its keys in use, also those that do not fit."""
+        """Return a page's keys in use as (key, label, action) tuples, including those that do not fit."""
         table = keys_in_use(self)
         rows_in_use = table.resolve_rows(self.keys, self.screen._bindings)
         shown = ((table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use)
