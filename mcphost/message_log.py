@@ -1,14 +1,23 @@
 """Log of the messages exchanged with one server, for developers of servers."""
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Literal, NamedTuple
 
+from mcphost.errors import MalformedMessage
+from mcphost.redact import redact, redact_values
+from mcphost.serialization import dumps, loads
+
 MAX_MESSAGES = 500
 MAX_MESSAGE_BYTES = 64 * 1024
 MAX_TOTAL_BYTES = 4 * 1024 * 1024
 """Maximum bytes of all logged messages together."""
+
+_LONGEST_SECRET = 1_000
+"""Bytes beyond the limit that are kept, so that a secret is not cut before it is recognized."""
+_JSON_ESCAPE = re.compile(r"\\(?:/|u(?![dD][89a-fA-F])([0-9a-fA-F]{4}))")
 
 Direction = Literal["sent", "received"]
 
@@ -16,13 +25,35 @@ Direction = Literal["sent", "received"]
 class LoggedMessage(NamedTuple):
     """A message as it was on the wire, without HTTP headers.
 
-    `data` contains at most MAX_MESSAGE_BYTES of its `size` bytes. `at` is in seconds since 1970.
+    `number` counts the messages of a log. `data` is the beginning of a message of `size` bytes; it is whole unless it
+    has more than MAX_MESSAGE_BYTES. `at` is in seconds since 1970.
     """
 
+    number: int
     at: float
     direction: Direction
     data: bytes
     size: int
+
+    @property
+    def cut_bytes(self) -> int:
+        """The number of bytes at the end of the message that are not shown."""
+        return max(0, self.size - MAX_MESSAGE_BYTES)
+
+    def to_text(self, *, indent: int = 0) -> str:
+        """Return the message without secrets, as JSON indented by *indent* spaces, or as it is if it is not valid JSON.
+
+        JSON that is cut is not indented. The text is not sanitized. May take 0.2 s for a long message.
+        """
+        text = self.data.decode(errors="replace")
+        if not self.cut_bytes:
+            try:
+                return redact(dumps(redact_values(loads(text)), indent=indent))
+            except MalformedMessage:
+                pass
+        # A secret may be written with escapes, such as "\\/" for a slash.
+        plain = _JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "/", text)
+        return redact(plain)[:MAX_MESSAGE_BYTES]
 
 
 class MessageLog:
@@ -33,9 +64,7 @@ class MessageLog:
         """Called with each message when it is logged; it must not block or raise errors."""
 
         self._messages: deque[LoggedMessage] = deque()
-        self._size = 0
-        self.dropped = 0
-        """The number of older messages that are no longer logged."""
+        self._size = self._count = 0
 
     def messages(self) -> tuple[LoggedMessage, ...]:
         """Return the logged messages."""
@@ -45,12 +74,13 @@ class MessageLog:
         """Log a message; drop the oldest ones if there are too many or they are too long."""
         if not data.strip():
             return
-        message = LoggedMessage(time.time(), direction, bytes(data[:MAX_MESSAGE_BYTES]), len(data))
+        self._count += 1
+        kept = bytes(data[: MAX_MESSAGE_BYTES + _LONGEST_SECRET])
+        message = LoggedMessage(self._count, time.time(), direction, kept, len(data))
         self._messages.append(message)
         self._size += len(message.data)
         while len(self._messages) > MAX_MESSAGES or self._size > MAX_TOTAL_BYTES:
             self._size -= len(self._messages.popleft().data)
-            self.dropped += 1
         if self.on_message is not None:
             self.on_message(message)
 

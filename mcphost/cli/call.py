@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcphost.cli.call_arguments import parse_arguments, parse_pairs
@@ -97,12 +98,12 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_message(message: "LoggedMessage") -> None:
-    """Print a message with its direction on stderr, in one line and without secrets."""
-    from mcphost.redact import redact
-
-    arrow, rest = "→" if message.direction == "sent" else "←", message.size - len(message.data)
-    text = redact(" ".join(message.data.decode(errors="replace").splitlines()))
-    print_line_on_stderr(f"{arrow} {text}{_(' … and {bytes:,} more bytes').format(bytes=rest) if rest else ''}")
+    """Print a message with its direction on stderr, in one line and without secrets; never raise an error."""
+    arrow, rest = "→" if message.direction == "sent" else "←", message.cut_bytes
+    text = " ".join(message.to_text().splitlines())
+    with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
+        more = _(" … and {bytes:,} more bytes").format(bytes=rest) if rest else ""
+        print_line_on_stderr(f"{arrow} {text}{more}")
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:

@@ -436,7 +436,9 @@ class HttpChannel:
             if answer.status == 404 and SESSION_ID_HEADER in headers:
                 raise self.expire_session(headers[SESSION_ID_HEADER])
             if not 200 <= answer.status < 300:
-                raise answer.status_error(await answer.read_error_body(), what)
+                refusal = await answer.read_error_body()
+                self._log_message("received", refusal)
+                raise answer.status_error(refusal, what)
             await answer.drain()
         finally:
             answer.close()

@@ -35,6 +35,8 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "servers-restart": "r",
     "servers-stop": "p",
     "servers-diagnose": "i",
+    "servers-messages": "m",
+    "messages-restart": "r",
     "servers-changes": "c",
     "servers-permissions": "g",
     "servers-folders": "f",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.fork_server import sdk_server_command
-from tests.flows.program import DEMO, Program
+from tests.flows.program import DEMO, MCPHOST, Program
 from tests.peers import node
 
 
@@ -54,3 +54,13 @@ def test_secrets_in_messages_are_not_printed(program: Program) -> None:
     done = program.run("--mcp-config", file, "call", "demo", "add_note", f"text={key}", "--messages")
     assert b"tools/call" in done.stderr
     assert key.encode() not in done.stderr
+
+
+def test_messages_that_nobody_reads_do_not_stop_the_call(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            (*MCPHOST, "--mcp-config", file, "call", "demo", "add", "a=2", "b=40", "--messages"),
+            stdout=subprocess.PIPE, stderr=full, env=program.env, cwd=program.work, check=False,
+        )  # fmt: skip
+    assert done.stdout == b"2 + 40 = 42\n"

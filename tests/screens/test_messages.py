@@ -1,10 +1,12 @@
 """Tests for the page with the messages exchanged with a server, with the real program and server."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcphost.message_log import MessageLog
+from mcphost.serialization import replace
 from mcphost.tui.screens.messages import MessagesScreen
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.conftest import AppDriver
@@ -19,7 +21,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 
 
 async def open_messages(driver: AppDriver) -> MessagesScreen:
-    await driver.host.servers.ensure_ready("demo")
+    servers: Any = driver.host.servers
+    await servers.ensure_ready("demo")
     await driver.pilot.press("f3", "m")
     await driver.until(lambda: isinstance(driver.app.screen, MessagesScreen), "the page")
     assert isinstance(driver.app.screen, MessagesScreen)
@@ -30,15 +33,21 @@ async def test_messages_are_listed_from_the_next_start_on_and_shown_as_json(file
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((120, 40)) as driver:
         screen = await open_messages(driver)
+        servers: Any = driver.host.servers
         await driver.until(lambda: "logged from its next start on" in driver.text(), "the explanation")
+        assert "r restarts the server now" in " ".join(driver.text().split())
         await driver.pilot.press("r")
         await driver.until(lambda: "server/discover #" in driver.text(), "the first message")
-        await driver.host.servers.ensure_ready("demo")
+        await servers.ensure_ready("demo")
         await driver.until(lambda: "tools/list #" in driver.text(), "the listing of tools")
         await driver.pilot.press("end")
         await driver.until(lambda: '"method": "server/discover"' in driver.text(), "the first message as JSON")
         assert "sent to the server" in driver.text()
         assert len(screen.visible_rows) >= 4
+        servers.update(replace(servers.view("demo").config, disabled=True))
+        assert servers.message_log("demo").messages(), "another configuration keeps the log"
+        await driver.pilot.press("r")
+        await driver.until(lambda: "Enable it: F3, then d." in driver.text(), "why it is not restarted")
 
 
 async def add_messages(driver: AppDriver, *messages: bytes) -> MessageLog:
@@ -79,3 +88,18 @@ async def test_a_long_and_a_deep_message_are_shown_without_delay_and_without_sec
         await driver.pilot.press("down")
         await driver.until(lambda: "result #8" in driver.text(), "the deep message")
         assert len(driver.app.screen.query_one(LongText).text) < 70_000
+
+
+async def test_a_message_that_is_read_stays_in_place_while_others_arrive(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        items = ",".join(f'"line {number}"' for number in range(200))
+        log = await add_messages(driver, b'{"jsonrpc": "2.0", "id": 8, "result": {"a": [' + items.encode() + b"]}}")
+        await driver.until(lambda: '"line 3"' in driver.text(), "the message")
+        await driver.pilot.press("tab", "pagedown")
+        await driver.until(lambda: '"line 3"' not in driver.text(), "the next lines")
+        shown = driver.app.screen.query_one(LongText).scroll_y
+        log.add("received", b'{"jsonrpc": "2.0", "method": "notifications/progress"}')
+        await driver.until(lambda: "notifications/progress" in driver.text(), "the new row")
+        await driver.pilot.pause()
+        assert driver.app.screen.query_one(LongText).scroll_y == shown

@@ -109,7 +109,9 @@ class Servers:
             if config.disabled
             else ServerError(f"The configuration of {config.name} was changed.", "Call it again.")
         )
+        log = self.find(config.name).message_log
         self._connections[config.name] = ServerConnection(config, self._parts)
+        self._connections[config.name].message_log = log
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:

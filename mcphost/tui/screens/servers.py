@@ -296,7 +296,7 @@ class ServersScreen(TypeAheadListScreen):
         """Open the list of the messages exchanged with the selected server, which begins to log them."""
         from mcphost.tui.screens.messages import MessagesScreen
 
-        if row := self.current_row():
+        if (row := self.current_row()) and not self._is_disabled(row):
             self.app.push_screen(MessagesScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
