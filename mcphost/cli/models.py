@@ -79,9 +79,10 @@ def _explain_no_models(provider: str, providers: "Sequence[str]", missing_key: s
     from mcphost.llm.providers import LOCAL_PROVIDERS, is_known_provider
 
     if provider in LOCAL_PROVIDERS or provider in TITLES:
-        example = f"mcphost --model {provider if provider in LOCAL_PROVIDERS else 'openai'}/NAME --api-base URL"
+        prefix = provider if provider in LOCAL_PROVIDERS else "openai"
         return UsageError(
-            f"No models of {provider} were found on this machine.", f"Start its server, or give its address: {example}"
+            f"No models of {provider} were found on this machine.",
+            f"Start its server, or give its address: mcphost --model {prefix}/NAME --api-base URL",
         )
     if provider in LISTING_PROVIDERS and missing_key:
         return UsageError(
