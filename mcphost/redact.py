@@ -68,6 +68,12 @@ _PLAIN_VALUE = (
 )
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{40,}+")
+_SHORT_KEY_LINE = re.compile(r"[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
+_KEY_HEADER = re.compile(
+    r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*\Z"
+)
+"""Matches in a header (RFC 1421, section 4.6; RFC 4880, section 6.2), and in the checksum of an OpenPGP key."""
 _MAX_KEY_LINES = 200
 """Maximum lines redacted after the first line of a private key whose end is missing; a long RSA key has as many."""
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -291,25 +297,48 @@ def is_secret_name(name: str) -> bool:
 class PrivateKeyFilter:
     """Filter for the lines of one output, which removes private keys that are spread over several lines.
 
-    The first line of a key is returned as it is: `redact` removes the key's beginning from it.
+    The first line of a key is returned as it is: `redact` removes the key's beginning from it. The next lines are
+    removed while they look like a part of a key, because many messages only mention the first line.
     """
 
     def __init__(self) -> None:
         self._lines_left = 0
+        self._words = 0
+        """Number of words in the full line of the key that was the last line, 0 if there was none."""
 
-    def apply(self, line: str) -> str:
-        """Return the next line of the output without the part of it that belongs to a key from an earlier line."""
-        if self._lines_left:
-            end = _KEY_END.search(line)
-            if end is None:
-                self._lines_left -= 1
-                return PLACEHOLDER if line.strip() else line
-            self._lines_left = 0
-            line = f"{PLACEHOLDER}{line[end.end() :]}"
-        begins = list(_KEY_BEGIN.finditer(line))
-        if begins and not _KEY_END.search(line, begins[-1].end()):
-            self._lines_left = _MAX_KEY_LINES
-        return line
+    def apply(self, text: str) -> str:
+        """Return the next lines of the output without the part of them that belongs to a key from an earlier line."""
+        lines = text.split("\n") if self._lines_left else []
+        for number, line in enumerate(lines):
+            if end := _KEY_END.search(line):
+                lines[number] = f"{PLACEHOLDER}{line[end.end() :]}"
+                self._lines_left = 0
+            elif self._continues_key(line):
+                lines[number] = PLACEHOLDER if line.strip() else line
+            if not self._lines_left:
+                break
+        text = "\n".join(lines) if lines else text
+        begins = list(_KEY_BEGIN.finditer(text))
+        if begins and not _KEY_END.search(text, begins[-1].end()):
+            self._lines_left, self._words = _MAX_KEY_LINES, 0
+            _first, *following = text[begins[-1].end() :].split("\n")
+            all(map(self._continues_key, following))
+        return text
+
+    def _continues_key(self, line: str) -> bool:
+        """Return whether a line can be the next one of a key; if it cannot, the key has ended.
+
+        A logger may write something before each line of a key. The line after a full line may be the key's last one,
+        which can be short, so only its number of words is compared.
+        """
+        words = len(line.split())
+        is_full = bool(_KEY_LINE.search(line) or _SHORT_KEY_LINE.fullmatch(line))
+        if is_full or not words or words == self._words or _KEY_HEADER.search(line):
+            self._words = words if is_full else 0
+            self._lines_left -= 1
+            return True
+        self._lines_left = 0
+        return False
 
 
 def find_key_spans(text: str) -> tuple[tuple[int, int], ...]:

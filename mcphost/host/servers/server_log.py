@@ -90,10 +90,10 @@ class ServerLogBuffer:
             self._stderr_tail.append(line)
 
     def begin_attempt(self) -> None:
-        """Forget the stderr of the previous process, so that `describe_stderr` describes only the next one."""
+        """Forget what belongs to the previous process, so that `describe_stderr` describes only the next one."""
         self._store_newest()
         self._stderr_tail.clear()
-        self._key_filters["stderr"] = PrivateKeyFilter()
+        self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
 
     def describe_stderr(self) -> str:
         """Return the last stderr lines of the current process as the end of a sentence; "" if there are none."""

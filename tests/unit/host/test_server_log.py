@@ -186,8 +186,41 @@ def test_a_private_key_spread_over_several_lines_is_masked_to_its_end(source: st
 def test_the_lines_after_a_key_without_an_end_are_masked_to_a_limit() -> None:
     log = ServerLogBuffer("s", EventBus())
     for number in range(202):
-        log.add_stderr(KEY_LINES[0] if not number else f"line {number}")
-    assert [line.text for line in log.lines()] == ["[secret]"] * 201 + ["line 201"]
+        log.add_stderr(KEY_LINES[0] if not number else f"{number:064}")
+    assert [line.text for line in log.lines()] == ["[secret]"] * 201 + [f"{201:064}"]
+
+
+def test_a_line_that_only_mentions_a_key_hides_nothing_of_the_lines_after_it() -> None:
+    log = ServerLogBuffer("s", EventBus())
+    after = ["Traceback (most recent call last):", "ValueError: the file is empty", "AAAAtzc2gtZWQyNTUxOQ"]
+    for first in ("Traceback", "", *KEY_LINES[1:]):
+        for line in (f"expected '{KEY_LINES[0]}' in key.pem", first, *after):
+            log.add_stderr(line)
+            log.add_message(log_message(line))
+        assert [line.text for line in log.lines()[-6:]] == [line for line in after for _source in range(2)]
+    log.add_message(log_message(f"{KEY_LINES[0]}\n{KEY_LINES[1]}"))
+    log.add_message(log_message(f"{KEY_LINES[1]}\nnow it is ready\n{KEY_LINES[1]}"))
+    assert log.lines()[-1].text == f"[secret]\nnow it is ready\n{KEY_LINES[1]}"
+
+
+@pytest.mark.parametrize("prefix", ["", "  ", "12:03:01 INFO ", '"'])
+def test_all_lines_of_a_key_are_masked_whatever_a_logger_adds(prefix: str) -> None:
+    body = ["Proc-Type: 4,ENCRYPTED", "Comment: GPGTools", "", "MIIE" * 16, "a/b+" * 16, "c2VjcmV0Cg==", "=njUN"]
+    log = ServerLogBuffer("s", EventBus())
+    for line in (KEY_LINES[0], *body, "ready"):
+        log.add_stderr(f"{prefix}{line}" if line else "")
+    shown = [line.text for line in log.lines()]
+    assert shown[1:] == [*["[secret]"] * 2, "", *["[secret]"] * 4, f"{prefix}ready"]
+
+
+def test_the_output_of_the_next_process_is_no_part_of_a_key_of_the_previous_one() -> None:
+    log = ServerLogBuffer("s", EventBus())
+    log.add_stderr(KEY_LINES[0])
+    log.add_message(log_message(KEY_LINES[0]))
+    log.begin_attempt()
+    log.add_stderr(KEY_LINES[1])
+    log.add_message(log_message(KEY_LINES[1]))
+    assert [line.text for line in log.lines()[2:]] == [KEY_LINES[1]] * 2
 
 
 def test_a_key_in_one_source_hides_nothing_of_the_other() -> None:
