@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.translation import _
 from mcphost.tui.widget_messages import EditorRequested
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 
 if TYPE_CHECKING:
     from mcphost.tui.screens.chat import ChatScreen
@@ -36,8 +36,14 @@ def _apply(chat: "ChatScreen", before: Draft, text: str | None, error: str) -> N
     composer = chat.query_one(Composer)
     composer.mark_inserted(at=(0, 0))  # so that an Enter key still held down sends nothing
     edited = Draft(text, "inserted", before.sources)
-    if composer.draft.text == before.text:
+    now = composer.draft
+    if now.text == before.text:
         composer.set_draft(edited)
-    else:  # a message came back from the queue meanwhile
+    elif not before.text or now.text.endswith(f"\n{before.text}"):  # a message came back from the queue meanwhile
+        returned = now.text.removesuffix(f"\n{before.text}") if before.text else now.text
+        composer.set_draft(join_drafts(Draft(returned, "inserted", now.sources), edited))
+    else:
         composer.restore_draft(edited)
+        note = _("The message changed while the editor was open. The edited text was inserted before it.")
+        chat.notify(note, severity="warning", markup=False, timeout=8)
     composer.composer_input.focus()

@@ -11,13 +11,17 @@ pytestmark = pytest.mark.anyio
 
 
 def use_editor(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str | None, str]) -> list[EditorRequested]:
-    """Use an editor that saves these texts, one after the other; return its requests."""
+    """Use an editor that saves these texts, one after the other; return its requests.
+
+    Without texts, the editor stays open.
+    """
     requests: list[EditorRequested] = []
 
     def edit(app: McpHostApp, message: EditorRequested) -> None:
         del app
         requests.append(message)
-        message.on_edited(*answers[len(requests) - 1])
+        if answers:
+            message.on_edited(*answers[len(requests) - 1])
 
     monkeypatch.setattr(McpHostApp, "editor_name", "vi")
     monkeypatch.setattr(McpHostApp, "on_editor_requested", edit)
@@ -59,3 +63,29 @@ async def test_an_unchanged_or_failed_edit_leaves_the_message_as_typed(
         await driver.until(lambda: driver.has_notified("The editor failed."), "the reason")
         assert len(requests) == 2
         assert composer(driver).draft == Draft("!demo/add", "typed")
+
+
+@pytest.mark.parametrize(
+    ("before", "edited", "meanwhile", "after", "is_reported"),
+    [
+        ("first words", "better words\n", "queued\nfirst words", "queued\nbetter words", False),
+        ("first words", "\n", "queued\nfirst words", "queued", False),
+        ("", "words\n", "queued", "queued\nwords", False),
+        ("first words", "better words\n", "first words, changed", "better words\nfirst words, changed", True),
+    ],
+)
+async def test_edited_text_replaces_the_text_before_which_a_queued_message_was_returned(
+    run: Run, monkeypatch: pytest.MonkeyPatch, before: str, edited: str, meanwhile: str, after: str, is_reported: bool
+) -> None:
+    requests = use_editor(monkeypatch)
+    async with run() as driver:
+        composer(driver).set_draft(Draft(before, "inserted", ("crm",)))
+        await driver.pilot.press("ctrl+g")
+        await driver.until(lambda: len(requests) == 1, "the editor")
+        composer(driver).set_draft(Draft(meanwhile, "typed", ("crm", "notes")))
+        requests[0].on_edited(edited, "")
+        assert composer(driver).draft.text == after
+        assert composer(driver).draft.origin == "inserted"
+        assert set(composer(driver).draft.sources) == {"crm", "notes"}
+        if is_reported:
+            await driver.until(lambda: driver.has_notified("was inserted before it"), "the notice")
