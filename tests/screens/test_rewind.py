@@ -11,7 +11,7 @@ from mcphost.llm import demo_model
 from mcphost.llm.messages import Message, PromptSource, ResourcePart, TextPart
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.screens import unsent_texts
-from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.composer import Composer, Draft
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text, run_command
@@ -167,6 +167,26 @@ async def test_the_text_of_a_prompt_that_an_earlier_run_inserted_stays_the_serve
         assert [(copied.server, copied.source, copied.spans) for copied in part.copies] == [
             ("mail", "prompt greet", ((0, len(text)),))
         ]
+
+
+async def test_the_server_of_an_edited_prompt_is_kept_if_the_user_types_meanwhile(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt = Message(role="user", parts=(TextPart("Greet them"),), prompt=PromptSource("mail", "greet"))
+    async with files.open((100, 30)) as driver:
+        await driver.host.conversation.insert([prompt])
+        branches = driver.host.conversation.branches
+        rewind = branches.rewind
+
+        async def rewind_while_typing(keep: int) -> None:
+            await rewind(keep)
+            driver.app.chat.query_one(Composer).set_draft(Draft("more", "typed"))
+
+        monkeypatch.setattr(branches, "rewind", rewind_while_typing)
+        await open_rewind(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == "Greet them\nmore", "the message")
+        assert driver.app.chat.query_one(Composer).draft.sources == ("mail",)
 
 
 @pytest.mark.parametrize(

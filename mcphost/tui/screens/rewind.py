@@ -321,7 +321,8 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     source = message.prompt
     if source is not None:  # an earlier run may have inserted the prompt
         chat.host.features.note_prompt_text(source.server, source.name, message.text)
-    after = join_drafts(Draft(message.text, sources=() if source is None else (source.server,)), before)
+    edited = Draft(message.text, sources=() if source is None else (source.server,))
+    after = join_drafts(edited, before)
     parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
     chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
     if chat.drafts is not None:
@@ -331,7 +332,7 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
     except McpHostError:
         chat.pending_edit = None
         raise
-    composer.set_draft(after if composer.draft == before else join_drafts(Draft(message.text), composer.draft))
+    composer.set_draft(after if composer.draft == before else join_drafts(edited, composer.draft))
     chat.attachments.add(*parts)
     composer.composer_input.focus()
 
