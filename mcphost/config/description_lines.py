@@ -51,6 +51,15 @@ def translate_line(line: str) -> str:
     return f"{mark}{_(label)}{rest}"
 
 
+def translate_pair(line: str) -> tuple[str, str]:
+    """Return the label and the value of a line, translated as `translate_line` does."""
+    shown = translate_line(line)
+    # Some labels include the value; the translation then has the colon of its language.
+    colon = "：" if line in LINE_LABELS and "：" in shown else ": "
+    label, _colon, value = shown.partition(colon)
+    return label, value
+
+
 def _translate_sentences(value: str) -> str:
     first, stop, rest = value.partition(". ")
     if not stop:

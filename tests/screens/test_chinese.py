@@ -108,13 +108,14 @@ async def test_the_changes_of_a_server_are_described_in_chinese(run: Run) -> Non
             trust_question(
                 command=("npx", "clock"),
                 changed=("- command: node", "+ command: npx"),
-                restrictions=("disabled tool: set_time",),
+                restrictions=("results: reviewed by you before the model gets them", "disabled tool: set_time"),
             ),
         )
         await driver.enter_question()
         assert "- 命令: node" in driver.text()
         assert "+ 命令: npx" in driver.text()
         assert "disabled tool" not in driver.text()
+        assert re.search(r"结果 +先由你审阅", driver.text())
         await driver.pilot.press("escape")
 
 

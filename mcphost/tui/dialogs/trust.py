@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.config.description_lines import translate_line
+from mcphost.config.description_lines import translate_line, translate_pair
 from mcphost.config.project_texts import split_lines
 from mcphost.host.questions.questions import (
     DoNotTrust,
@@ -205,10 +205,7 @@ class TrustServerDialog(_TrustDialog):
                 named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
                 out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
-            named = [
-                (clean(what), clean(value))
-                for what, _unused, value in (translate_line(one).partition(": ") for one in asked.restrictions)
-            ]
+            named = [(clean(what), clean(value)) for what, value in map(translate_pair, asked.restrictions)]
             out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
         out.append(
             Content.styled(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcphost.config.description_lines import translate_line
+from mcphost.config.description_lines import translate_line, translate_pair
 from mcphost.translation import CHINESE, ENGLISH, set_language
 
 
@@ -42,3 +42,16 @@ def test_a_diff_mark_before_the_label_stays(mark: str) -> None:
 
 def test_a_line_with_another_label_is_shown_as_it_is() -> None:
     assert translate_line("commander: npx") == "commander: npx"
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ("results: reviewed by you before the model gets them", ("结果", "先由你审阅，再交给模型")),
+        ("never: exec: rm：-rf", ("永不", "exec: rm：-rf")),
+    ],
+)
+def test_a_line_is_split_into_its_label_and_value_in_every_language(line: str, pair: tuple[str, str]) -> None:
+    assert translate_pair(line) == pair
+    set_language(ENGLISH)
+    assert translate_pair(line) == tuple(line.split(": ", 1))
