@@ -452,6 +452,7 @@ class ServerConnection:
             return self._set_failed(error, ready_at)
         finally:
             self._forget_session()
+            self._log.end_attempt()
             if silence_timer is not None:
                 silence_timer.cancel()
             if ready_session is not None:

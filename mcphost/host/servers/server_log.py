@@ -1,9 +1,11 @@
 """Log of one server, limited in size and in lines per second, with secrets redacted."""
 
+import asyncio
 import logging
 import re
 import time
 from collections import deque
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Literal
 
@@ -26,6 +28,10 @@ MAX_CHARS_PER_SECOND = 100_000
 """Maximum characters stored per second. Redacting them takes about 0.1 s, in which the screen does not react."""
 MAX_NEWEST = 20
 """Number of lines that are stored beyond these limits: the last ones of each second, which may contain an error."""
+_MAX_EARLY_STORES = 5
+"""Number of mcphost's own lines in one second before which the last lines of the server are stored."""
+HOLD_SECONDS = 1.0
+"""Time after which the last lines of a flood are stored although no line follows."""
 FILE_LINES = 40
 FILE_LINE_LENGTH = 400
 FILE_SIZE = 7_000
@@ -58,6 +64,8 @@ class ServerLogBuffer:
         self._newest: deque[ServerLog] = deque()
         """The last lines of the current second beyond the limits; they are not redacted yet."""
 
+        self._early_stores = 0
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._received = 0
         self._size = 0
         self._last_added: dict[bytes, float] = {}
@@ -95,6 +103,10 @@ class ServerLogBuffer:
         self._stderr_tail.clear()
         self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
 
+    def end_attempt(self) -> None:
+        """Store the last lines of a flood, because the connection has ended."""
+        self._store_newest()
+
     def describe_stderr(self) -> str:
         """Return the last stderr lines of the current process as the end of a sentence; "" if there are none."""
         return describe_stderr_tail(self._stderr_tail)
@@ -130,23 +142,37 @@ class ServerLogBuffer:
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second, self._chars_in_second = now, 0, 0
+            self._early_stores = 0
             self._store_newest()
         self._count_in_second += 1
         self._received += 1
         text = text[: MAX_CHARS + _LONGEST_SECRET]
         # mcphost's own lines are always stored, because there are few and they report problems.
-        if source != "client":
+        if source == "client":
+            if self._early_stores < _MAX_EARLY_STORES:
+                self._early_stores += 1
+                self._store_newest()
+        else:
             self._chars_in_second += len(text)
             if self._count_in_second > MAX_LINES_PER_SECOND or self._chars_in_second > MAX_CHARS_PER_SECOND:
                 if len(self._newest) == MAX_NEWEST:
                     self._newest.popleft()
                     self._dropped_in_second += 1
                 self._newest.append(ServerLog(self._server, level, text, source, logger, call))
+                self._start_hold_timer()
                 return
         self._append(ServerLog(self._server, level, text, source, logger, call))
 
+    def _start_hold_timer(self) -> None:
+        if self._hold_timer is None:
+            with suppress(RuntimeError):  # without an event loop, nobody waits for the lines
+                self._hold_timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._store_newest)
+
     def _store_newest(self) -> None:
         """Store the last lines of a second with too many lines, after a line that says how many were dropped."""
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
         count, newest = self._dropped_in_second, tuple(self._newest)
         self._dropped_in_second = 0
         self._newest.clear()

@@ -3,10 +3,12 @@
 import logging
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost import redact
 from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ServerLog
 from mcphost.host.servers import server_log
 from mcphost.host.servers.server_log import (
     MAX_CHARS,
@@ -73,13 +75,16 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(50_000):
         log.add_message(log_message(number))
     log.add("warning", "our own word", "client")
-    assert len(log.lines()) == MAX_LINES_PER_SECOND + 1
+    assert len(log.lines()) == MAX_LINES_PER_SECOND + 1 + MAX_NEWEST + 1
     now += 1
     log.add("info", "later", "stderr")
     kept = [str(number) for number in range(50_000 - MAX_NEWEST, 50_000)]
-    assert [line.text for line in log.lines()[-2 - MAX_NEWEST :]] == [
-        f"{50_000 - MAX_LINES_PER_SECOND - MAX_NEWEST:,} more log lines were dropped.", *kept, "later"
-    ]  # fmt: skip
+    assert [line.text for line in log.lines()[-3 - MAX_NEWEST :]] == [
+        f"{50_000 - MAX_LINES_PER_SECOND - MAX_NEWEST:,} more log lines were dropped.",
+        *kept,
+        "our own word",
+        "later",
+    ]
     for _ in range(20):
         now += 1
         for number in range(MAX_LINES_PER_SECOND):
@@ -108,6 +113,26 @@ def test_the_last_lines_of_a_second_are_kept_although_nothing_follows(
         assert [line.text for line in log.lines()[-2:]] == ["Error: no licence", "token=[secret]"]
         dropped = 202 - len([line for line in log.lines() if line.source == "stderr"])
         assert f"{dropped} more log lines were dropped." in [line.text for line in log.lines()]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["a second passes", "the connection ends"])
+async def test_the_last_lines_of_a_flood_are_published_although_nothing_follows(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(server_log, "HOLD_SECONDS", 0.01 if end == "a second passes" else 3_600)
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
+    log = ServerLogBuffer("s", event_bus)
+    for number in range(2 * MAX_LINES_PER_SECOND):
+        log.add_stderr(str(number))
+    log.add_stderr("Error: no licence")
+    if end == "the connection ends":
+        log.end_attempt()
+    with anyio.fail_after(20):
+        async for event in feed:
+            if isinstance(event, ServerLog) and event.text == "Error: no licence":
+                break
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
@@ -238,7 +263,19 @@ def test_a_flood_of_long_lines_is_bounded_by_its_characters(monkeypatch: pytest.
     log = ServerLogBuffer("s", EventBus())
     for _ in range(MAX_LINES_PER_SECOND):
         log.add_stderr("--token " * 250)
+    assert sum(len(line.text) for line in log.lines()) <= MAX_CHARS_PER_SECOND
+    assert log.dropped == MAX_LINES_PER_SECOND - len(log.lines())
     log.add("warning", "our own word", "client")
-    assert sum(len(line.text) for line in log.lines()[:-1]) <= MAX_CHARS_PER_SECOND
+    assert sum(len(line.text) for line in log.lines()) <= MAX_CHARS_PER_SECOND + (MAX_NEWEST + 1) * MAX_CHARS
     assert log.lines()[-1].text == "our own word"
-    assert log.dropped == MAX_LINES_PER_SECOND + 1 - len(log.lines())
+
+
+@pytest.mark.req("log.flood")
+def test_a_flood_that_causes_many_warnings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_log.time, "monotonic", lambda: 100.0)
+    log = ServerLogBuffer("s", EventBus())
+    for number in range(50 * MAX_NEWEST):
+        log.add_stderr("x" * 1_000)
+        if number % MAX_NEWEST == 0:
+            log.add_once("warning", f"warning {number}", "client")
+    assert sum(len(line.text) for line in log.lines() if line.source == "stderr") <= 2 * MAX_CHARS_PER_SECOND
