@@ -1,9 +1,9 @@
 """Rules that allow or forbid tool calls without asking the user, from the configuration and the command line."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcphost.config.rules import Condition, Rule
+from mcphost.config.rules import Rule, Value
 from mcphost.serialization import replace
 
 
@@ -25,18 +25,36 @@ class ConfigRules:
 
         An added rule replaces an existing one that is identical or has fewer servers in its "from" conditions.
         """
-        added = tuple(rules)
-        self.never = (*(rule for rule in self.never if not any(_covers(one, rule) for one in added)), *added)
+        added, wider = tuple(rules), dict[tuple[Hashable, Value | None], list[Rule]]()
+        for rule in added:
+            for place in _places(rule):
+                wider.setdefault(place, []).append(rule)
+        self.never = (*(rule for rule in self.never if not _is_replaced(rule, wider)), *added)
 
 
-def _covers(wider: Rule, rule: Rule) -> bool:
-    """Return whether *wider* equals *rule*, except that its "from" conditions may list more servers."""
-    if replace(wider, conditions=()) != replace(rule, conditions=()) or len(wider.conditions) != len(rule.conditions):
-        return False
+def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
+    """Return the keys under which `forbid` finds a rule; a rule that it widens has no keys that it lacks.
+
+    Comparing each rule with each other one would take seconds for thousands of rules.
+    """
+    key = (
+        replace(rule, conditions=()),
+        *(
+            # The type is compared, too, because 1 and true differ.
+            (one.argument, one.operator, one.operator == "from" or tuple((type(value), value) for value in one.values))
+            for one in rule.conditions
+        ),
+    )
+    servers = {value for one in rule.conditions if one.operator == "from" for value in one.values}
+    return [(key, server) for server in servers] or [(key, None)]
+
+
+def _is_replaced(rule: Rule, wider: Mapping[tuple[Hashable, Value | None], Sequence[Rule]]) -> bool:
+    """Return whether one of the rules in *wider* is *rule*, possibly with more servers in its "from" conditions."""
+    candidates = min((wider.get(place, ()) for place in _places(rule)), key=len)
+    return any(_has_origins_of(one, rule) for one in candidates)
+
+
+def _has_origins_of(wider: Rule, rule: Rule) -> bool:
     pairs = zip(wider.conditions, rule.conditions, strict=True)
-    return all(one == other or _has_more_origins(one, other) for one, other in pairs)
-
-
-def _has_more_origins(wider: Condition, condition: Condition) -> bool:
-    is_same_test = replace(wider, values=()) == replace(condition, values=())
-    return is_same_test and wider.operator == "from" and {*condition.values} <= {*wider.values}
+    return all({*other.values} <= {*one.values} for one, other in pairs if one.operator == "from")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,24 @@ def test_a_never_rule_replaces_the_same_rule_with_fewer_servers_of_origin() -> N
     assert [format_rule(rule) for rule in rules.never] == [
         "web/*?from:bank", "web/*?from:mail,helper", "helper/x", "a/x",
     ]  # fmt: skip
+
+
+def test_a_never_rule_is_not_replaced_by_one_for_a_value_of_another_type() -> None:
+    rules = ConfigRules(never=tuple(map(parse_rule, ("a/x?n=1", "a/x?from:mail,bank"))))
+    rules.forbid(map(parse_rule, ("a/x?n=true", "a/x?from:mail,web", "a/x?from:bank,web")))
+    assert [format_rule(rule) for rule in rules.never] == [
+        "a/x?n=1", "a/x?from:mail,bank", "a/x?n=true", "a/x?from:mail,web", "a/x?from:bank,web",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["s{}/t", "web/*?from:mail,s{}"])
+def test_thousands_of_never_rules_are_replaced_without_comparing_each_with_all(form: str) -> None:
+    added = [parse_rule(form.format(number)) for number in range(2_000)]
+    rules = ConfigRules(never=(parse_rule("a/x"), *added))
+    before = time.process_time()
+    rules.forbid(added)
+    assert time.process_time() - before < 1.0
+    assert len(rules.never) == 2_001
 
 
 def test_each_section_of_the_settings_is_compared() -> None:
