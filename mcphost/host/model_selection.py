@@ -24,16 +24,19 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 class _Preload:
     """A model that is being loaded, or was loaded, because the user may select it soon."""
 
-    def __init__(self, model: ChatModel) -> None:
+    def __init__(self, config: ModelConfig, model: ChatModel) -> None:
+        self.config = config
         self.model = model
         self._scope = anyio.CancelScope()
         self._done = anyio.Event()
 
     async def run(self) -> None:
         """Load the model until `stop` is called; a failure is not reported."""
-        with self._scope, suppress(ModelError):
-            await self.model.load_facts()
-        self._done.set()
+        try:
+            with self._scope, suppress(ModelError):
+                await self.model.load_facts()
+        finally:
+            self._done.set()
 
     async def stop(self) -> None:
         """Stop loading, and wait until it has stopped."""
@@ -70,7 +73,7 @@ class ModelSelection:
         self._cached_models: list[
             tuple[ModelConfig, ChatModel]
         ] = []  # a list, because a ModelConfig with headers is not hashable
-        self._preload: _Preload | None = None
+        self._preloads: list[_Preload] = []
         self._previous_facts: ModelFacts | None = None
         self._has_images = has_images
         self._events = events
@@ -126,6 +129,7 @@ class ModelSelection:
         if previous is not None:
             self._previous_facts = previous.facts
             self._lifetime.start_soon(previous.close, name="close model")
+        self._start_discarding()
         self.prepare()
 
     def prepare(self) -> None:
@@ -140,24 +144,35 @@ class ModelSelection:
     def preload(self, config: ModelConfig) -> None:
         """Load what a model needs in the background, because the user may select it soon; report no failure.
 
-        No request is sent to a provider. The libraries take seconds to load, on a busy machine many.
+        No request is sent to a provider. The libraries take seconds to load, on a busy machine many. A model that was
+        loaded earlier in this way is closed.
         """
+        if any(one.config == config for one in self._preloads):
+            return
         with suppress(ModelError):
-            self._preload = _Preload(self.get_model(config))
-            self._lifetime.start_soon(self._preload.run, name="preload model")
+            preload = _Preload(config, self._factory(config))
+            self._start_discarding()
+            self._preloads.append(preload)
+            self._lifetime.start_soon(preload.run, name="preload model")
+
+    def _start_discarding(self) -> None:
+        if self._preloads:
+            self._lifetime.start_soon(self._discard, tuple(self._preloads), name="close model")
 
     async def discard_preloaded(self) -> None:
-        """Close the model that was loaded in advance, because the user has not selected it; it can be loaded again."""
-        preload, self._preload = self._preload, None
-        if preload is None or preload.model is self.model:
-            return
-        await preload.stop()
-        self._cached_models = [one for one in self._cached_models if one[1] is not preload.model]
-        await preload.model.close()
+        """Close the models that were loaded in advance, because none of them is needed; they can be loaded again."""
+        await self._discard(tuple(self._preloads))
+
+    async def _discard(self, preloads: tuple[_Preload, ...]) -> None:
+        for preload in preloads:
+            await preload.stop()
+            await preload.model.close()
+            self._preloads = [one for one in self._preloads if one is not preload]
 
     async def close(self) -> None:
-        """Close the selected model and all cached ones."""
-        for model in (self.model, *(model for _, model in self._cached_models)):
+        """Close the selected model, all cached ones and those that were loaded in advance."""
+        cached = (model for _, model in self._cached_models)
+        for model in (self.model, *cached, *(preload.model for preload in self._preloads)):
             if model is not None:
                 await model.close()
 

@@ -157,7 +157,7 @@ class Setup:
             self._model_selection.preload(models[0].config)
 
     async def release_models(self) -> None:
-        """Close the model that was loaded in advance, because the user has left the setup without a model."""
+        """Close the model that was loaded in advance if the user has left the setup without selecting a model."""
         if self._model_selection.model is None:
             await self._model_selection.discard_preloaded()
 
@@ -191,6 +191,7 @@ class Setup:
                 await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
             except McpHostError as error:
                 problems.append(f"{model.name} is used until mcphost quits, and was not saved. {error}")
+            await self.release_models()
         return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
 
     async def _describe_missing_inputs(self, server: ServerConfig) -> list[str]:

@@ -216,6 +216,11 @@ class NavigationApp(InputGuardApp, NoticeApp):
         if choice is not None:
             self.run_worker(partial(self.chat.use_model, choice), group="setup")
 
+    def _use_first_model(self, choice: "ModelChoice | None") -> None:
+        self._use_model(choice)
+        if choice is None and self.host.setup is not None:
+            self.run_worker(self.host.setup.release_models, group="setup")
+
     def _retry_with(self, choice: "ModelChoice | None") -> None:
         async def use_and_retry(choice: "ModelChoice") -> None:
             await self.chat.use_model(choice)
@@ -262,6 +267,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
             # A user who is writing or reading is not interrupted, and a question is answered first.
             self.is_setup_postponed = self.screen.is_modal
             self.chat.explain_missing_model()
+            await setup.release_models()
         else:
             setup.mark_shown()
             if key:  # the setup screen masks it
@@ -275,7 +281,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         elif choice is not None and (choice.model is not None or choice.servers):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
         if choice is not None and choice.is_model_missing:
-            self.action_model()
+            self._open_models(self._use_first_model)
         elif choice is None or choice.model is None:
             if self.host.setup is not None:
                 self.run_worker(self.host.setup.release_models, group="setup")

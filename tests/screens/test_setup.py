@@ -422,6 +422,7 @@ async def test_the_card_opens_after_a_question_that_came_first(run: Run) -> None
         setup.is_found.set()
         await driver.until(lambda: "Choose a model to start chatting." in driver.transcript(), "the notice")
         assert "Set up mcphost" not in driver.text()
+        await driver.until(lambda: setup.releases, "the release")
         await driver.enter_question()
         await driver.pilot.press("escape")
         await card(driver)
@@ -603,6 +604,9 @@ async def test_after_the_key_of_a_provider_without_a_proposed_model_the_models_a
         await driver.pilot.press("end", "enter")
         await driver.until(lambda: setup.keys == [("openrouter", "sk-shared")], "the key")
         await driver.until(lambda: type(driver.app.screen).__name__ == "ModelsScreen", "the models")
+        assert setup.releases == 0
+        await driver.pilot.press("escape")
+        await driver.until(lambda: setup.releases, "the release")
 
 
 async def test_the_card_shows_the_folder_of_a_projects_server(run: Run) -> None:

@@ -133,6 +133,28 @@ async def test_a_model_loaded_in_advance_is_closed_when_the_setup_is_left_withou
             assert not created[-1].is_closed
 
 
+async def test_each_model_loaded_in_advance_is_closed_when_another_one_is_loaded_or_selected(tmp_path: Path) -> None:
+    created: list[LoadedModel] = []
+
+    def create(config: ModelConfig) -> LoadedModel:
+        created.append(EndlesslyLoadedModel(config.name))
+        return created[-1]
+
+    async with open_setup(tmp_path, model_factory=create) as (host, _):
+        selection = host.model_selection
+        for name in ("a", "a", "b"):
+            selection.preload(ModelConfig(name=name))
+            with anyio.fail_after(10):
+                await created[-1].loaded.wait()
+        assert [model.name for model in created] == ["a", "b"]
+        await selection.discard_preloaded()
+        assert [model.is_closed for model in created] == [True, True]
+        selection.preload(ModelConfig(name="a"))
+        selection.select(ModelConfig(name="c"))
+        await anyio.wait_all_tasks_blocked()
+        assert [model.is_closed for model in created] == [True, True, True, False]
+
+
 async def test_files_of_other_hosts_in_the_folder_are_named_and_not_read(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
         file = tmp_path / "project" / ".vscode" / "mcp.json"
