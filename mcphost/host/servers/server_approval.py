@@ -247,7 +247,7 @@ async def approval_source(grants: GrantStore, server: ServerConfig, run: RunAppr
     "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
     stored approval. A running chat passes *run*, because `--mcp-config` approves only what its files contained at
     the start. If *run* is None, every server from a `--mcp-config` file is approved; commands that have just read
-    these files use this. Raises StoreError.
+    these files use this. Raises StoreError, unless the approval until mcphost exits suffices.
     """
     if server.source == "demo":
         return "demo"
@@ -255,7 +255,12 @@ async def approval_source(grants: GrantStore, server: ServerConfig, run: RunAppr
     source = ("flag" if is_approved_by_flag(server) else "") if run is None else run.find_source(server, digest)
     if source == "flag":
         return source
-    earlier = await find_approval(grants, server.name)  # includes an approval given in this run
+    try:
+        earlier = await find_approval(grants, server.name)  # includes an approval given in this run
+    except StoreError:
+        if not source:
+            raise
+        return source
     return "always" if earlier is not None and earlier.digest == digest else source
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.host.servers.server_approval import RunApprovals, ServerApprovals, approve, carry_over, make_question
@@ -193,6 +194,23 @@ async def test_an_approved_file_approves_no_server_that_is_named_after_it(grants
     registry_name = replace(SERVER, name="io.github.ada/weather")
     await approve(grants, create_in_memory_log(), registry_name)
     assert await one.is_approved(registry_name)
+
+
+class BrokenGrantStore(GrantStore):
+    """A store that cannot be read."""
+
+    async def find_trusted(self, server: str) -> TrustedServer | None:
+        raise StoreError(f"The approval of {server} cannot be read.")
+
+
+async def test_an_approval_for_the_session_needs_no_store_and_no_other_server_gets_one(tmp_path: Path) -> None:
+    run, database = RunApprovals(), Database(tmp_path / "s.db")
+    run.add(SERVER.name, server_digest(SERVER))
+    approvals = ServerApprovals(BrokenGrantStore(database), ScriptedFrontend(), create_in_memory_log(), run)
+    assert await approvals.find_source(SERVER) == "session"
+    with pytest.raises(StoreError):
+        await approvals.find_source(replace(SERVER, command="other"))
+    await database.close()
 
 
 async def test_naming_a_file_approves_only_what_it_contained_at_the_start(grants: GrantStore, tmp_path: Path) -> None:
