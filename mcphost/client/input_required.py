@@ -7,8 +7,10 @@ from typing import Any, cast
 import anyio
 
 from mcphost.client.capabilities import NO_USER_HINT, is_request_allowed
+from mcphost.client.requests import make_follow_up_error
 from mcphost.client.session import RequestHandler, ServerRequestContext
 from mcphost.errors import (
+    ConnectionLost,
     ConsentDenied,
     MalformedMessage,
     McpHostError,
@@ -72,7 +74,10 @@ async def resolve_input(
         if not requests:
             await anyio.sleep(wait)  # a result without input requests asks the client to repeat the request later
             wait = min(wait * 2, MAX_DELAY)
-        raw = await resend(extra)
+        try:
+            raw = await resend(extra)
+        except ConnectionLost as error:
+            raise make_follow_up_error(error) from error.__cause__
         if read_result_type(raw) != INPUT_REQUIRED:
             return raw
     raise TooManyInputRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was cancelled.")

@@ -15,7 +15,7 @@ import anyio
 from mcphost.client.error_mapping import map_error
 from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
 from mcphost.client.timeouts import DeadlineTarget, PausableDeadline, Timeouts, UserPauses, pause_time_limits
-from mcphost.errors import MalformedMessage, RequestNotSent, RequestRefused, RequestTimeout, ServerError
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, RequestTimeout, ServerError
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import (
     ErrorData,
@@ -188,6 +188,17 @@ async def run_before_send(before_send: BeforeSendFn | None, *, has_context_chang
     """
     if before_send is not None:
         await before_send(has_context_changed)
+
+
+def make_follow_up_error(error: ConnectionLost) -> ConnectionLost:
+    """Return the error of a call whose later request, such as a poll, failed with *error*.
+
+    The server has already answered the call's first request, so the tool may have run even if the later request was
+    not sent.
+    """
+    if error.may_have_run:
+        return error
+    return ConnectionLost(error.message, error.hint, server=error.server)
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from mcphost.client.input_required import answer_input_requests
-from mcphost.client.requests import RequestSender
+from mcphost.client.requests import RequestSender, make_follow_up_error
 from mcphost.client.session import NotificationFn, RequestHandler, ServerRequestContext
 from mcphost.errors import (
     ConnectionLost,
@@ -284,16 +284,19 @@ class TaskRegistry:
         """Register a task, await *run* and return its result.
 
         The task is cancelled if *run* is cancelled or fails. If *run* raises RequestRefused or ConnectionLost, however,
-        the task is not cancelled, because the server has already ended it or can no longer be reached. Raises
-        MalformedMessage if a task with the same id is already running.
+        the task is not cancelled, because the server has already ended it or can no longer be reached. The tool may
+        have run then, even if the last request was not sent. Raises MalformedMessage if a task with the same id is
+        already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
         self.by_id[poller.task_id] = poller
         try:
             return await run()
-        except (RequestRefused, ConnectionLost):
-            raise  # the server has ended the task, or is gone
+        except RequestRefused:
+            raise  # the server has ended the task
+        except ConnectionLost as error:
+            raise make_follow_up_error(error) from error.__cause__  # the server is gone
         except BaseException:
             await poller.cancel()
             raise

@@ -43,7 +43,7 @@ _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 # mcphost sends these itself while it connects, so that no request of the user or the model is lost with them.
 _SENT_BY_HOST = _NEVER_CANCELLED | {
     "notifications/initialized", "ping", "logging/setLevel", "tools/list", "prompts/list", "resources/list",
-    "resources/templates/list",
+    "resources/templates/list", "tasks/get", "tasks/result",
 }  # fmt: skip
 _SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 

@@ -1,8 +1,10 @@
 """Tests for busy and failing HTTP servers: which requests wait, which are retried, and what is reported."""
 
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -24,7 +26,7 @@ from tests.unit.client.scripted_http import (
     stateless_server,
     text_answer,
 )
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +38,11 @@ def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 0}
+
+
+def create_task(status: str) -> dict[str, Any]:
+    times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
+    return {"taskId": "t-1", "status": status, "ttl": 60_000, "pollInterval": 10, **times}
 
 
 def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
@@ -222,3 +229,47 @@ async def test_a_call_that_could_not_be_sent_did_not_run() -> None:
         with pytest.raises(RequestNotSent, match="cannot be reached") as unsent:
             await session.request(CallTool("y"))
     assert not unsent.value.may_have_run
+
+
+@pytest.mark.usefixtures("fast_task_polling")
+@pytest.mark.parametrize(
+    ("serving", "answer"),
+    [
+        (handshake_server, {"task": create_task("completed")}),
+        (handshake_server, {"task": create_task("working")}),
+        (stateless_server, create_task("working") | {"resultType": "task", "ttlMs": 60_000, "pollIntervalMs": 10}),
+        (stateless_server, {"resultType": "input_required", "requestState": "s"}),
+    ],
+)
+async def test_a_call_that_was_answered_may_have_run_even_if_its_next_request_was_not_sent(
+    serving: Callable[[RequestHandler], RequestHandler], answer: dict[str, Any]
+) -> None:
+    servers: list[RawServer] = []
+
+    async def answer_and_leave(request: ReceivedRequest) -> bool:
+        if request.message["method"] == "tools/list":
+            await request.result(
+                {"tools": [{"name": "x", "inputSchema": {}, "execution": {"taskSupport": "required"}}]}
+            )
+        elif servers[0].listener.is_serving():
+            servers[0].listener.close()
+            await request.result(answer)
+        return False
+
+    declared = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
+    handler = serving(answer_and_leave)
+
+    async def handler_with_tasks(request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "initialize":
+            return await request.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
+        return await handler(request)
+
+    async with open_http_session(handler_with_tasks) as (session, server):
+        servers.append(server)
+        if serving is handshake_server:
+            await list_tools(session)
+        with pytest.raises(ConnectionLost, match="cannot be reached") as lost:
+            await session.request(CallTool("x"))
+    assert server.calls().count("POST tools/call") == 1
+    assert lost.value.may_have_run
+    assert not isinstance(lost.value, RequestNotSent)
