@@ -61,7 +61,8 @@ def run(command: str, args: argparse.Namespace) -> int:
         raise UsageError("--limit must be a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())
     _check_kind(reader, args.kind)
-    _check_server(reader, args)
+    if args.action in ("list", "export"):
+        _check_server(reader, args)
     query = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
     match args.action:
         case "list":

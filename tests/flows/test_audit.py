@@ -203,6 +203,8 @@ def test_a_server_that_neither_the_configuration_nor_the_log_knows_is_refused(pr
         error = program.error("audit", *arguments, "--server", "nots", code=2)
         assert "There is no server named 'nots'." in error
         assert "Configured servers: notes." in error
+    assert program.run("audit", "verify", "--server", "nots").returncode == 0
+    assert "There is no server" not in program.run("audit", "show", "1", "--server", "nots").stderr.decode()
     assert b"Nothing is recorded" in program.run("audit", "--server", "notes").stderr
     assert program.run("call", "--mcp-config", program.servers(gone=DEMO), "gone", "add", "a=2", "b=40").returncode == 0
     assert "gone" in program.text("audit", "--server", "gone")
