@@ -175,14 +175,12 @@ class Compactor:
             return CompactionResult()
         if overflow is None and (not window or tokens < window * self._settings.compaction.threshold / 100):
             return CompactionResult()
-        plan = self._find_useful_plan(conversation, tokens, window)
-        if plan is None:
-            return CompactionResult()
         is_asking = self._settings.compaction.mode == "ask"
-        if is_asking and not await self._offer(plan, tokens, window, overflow):
-            return CompactionResult()
         why = "the conversation barely fits the model's window"
         try:
+            plan = self._find_useful_plan(conversation, tokens, window)
+            if plan is None or (is_asking and not await self._offer(plan, tokens, window, overflow)):
+                return CompactionResult()
             return await self._summarize(conversation, plan.messages, "", why, is_reviewed=is_asking, turn=turn)
         except ModelError as error:
             self._events.notify("error", f"No summary was made. {error.message}", error.hint)
@@ -200,10 +198,14 @@ class Compactor:
             message = conversation.messages[last]
             fit = f"Your last message alone takes about {size:,} tokens; at most {window:,} fit."
             hint = f"{fit} {describe_largest_part(message)} {SEND_LESS}"
-        elif self._find_useful_plan(conversation, tokens, window) is None:
-            hint = "Send less, enable fewer tools, or choose a model with a larger context window: /model."
         else:
-            return overflow
+            try:
+                plan = self._find_useful_plan(conversation, tokens, window)
+            except ModelError:
+                return overflow  # the failure of the summary was reported before
+            if plan is not None:
+                return overflow
+            hint = "Send less, enable fewer tools, or choose a model with a larger context window: /model."
         return ModelError(overflow.message, hint, model_kind=overflow.model_kind, details=overflow.details)
 
     def _measure(self, model: ChatModel, request: ModelRequest, overflow: ModelError | None) -> tuple[int, int]:
@@ -246,7 +248,8 @@ class Compactor:
     def _find_useful_plan(self, conversation: Conversation, tokens: int, window: int) -> _Plan | None:
         """Return a summary with which a request of *tokens* tokens would become shorter and fit into *window*.
 
-        Return None if there is none. If *window* is 0, the size of the context window is unknown.
+        Return None if there is none. If *window* is 0, the size of the context window is unknown. Raises ModelError
+        if the model for summaries cannot be used.
         """
         model = self._model_selection.get_named(self._settings.compaction.model)
         for keep in (self._settings.compaction.keep_messages, 1):

@@ -480,6 +480,24 @@ async def test_a_summary_that_fails_before_overflow_does_not_fail_the_turn(tmp_p
         assert "No summary was made. No credit." in notices
 
 
+async def test_a_summary_model_that_cannot_be_created_does_not_fail_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> None:
+        raise ModelError(f"There is no provider for {name!r}.")
+
+    model = FactualModel(large_round(100), large_round(900), text_round("went on"), [too_long(10_000)])
+    auto = CompactionConfig(mode="auto", keep_messages=2, model="nonsense/none")
+    async with open_host_with(tmp_path, {}, model, compaction=auto) as host:
+        monkeypatch.setattr(host.model_selection, "get_named", refuse)
+        events = host.events.subscribe()
+        await talk(host, LONG, "b")
+        assert (await host.conversation.send("c")).text == "went on"
+        notices = [getattr(event, "text", "") for event in events.drain()]
+        assert "No summary was made. There is no provider for 'nonsense/none'." in notices
+        assert (await host.conversation.send("d")).error == "The conversation is longer than it can take."
+
+
 # -- the tool
 
 
