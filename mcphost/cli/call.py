@@ -20,6 +20,7 @@ from mcphost.cli.printing import (
     update_status,
     write_output_file,
 )
+from mcphost.errors import UsageError
 from mcphost.serialization import dumps
 from mcphost.translation import _
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 HIDDEN_TOOLS_HINT = (
     "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe"
 )
+ARGS_HINT = "To send any name, give the arguments as JSON to --args."
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -121,6 +123,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.exit_codes import call_exit_code
     from mcphost.headless.json_output import call_json
     from mcphost.host.servers.servers import unknown_tool_error
+    from mcphost.host.tools.argument_names import ANY_NAME_HINT
 
     typed_names = parse_pairs(args.pairs).keys()  # fail before connecting
     view = await host.servers.ensure_ready(args.server)
@@ -131,7 +134,11 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     update_status(_("Calling {name}…").format(name=args.name))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_show_progress, host, args.name)
-        result = await host.tools.call(args.server, args.name, arguments, typed_names=typed_names)
+        try:
+            result = await host.tools.call(args.server, args.name, arguments, typed_names=typed_names)
+        except UsageError as error:
+            error.hint = error.hint.replace(ANY_NAME_HINT, ARGS_HINT)
+            raise
         tasks.cancel_scope.cancel()
         if result.arguments not in (None, arguments):
             print_note(_("A hook changed the arguments: {arguments}").format(arguments=dumps(result.arguments)))

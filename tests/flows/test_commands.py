@@ -90,6 +90,7 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
         (["demo", "add", "a=x", "b=1"], "expects number"),
         (["demo", "ad", "a=1", "b=2"], "Did you mean 'add'? Its tools: add"),
         (["demo", "add", "a=1", "b=2", "c=3"], "There is no argument 'c'. Its arguments: 'a', 'b'."),
+        (["demo", "add", "a=1", "b=2", "c=3"], "To send any name, give the arguments as JSON to --args."),
         (["demo", "add", "plain"], "KEY=VALUE"),
         (["demo", "add", "--args", "{"], "--args"),
         (["demo"], "TOOL"),

@@ -273,6 +273,8 @@ VALUES = (
     "none",
     "a number",
     "text in quotes",
+    "{suggestion} To send any name, write all arguments as one JSON object.",
+    "{suggestion} To send any name, give the arguments as JSON to --args.",
 )
 COUNTED = ("minute", "second")
 """Values, and nouns of values with a number, that sentences contain and no call marks."""

@@ -241,3 +241,22 @@ def test_adjacent_fields_of_a_sentence_stay_adjacent_in_its_translation() -> Non
     pairs = [(pair, shown) for text, shown in known for pair in re.findall(r"\{\w+\}\{\w+\}", str(text))]
     assert pairs
     assert [(pair, shown) for pair, shown in pairs if pair not in str(shown)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "Did you mean 'path'? To send any name, write all arguments as one JSON object.",
+            "你是不是想写 'path'？要发送任意名称，请把所有参数写成一个 JSON 对象。",
+        ),
+        (
+            "Its arguments: 'x', and 3 more. To send any name, give the arguments as JSON to --args.",
+            "它的参数：'x'，另有 3 个。要发送任意名称，请用 --args 以 JSON 形式给出参数。",
+        ),
+        ("There is no conversation yet except those of mcphost run.", "除 mcphost run 的对话外还没有对话。"),
+    ],
+)
+def test_hints_about_misspelt_names_and_missing_conversations_are_translated(said: str, shown: str) -> None:
+    set_language(CHINESE)
+    assert translate_sentence(said) == shown

@@ -3,36 +3,40 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-from mcphost.errors import MalformedMessage, UsageError
+from mcphost.errors import MalformedMessage, UsageError, join_sentences
 from mcphost.serialization import Raw, loads
 
 _OPEN_KEYWORDS = frozenset({
     "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then",
-    "else", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "$recursiveRef",
+    "else", "dependentSchemas", "dependencies", "extends", "$ref", "$dynamicRef", "$recursiveRef",
 })  # fmt: skip
 """JSON Schema keywords that may allow further names; schemas with one of them are not checked."""
+ANY_NAME_HINT = "To send any name, write all arguments as one JSON object."
+"""Hint after which a user can send a name that is refused here; the command line names its option instead."""
 _MAX_SHOWN = 10
 _MAX_COMPARED = 200
 _MAX_LENGTH = 60
 
 
 def check_argument_names(names: Iterable[str], schema: Raw) -> None:
-    """Raise UsageError if a tool's input *schema* declares properties, and one of *names* is not among them.
+    """Raise UsageError if a tool's input *schema* declares properties and does not mention one of *names*.
 
     Without `additionalProperties`, JSON Schema allows any name, but a name that a user typed is then most likely
     misspelt. Schemas that allow further names explicitly, or that combine other schemas, allow any name.
     """
-    properties = _declared_names(schema)
-    unknown = next((name for name in names if name not in properties), None) if properties else None
-    if properties and unknown is not None:
+    known = _declared_names(schema)
+    unknown = next((name for name in names if name not in known), None) if known else None
+    if unknown is not None:
         raise UsageError(
-            f"There is no argument {unknown[:_MAX_LENGTH]!r}.",
-            f"{_suggest(unknown, properties)} To send any name, write all arguments as one JSON object.",
+            f"There is no argument {unknown[:_MAX_LENGTH]!r}.", join_sentences(_suggest(unknown, known), ANY_NAME_HINT)
         )
 
 
 def _declared_names(schema: Raw) -> tuple[str, ...]:
-    """Return the only names that *schema* allows, or () if it may allow others."""
+    """Return the only names that *schema* mentions, or () if it may allow others.
+
+    A name that is only required, always or because of another argument, must be sent although no property declares it.
+    """
     try:
         whole = loads(schema)
     except MalformedMessage:
@@ -43,7 +47,13 @@ def _declared_names(schema: Raw) -> tuple[str, ...]:
     properties, additional = members.get("properties"), members.get("additionalProperties", False)
     if not isinstance(properties, dict) or additional is not False or not _OPEN_KEYWORDS.isdisjoint(members):
         return ()
-    return tuple(cast("dict[str, Any]", properties))
+    declared, dependent = cast("dict[str, Any]", properties), members.get("dependentRequired")
+    required = [members.get("required")]
+    if isinstance(dependent, dict):
+        required += cast("dict[str, Any]", dependent).values()
+    lists = (cast("list[Any]", names) for names in required if isinstance(names, list))
+    known = (*declared, *(name for names in lists for name in names if isinstance(name, str)))
+    return tuple(dict.fromkeys(known)) if declared else ()
 
 
 def _suggest(name: str, known: tuple[str, ...]) -> str:

@@ -34,6 +34,9 @@ def test_a_name_that_the_schema_does_not_declare_is_refused_with_a_similar_one(
         {"anyOf": [{"properties": {"prio": {}}}]},
         {"$ref": "#/$defs/note"},
         {"unevaluatedProperties": False},
+        {"extends": {"properties": {"prio": {}}}},
+        {"dependentSchemas": {"title": {"properties": {"prio": {}}}}},
+        {"$dynamicRef": "#note"},
         {"properties": {}},
         {"properties": []},
     ],
@@ -42,6 +45,15 @@ def test_a_schema_that_may_allow_further_names_refuses_none(members: dict[str, A
     check_argument_names(["prio"], schema_of(**members))
     check_argument_names(["prio"], Raw(b"true"))
     check_argument_names(["prio"], Raw(b"{"))
+
+
+@pytest.mark.parametrize(
+    "members", [{"required": ["prio", 1]}, {"dependentRequired": {"title": ["prio"], "priority": None}}]
+)
+def test_a_name_that_is_only_required_is_allowed_and_no_other(members: dict[str, Any]) -> None:
+    check_argument_names(["title", "prio"], schema_of(**members))
+    with pytest.raises(UsageError, match="There is no argument 'prioo'"):
+        check_argument_names(["prioo"], schema_of(**members))
 
 
 def test_without_a_similar_name_a_few_declared_ones_are_listed() -> None:
