@@ -69,9 +69,9 @@ _PLAIN_VALUE = (
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{40,}+")
-_SHORT_KEY_LINE = re.compile(r"[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
+_SHORT_KEY_LINE = re.compile(r"\A[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
 _KEY_HEADER = re.compile(
-    r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*\Z"
+    r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*+\Z"
 )
 """Matches in a header (RFC 1421, section 4.6; RFC 4880, section 6.2), and in the checksum of an OpenPGP key."""
 _MAX_KEY_LINES = 200
