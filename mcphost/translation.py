@@ -188,7 +188,7 @@ class SentencePatterns:
             number, noun = count.groups()
             if (template := self._counts.get(noun if number == "1" else noun.removesuffix("s"))) is not None:
                 return template.replace(_NUMBER, f"{number} ")
-        found: tuple[list[str], list[str], str] | None = None
+        other: tuple[list[str], list[str], str] | None = None
         for start in dict.fromkeys((sentence[:1], "")):  # templates that begin with text come first
             for literals, fields, translation in self._templates.get(start, ()):
                 values = _match_template(sentence, literals)
@@ -196,11 +196,10 @@ class SentencePatterns:
                     continue
                 closed = values if literals[-1] else values[:-1]
                 is_one_sentence = not any(". " in value for value in closed)
-                if is_one_sentence or found is None:
-                    found = values, fields, translation
                 if is_one_sentence:
-                    return self._fill(*found, depth)
-        return sentence if found is None else self._fill(*found, depth)
+                    return self._fill(values, fields, translation, depth)
+                other = other or (values, fields, translation)
+        return sentence if other is None else self._fill(*other, depth)
 
     def _fill(self, values: list[str], fields: list[str], translation: str, depth: int) -> str:
         shown = [self.translate(value, depth + 1) for value in values]

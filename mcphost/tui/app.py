@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from textual import on
 from textual.actions import parse as parse_action
 from textual.dom import DOMNode
 from textual.driver import Driver
@@ -226,12 +225,12 @@ class McpHostApp(QuestionApp):
         if self._announcer is not None:
             self._announcer.announce_card(self._minimized[0] if self._minimized else None)
 
-    @on(CursorMoved)
-    @on(DescendantFocus)
-    def _follow_focus(self, event: CursorMoved | DescendantFocus) -> None:
+    def on_descendant_focus(self, event: CursorMoved | DescendantFocus) -> None:
         """For screen readers, move the terminal's cursor to the focused widget, or to its current item."""
         if self._announcer is not None:
             self._announcer.follow_focus(event.widget)
+
+    on_cursor_moved = on_descendant_focus
 
     def on_option_list_option_highlighted(self, event: "OptionList.OptionHighlighted") -> None:
         """For screen readers, move the terminal's cursor to the highlighted list entry."""

@@ -35,8 +35,8 @@ def test_correct_or_unreadable_text_has_no_mistakes(text: str) -> None:
 
 
 def test_misspelt_keys_of_an_entry_are_described_in_both_forms() -> None:
-    entry = '{"command": "x", "agrs": [], "mcphost": {"wach": true}}'
-    expected = ('"agrs" is unknown: did you mean "args"?', '"mcphost.wach" is unknown: did you mean "mcphost.watch"?')
+    entry = '{"command": "x", "argz": [], "mcphost": {"wach": true}}'
+    expected = ('"argz" is unknown: did you mean "args"?', '"mcphost.wach" is unknown: did you mean "mcphost.watch"?')
     assert find_entry_mistakes(entry, "notes") == expected
     assert find_new_server_mistakes(f'{{"mcpServers": {{"notes": {entry}}}}}') == expected
     assert find_entry_mistakes("[", "notes") == ()

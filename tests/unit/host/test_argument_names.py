@@ -15,7 +15,7 @@ def schema_of(**members: Any) -> Raw:
 
 
 @pytest.mark.parametrize("members", [{}, {"additionalProperties": False}, {"required": ["title"], "$defs": {}}])
-@pytest.mark.parametrize("name", ["prio", "Priority", "priorty"])
+@pytest.mark.parametrize("name", ["prio", "Priority", "priorityy"])
 def test_a_name_that_the_schema_does_not_declare_is_refused_with_a_similar_one(
     members: dict[str, Any], name: str
 ) -> None:
