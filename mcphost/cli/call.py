@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 HIDDEN_TOOLS_HINT = (
     "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe"
 )
-ARGS_HINT = "To send any name, give the arguments as JSON to --args."
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -123,7 +122,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.exit_codes import call_exit_code
     from mcphost.headless.json_output import call_json
     from mcphost.host.servers.servers import unknown_tool_error
-    from mcphost.host.tools.argument_names import ANY_NAME_HINT
+    from mcphost.host.tools.argument_names import ANY_NAME_HINT, ARGS_OPTION_HINT
 
     typed_names = parse_pairs(args.pairs).keys()  # fail before connecting
     view = await host.servers.ensure_ready(args.server)
@@ -137,7 +136,7 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
         try:
             result = await host.tools.call(args.server, args.name, arguments, typed_names=typed_names)
         except UsageError as error:
-            error.hint = error.hint.replace(ANY_NAME_HINT, ARGS_HINT)
+            error.hint = error.hint.replace(ANY_NAME_HINT, ARGS_OPTION_HINT)
             raise
         tasks.cancel_scope.cancel()
         if result.arguments not in (None, arguments):

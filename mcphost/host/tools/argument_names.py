@@ -12,7 +12,8 @@ _OPEN_KEYWORDS = frozenset({
 })  # fmt: skip
 """JSON Schema keywords that may allow further names; schemas with one of them are not checked."""
 ANY_NAME_HINT = "To send any name, write all arguments as one JSON object."
-"""Hint after which a user can send a name that is refused here; the command line names its option instead."""
+ARGS_OPTION_HINT = "To send any name, give the arguments as JSON to --args."
+"""How a user can send a name that is refused here: in the chat, and on the command line."""
 _MAX_SHOWN = 10
 _MAX_COMPARED = 200
 _MAX_LENGTH = 60
