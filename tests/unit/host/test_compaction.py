@@ -316,7 +316,7 @@ async def test_an_offer_before_the_window_is_full_is_made_once_until_the_convers
 async def test_after_a_switch_to_a_smaller_model_the_conversation_is_summarized_before_it_is_sent(
     tmp_path: Path,
 ) -> None:
-    model = FactualModel(large_round(5_000), large_round(5_100), text_round("They talked. [1-2]"), text_round("c"))
+    model = FactualModel(large_round(1_050), large_round(1_200), text_round("They talked. [1-2]"), text_round("c"))
     model.facts = ModelFacts(context_window=100_000)
     config = CompactionConfig(mode="auto", keep_messages=2)
     async with open_host_with(tmp_path, {}, model, ScriptedFrontend(), compaction=config) as host:
