@@ -182,8 +182,8 @@ class SentencePatterns:
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
-        if (found := self._exact.get(sentence)) is not None:
-            return found
+        if (exact := self._exact.get(sentence)) is not None:
+            return exact
         if count := _COUNT.fullmatch(sentence):
             number, noun = count.groups()
             if (template := self._counts.get(noun if number == "1" else noun.removesuffix("s"))) is not None:
