@@ -4,18 +4,20 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import Context
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
-from mcphost.message_log import MessageLog
 from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.lifecycle import Implementation, ServerCapabilities
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.protocol.revisions import Era, Revision, ServerEras
 from mcphost.protocol.server_requests import ClientResult, ServerRequest
 from mcphost.serialization import Struct
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 R = TypeVar("R")
 NotificationFn = Callable[[Notification], None]
@@ -210,7 +212,7 @@ class SessionObserver(Protocol):
     """Interface through which the host observes a session; the methods must not block or raise errors."""
 
     @property
-    def message_log(self) -> MessageLog | None:
+    def message_log(self) -> "MessageLog | None":
         """The log to which the messages of the next connection are added, or None if they are not logged."""
         ...
 

@@ -144,7 +144,7 @@ def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str,
     if only := allowed_tools(members):
         raise ConfigError(
             f"{entry_name!r} allows only some tools ({', '.join(only)}), and mcphost has no such list.",
-            "Remove the list, and then switch tools off: F3, t.",
+            "Remove the list, and then switch tools off on the page of the servers.",
         )
     converted |= {key: members[key] for key in _OWN_MEMBERS if key in members}
     return {**converted, "disabled": True} if is_entry_disabled(members) else converted

@@ -18,7 +18,6 @@ from mcphost.llm.messages import Role
 from mcphost.serialization import Struct
 from mcphost.store import search_index
 from mcphost.store.conversations import IS_TITLED_AS_RUN
-from mcphost.store.database import Database
 from mcphost.store.search_index import (
     EVERY_MESSAGE,
     NO_FULL_TEXT,
@@ -28,6 +27,7 @@ from mcphost.store.search_index import (
     make_label,
     normalize_text,
 )
+from mcphost.store.search_indexer import SearchIndexer, is_damage
 
 MAX_QUERY_CHARS = 500
 MAX_TERMS = 20
@@ -293,11 +293,8 @@ class EarlierPrompts(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class SearchStore:
+class SearchStore(SearchIndexer):
     """Full-text search in the database, including the indexing of conversations that are not indexed yet."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
         """Search all conversations; see `parse_query` for the syntax. Cancellation interrupts the search.
@@ -327,7 +324,7 @@ class SearchStore:
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
-            if not _is_damage(error.__cause__):
+            if not is_damage(error.__cause__):
                 raise
         await self._database.run(search_index.rebuild)
         return None
@@ -336,30 +333,6 @@ class SearchStore:
         """Return how many conversations are not completely indexed yet. Raises StoreError."""
         found = await self._database.run(lambda db: db.execute("SELECT count(*) FROM search_pending").fetchone())
         return found[0]
-
-    async def index_piece(self) -> bool:
-        """Index some of the messages that are not indexed yet; return whether there may be more. Raises StoreError."""
-
-        def work(db: sqlite3.Connection) -> bool:
-            pending = search_index.next_pending(db) if search_index.has_index(db) else None
-            if pending is not None:
-                search_index.index_piece(db, pending)
-            return pending is not None
-
-        try:
-            return await self._database.run(work)
-        except StoreError as error:
-            if not _is_damage(error.__cause__):
-                raise
-        await self._database.run(search_index.rebuild)
-        return True
-
-
-def _is_damage(error: BaseException | None) -> bool:
-    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_CONSTRAINT,  # FTS5 reports a number that is already in use
-    )
 
 
 def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchResult:

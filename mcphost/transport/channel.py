@@ -3,16 +3,18 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, SignInRequired
-from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
 from mcphost.sign_in_types import AuthChallenge
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -81,7 +83,7 @@ class Channel(Protocol):
 class Connector(Protocol):
     """Factory for connections to one server; after a connection has ended, it can connect again."""
 
-    message_log: MessageLog | None
+    message_log: "MessageLog | None"
     """The log to which messages are added, or None if they are not logged; set it before `connect`."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:

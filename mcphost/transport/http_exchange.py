@@ -3,12 +3,11 @@
 from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, SignInRequired
-from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
     JsonRpcMessage,
@@ -21,6 +20,9 @@ from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import Throttle
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpResponse
 from mcphost.transport.mcp_headers import PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 JSON = "application/json"
 MAX_SILENT_RESUMES = 5
@@ -35,7 +37,7 @@ class PostChannel(Protocol):
     name: str
     message_limit: int
     unmatched_count: int
-    message_log: MessageLog | None
+    message_log: "MessageLog | None"
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send an HTTP request and return the response, regardless of its status."""

@@ -2,15 +2,18 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from mcphost.errors import ConnectionLost, MalformedMessage, StartupError, UnreadInputError
 from mcphost.log import log_file
-from mcphost.message_log import MessageLog
 from mcphost.transport.channel import Channel
 from mcphost.transport.line_reader import MESSAGE_LIMIT, LineReader
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.process import ServerProcess, build_environment
 from mcphost.transport.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 
 class StdioConnector:

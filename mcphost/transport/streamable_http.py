@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInRequired
 from mcphost.json_limits import JsonLimitExceeded, check_message
-from mcphost.message_log import Direction, MessageLog
 from mcphost.protocol.jsonrpc import (
     JsonRpcMessage,
     JsonRpcNotification,
@@ -38,6 +38,9 @@ from mcphost.transport.http_exchange import HttpExchange
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
 from mcphost.transport.reachability import ReachabilityFn, ignore_reachability
+
+if TYPE_CHECKING:
+    from mcphost.message_log import Direction, MessageLog
 
 CONNECT_TIMEOUT = 30.0
 SEND_TIMEOUT = 60.0
@@ -121,7 +124,7 @@ class HttpChannel:
         client: HttpClient,
         tasks: TaskGroup,
         message_limit: int = MESSAGE_LIMIT,
-        message_log: MessageLog | None = None,
+        message_log: "MessageLog | None" = None,
     ) -> None:
         self.name = client.name
         self.message_log = message_log
@@ -425,7 +428,7 @@ class HttpChannel:
             self._warned_kinds.add(kind)
             self._client.warn(text)
 
-    def _log_message(self, direction: Direction, body: bytes) -> None:
+    def _log_message(self, direction: "Direction", body: bytes) -> None:
         if self.message_log is not None:
             self.message_log.add(direction, body)
 

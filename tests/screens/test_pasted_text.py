@@ -236,7 +236,8 @@ async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
 
 async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
-        driver.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
+        answer = Message(role="assistant", parts=(TextPart("No."),))
+        driver.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)), answer)
         driver.app.chat.load_conversation()
         await driver.pilot.press("up")
         await driver.until(lambda: composer_input(driver).text == LINE)

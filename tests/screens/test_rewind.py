@@ -360,21 +360,33 @@ async def test_up_after_a_failed_request_edits_and_replaces_the_message_with_its
         assert model.requests[-1].messages[-1].parts[0] == attached
 
 
-async def test_escape_after_up_returns_to_the_failed_message_and_the_unsent_text(
+async def test_up_with_unsent_text_shows_the_history_and_changes_nothing(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo_model, "DemoModel", lambda: ScriptedModel([REJECTED]))
-    monkeypatch.setattr(unsent_texts, "SAVE_SECONDS", 1_000)  # the draft is not saved between the two steps
     async with files.open((100, 30)) as driver:
         await fail(driver, "hello")
         before = driver.host.conversation.messages
         await driver.type("and more")
         await driver.pilot.press("up")
-        await driver.until(lambda: composer_text(driver) == "hello\nand more", "both texts")
+        await driver.until(lambda: composer_text(driver) == "hello", "the earlier message")
+        await driver.pilot.press("down")
+        await driver.until(lambda: composer_text(driver) == "and more", "the unsent text")
+        assert driver.host.conversation.messages == before
+
+
+async def test_escape_after_up_returns_to_the_failed_message(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: ScriptedModel([REJECTED]))
+    monkeypatch.setattr(unsent_texts, "SAVE_SECONDS", 1_000)  # the draft is not saved between the two steps
+    async with files.open((100, 30)) as driver:
+        await fail(driver, "hello")
+        before = driver.host.conversation.messages
+        await driver.pilot.press("up")
+        await driver.until(lambda: composer_text(driver) == "hello", "the text")
         await driver.until(lambda: not driver.host.conversation.messages, "the edit")
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.host.conversation.messages == before, "the failed message")
-        await driver.until(lambda: composer_text(driver) == "and more", "the unsent text")
+        await driver.until(lambda: not composer_text(driver), "the empty composer")
 
 
 async def test_what_is_entered_while_a_failed_message_is_fetched_is_not_sent(

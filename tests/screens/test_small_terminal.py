@@ -30,7 +30,7 @@ async def test_the_request_of_a_server_is_shown_before_its_usage(run: Run) -> No
     async with run(size=SMALL) as driver:
         PendingQuestion(driver, SAMPLING)
         await driver.enter_question()
-        for words in ("anthropic/claude-sonnet", "about $0.02", "read_comment", "Summarize this issue:"):
+        for words in ("anthropic/claude-sonnet", "about $0.0186", "read_comment", "Summarize this issue:"):
             assert words in driver.text(), words
         assert "of 500 requests" not in driver.text()
         await driver.pilot.press("end")

@@ -43,9 +43,10 @@ def test_alt_enter_starts_a_new_line(terminal: Terminal) -> None:
     terminal.type("first line")
     terminal.press("M-Enter")
     terminal.type("second line")
-    rows = [row.strip() for row in terminal.wait_for("second line").split("\n")]
-    assert rows[rows.index("second line") - 1] == "first line"
-    assert not [row for row in rows if row.startswith("You  ")]
+    screen = terminal.wait_until(
+        lambda screen: "first line\nsecond line" in "\n".join(map(str.strip, screen.split("\n"))), "both lines"
+    )
+    assert not [row for row in screen.split("\n") if row.strip().startswith("You  ")]
     quit_program(terminal)
 
 

@@ -44,6 +44,7 @@ ONLY_ON_SCREEN = {
     "ExportForm": "tests/screens/test_history.py",
     "OfferCompactionDialog": "tests/screens/test_compaction.py",
     "RenameForm": "tests/screens/test_history.py",
+    "SaveResourceForm": "tests/screens/test_save_resource.py",
     "ReviewCompactionDialog": "tests/screens/test_compaction.py",
     "TrustProjectDialog": "tests/screens/test_instructions.py",
 }

@@ -151,7 +151,7 @@ def find(session: ChatSession) -> None:
     terminal.click("esc close")
     terminal.wait_until(lambda screen: "esc close" not in screen, "the chat")
     session.step("copy the last answer")
-    session.choose("copy the last", "Copy the last answer")
+    session.choose("copy the last", "Copy the last answer  ")
     terminal.wait_for("Copied")
     session.step("see what fills the window")
     session.choose("context", "Context  ")

@@ -19,6 +19,7 @@ from mcphost.store.conversations import ConversationInfo, ConversationStore, Sto
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
 from mcphost.store.manual_calls import StoredManualCall
+from mcphost.store.search_indexer import SearchIndexer
 
 if TYPE_CHECKING:
     from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
@@ -188,8 +189,9 @@ class StoredConversations:
         *pause* is the pause after each step in seconds. If indexing is cancelled or the process is killed, the next
         call continues from there. A StoreError ends the indexing and is logged.
         """
+        indexer = SearchIndexer(self._database)
         try:
-            while await self._search.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for
+            while await indexer.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for
                 await anyio.sleep(pause)
         except StoreError as error:
             _log.warning("indexing stopped: %s", error)

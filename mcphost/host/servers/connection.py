@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -44,10 +44,12 @@ from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.log import to_mcphost_error
-from mcphost.message_log import MessageLog
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 _log = logging.getLogger(__name__)
 SILENT_SECONDS = 3.0
@@ -274,8 +276,10 @@ class ServerConnection:
         if self._scope is not None:
             self._scope.cancel()
 
-    def log_messages(self) -> MessageLog:
+    def log_messages(self) -> "MessageLog":
         """Log the messages of this connection from its next start on; return the log."""
+        from mcphost.message_log import MessageLog  # only for developers of servers
+
         self.message_log = self.message_log or MessageLog()
         return self.message_log
 

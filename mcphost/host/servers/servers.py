@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -19,9 +20,11 @@ from mcphost.host.servers.catalog import KnownInstructions, ToolDefinition
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
-from mcphost.message_log import MessageLog
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 NEW_SERVER_FACTOR = 10
 """Factor by which a turn waits longer at a server's first start, when its program may have to be installed."""
@@ -179,14 +182,14 @@ class Servers:
         self._parts.opener.account_manager.ask_passphrase_again()
         self.start(name).restart()
 
-    def message_log(self, name: str) -> MessageLog | None:
+    def message_log(self, name: str) -> "MessageLog | None":
         """Return the log of the messages exchanged with a server, or None if they are not logged.
 
         Raises UsageError for an unknown name.
         """
         return self.find(name).message_log
 
-    def log_messages(self, name: str) -> MessageLog:
+    def log_messages(self, name: str) -> "MessageLog":
         """Log the messages of a server from its next start on; return the log.
 
         Raises UsageError for an unknown name.

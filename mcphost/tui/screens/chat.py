@@ -305,7 +305,7 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.chat.status import build_server_row, has_expiring_sign_in
 
         self._is_status_stale = False
-        self.query_one(AutoApprovalBar).state = self.host.auto_approval.status
+        self.query_one(AutoApprovalBar).state = self.host.auto_approval_status
         self.query_one(KeyBar).can_stop = self.host.conversation.is_busy or self.manual_calls.is_running
         views = self.host.servers.views()
         self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)

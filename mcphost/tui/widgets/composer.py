@@ -373,16 +373,16 @@ class Composer(Vertical):
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
 
-        The unsent draft is kept as an entry after the newest one. If the previous entry is the newest message
-        and the model has not answered it, the message is edited instead.
+        The unsent draft is kept as an entry after the newest one. If it is empty, a newest message without an answer is
+        edited instead.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
             return False
-        if self._history_index == len(self._history):
-            self._saved_draft = self.draft
-        if by < 0 and self.edit_handler is not None and self.edit_handler(self._history[place].text):
-            place = len(self._history)  # the message is inserted before the unsent draft
+        self._saved_draft = self.draft if self._history_index == len(self._history) else self._saved_draft
+        edit = None if by > 0 or self._saved_draft.text else self.edit_handler
+        if edit is not None and edit(self._history[place].text):
+            place = len(self._history)  # the message is inserted by the handler
         self._history_index = place
         self.set_draft(self._saved_draft if place == len(self._history) else self._history[place])
         return True

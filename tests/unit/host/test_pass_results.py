@@ -28,7 +28,7 @@ def create_servers(account: str = "work") -> Any:
             raise UsageError("There is no such server.")
         return SimpleNamespace(account=account, folder="/srv", config=SimpleNamespace(review_results=True))
 
-    return SimpleNamespace(find=find)
+    return SimpleNamespace(find=find, removed_with_review=set[str]())
 
 
 def create_reviewer(
