@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcphost.config.project_texts import (
-    PROJECT_FOLDER,
     ProjectPlaces,
     ProjectText,
-    find_project_root,
+    find_command_folders,
     read_project_text,
     split_lines,
 )
@@ -23,7 +22,6 @@ from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-COMMANDS_FOLDER = "commands"
 MAX_COMMANDS = 200
 """Maximum number of commands of the user, and likewise of the project."""
 
@@ -85,12 +83,8 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
     A file that cannot be used, or whose command name is already taken, is reported and skipped, so that a project
     cannot replace the user's commands. Blocks while reading.
     """
-    root = find_project_root(Path(os.path.realpath(places.folder)))
     commands: dict[str, CustomCommand] = {}
-    for folder, bound in (
-        (places.config_dir / COMMANDS_FOLDER, None),
-        (root / PROJECT_FOLDER / COMMANDS_FOLDER, root),
-    ):
+    for folder, bound in find_command_folders(places):
         problems: list[str] = []
         _read_folder(folder, bound, commands, problems.append)
         for problem in problems[:MAX_REPORTS]:

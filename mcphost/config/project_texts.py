@@ -19,6 +19,7 @@ INSTRUCTIONS_FILE = "AGENTS.md"
 PROJECT_FOLDER = ".mcphost"
 """The folder in a project that contains its commands and hooks."""
 
+COMMANDS_FOLDER = "commands"
 MAX_TEXT_BYTES = 32_000
 MAX_TOTAL_BYTES = 64_000
 """Maximum bytes of all instructions together, about 16,000 tokens, which are part of every request."""
@@ -131,3 +132,10 @@ def read_project_text(path: Path, root: Path | None, on_problem: Callable[[str],
 
 def _name(path: Path) -> str:
     return sanitize(str(path), keep_newlines=False)
+
+
+def find_command_folders(places: ProjectPlaces) -> tuple[tuple[Path, Path | None], ...]:
+    """Return the existing folders with slash commands: the user's own, then the project's with the project's root."""
+    root = find_project_root(Path(os.path.realpath(places.folder)))
+    own, shared = places.config_dir / COMMANDS_FOLDER, root / PROJECT_FOLDER / COMMANDS_FOLDER
+    return tuple((folder, bound) for folder, bound in ((own, None), (shared, root)) if os.path.lexists(folder))

@@ -1,12 +1,25 @@
 """The user's and the project's custom slash commands; a project's commands must be approved before use."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import anyio.to_thread
 
-from mcphost.config.custom_commands import CustomCommand, read_commands
-from mcphost.config.project_texts import ProjectPlaces, ProjectText
+from mcphost.config.project_texts import ProjectPlaces, ProjectText, find_command_folders
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.project_file_approvals import USED, ProjectApprovals, ProjectFileStatus
+
+if TYPE_CHECKING:
+    from mcphost.config.custom_commands import CustomCommand
+
+
+def _read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> "tuple[CustomCommand, ...]":
+    if not find_command_folders(places):
+        return ()
+    from mcphost.config.custom_commands import read_commands  # most users have no commands of their own
+
+    return read_commands(places, on_problem)
 
 
 class CustomCommands:
@@ -26,7 +39,7 @@ class CustomCommands:
         if self._places is None:
             return
         problems: list[str] = []
-        self.commands = await anyio.to_thread.run_sync(read_commands, self._places, problems.append)
+        self.commands = await anyio.to_thread.run_sync(_read_commands, self._places, problems.append)
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)
@@ -45,7 +58,7 @@ class CustomCommands:
         """Revoke the approval of a command file; the user is asked at its next use. Raises StoreError."""
         await self._approvals.forget(text)
 
-    async def open(self, name: str) -> CustomCommand:
+    async def open(self, name: str) -> "CustomCommand":
         """Read a command's file again and return the command; ask for approval if a project's file changed.
 
         Raises UsageError if no command has that name, ConsentDenied if the user does not approve it, or StoreError.
