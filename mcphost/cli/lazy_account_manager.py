@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from mcphost.cli.server_preparation import expand_references
-from mcphost.client.session import Account, SessionObserver, StoredAccount
+from mcphost.client.session import SessionObserver
 from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import has_secret_in_url, resolve_target
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.client.account_manager import RegistryAccountManager
+    from mcphost.client.session import Account, StoredAccount
 
 
 class LazyAccountManager:
@@ -45,7 +46,7 @@ class LazyAccountManager:
         accounts, ready = await self._prepare(server)
         return await accounts.sign_out(ready, observer)
 
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> "tuple[StoredAccount, ...]":
         """Return all stored accounts, each with the servers that can use it; see `client.session.AccountManager`."""
         return await (await self._accounts_of(None)).list_accounts(tuple(map(resolve_target, servers)))
 
@@ -53,7 +54,7 @@ class LazyAccountManager:
         """Select a stored account for future connections to a server; see `client.session.AccountManager`."""
         await (await self._accounts_of(None)).use_account(resolve_target(server), account)
 
-    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
+    async def sign_out_account(self, account: "Account", server: ServerConfig | None) -> bool:
         """Delete and revoke the tokens of a stored account; see `client.session.AccountManager`."""
         target = resolve_target(server) if server is not None else None
         return await (await self._accounts_of(None)).sign_out_account(account, target)

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mcphost.client.session import Account, SessionObserver, StoredAccount
+from mcphost.client.session import SessionObserver
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import SignInRequired
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_provider import OAuthProvider
     from mcphost.auth.oauth_registry import OAuthRegistry
+    from mcphost.client.session import Account, StoredAccount
 
 
 class RegistryAccountManager:
@@ -50,7 +51,7 @@ class RegistryAccountManager:
             return False
         return await self.registry.sign_out(server, oauth)
 
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> "tuple[StoredAccount, ...]":
         """Return the stored accounts; see `AccountManager.list_accounts`."""
         return () if self.registry is None else await self.registry.list_accounts(servers)
 
@@ -59,7 +60,7 @@ class RegistryAccountManager:
         if self.registry is not None:
             await self.registry.choose_account(server, account)
 
-    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
+    async def sign_out_account(self, account: "Account", server: ServerConfig | None) -> bool:
         """Sign out of a stored account; see `AccountManager.sign_out_account`."""
         if self.registry is None:
             return False

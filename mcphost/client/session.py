@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.protocol.base import ClientRequest, Notification
@@ -17,6 +16,7 @@ from mcphost.protocol.server_requests import ClientResult, ServerRequest
 from mcphost.serialization import Struct
 
 if TYPE_CHECKING:
+    from mcphost.auth.accounts import Account, StoredAccount
     from mcphost.message_log import MessageLog
 
 R = TypeVar("R")
@@ -228,7 +228,7 @@ class SessionObserver(Protocol):
         """Handle a warning about a problem that did not end the session; each kind of problem is reported once."""
         ...
 
-    def on_account_changed(self, account: Account | None) -> None:
+    def on_account_changed(self, account: "Account | None") -> None:
         """Handle a change of the account that requests use; *account* is None if nobody is signed in."""
         ...
 
@@ -292,7 +292,7 @@ class AccountManager(Protocol):
         """
         ...
 
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> "tuple[StoredAccount, ...]":
         """Return all stored accounts, each with the names of the *servers* that can use it."""
         ...
 
@@ -303,7 +303,7 @@ class AccountManager(Protocol):
         """
         ...
 
-    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
+    async def sign_out_account(self, account: "Account", server: ServerConfig | None) -> bool:
         """Sign out of a stored account; return whether the server revoked the tokens.
 
         *server* is None if the server is no longer configured. Raises McpHostError if the tokens could not be deleted

@@ -1,9 +1,8 @@
 """Conversion of host data to JSON, in the same form for the `--json` option and for `mcphost pipe`."""
 
 from base64 import b64encode
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcphost.client.session import Account, StoredAccount
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_requests.root_folders import RootFolders
@@ -16,6 +15,9 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Raw, encode, loads, to_builtins
 from mcphost.store.audit_reader import AuditVerification
+
+if TYPE_CHECKING:
+    from mcphost.client.session import Account, StoredAccount
 
 MAX_PARSED_BYTES = 256 * 1024
 CATALOG_KINDS = ("tools", "resources", "templates", "prompts", "skills")
@@ -128,7 +130,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
     }
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: "Account") -> dict[str, Any]:
     """Return a signed-in account as JSON, with how long it stays valid and a description of each OAuth scope."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
@@ -140,14 +142,14 @@ def account_json(account: Account) -> dict[str, Any]:
     }
 
 
-def account_state(account: Account) -> str:
+def account_state(account: "Account") -> str:
     """Return "expired", or text that says how long an account stays signed in."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
-def stored_account_json(stored: StoredAccount, *, is_locked: bool = False) -> dict[str, Any]:
+def stored_account_json(stored: "StoredAccount", *, is_locked: bool = False) -> dict[str, Any]:
     """Return a stored account as JSON, including the configured servers that use it.
 
     *is_locked* means that the file with the account's tokens is locked. The account's state is then "locked",

@@ -2,9 +2,9 @@
 
 import binascii
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mcphost.client.session import Account, ServerFacts
+from mcphost.client.session import ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.events import ServerLog, ServerStateName
@@ -21,6 +21,9 @@ from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 from mcphost.serialization import Raw, Struct, decode
 from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
+
+if TYPE_CHECKING:
+    from mcphost.client.session import Account
 
 
 class OutputValidation(Struct, frozen=True):
@@ -100,7 +103,7 @@ class ServerView(Struct, frozen=True):
     catalog: Catalog = Catalog()
     log: tuple[ServerLog, ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - msgspec copies mutable defaults
-    account: Account | None = None
+    account: "Account | None" = None
     quarantined: tuple[str, ...] = ()
     known_roots: KnownRoots = KnownRoots()
     sign_in_status: str = ""

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-from mcphost.client.session import ServerFacts, StoredAccount
+from mcphost.auth.accounts import StoredAccount
+from mcphost.client.session import ServerFacts
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.errors import ConsentDenied, UnsupportedCapability, UsageError

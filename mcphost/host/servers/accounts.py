@@ -5,17 +5,20 @@ An account consists of the OAuth tokens stored under one account name for one se
 
 from collections.abc import Callable, Sequence
 from shlex import join, quote
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from mcphost.client.session import Account, AccountManager, StoredAccount
+from mcphost.client.session import AccountManager
 from mcphost.errors import SignInRequired, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.server_views import ServerView
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_
+
+if TYPE_CHECKING:
+    from mcphost.client.session import Account, StoredAccount
 
 EXPIRY_WARNING_SECONDS = 600.0
 """Remaining seconds below which a sign-in that is not renewed automatically is classified as "soon"."""
@@ -42,7 +45,7 @@ _METADATA_LABELS = {
 }
 
 
-def validity(account: Account, now: float | None = None) -> Validity:
+def validity(account: "Account", now: float | None = None) -> Validity:
     """Classify an account's tokens as "good", "soon" (expire within 10 minutes) or "ended" (expired).
 
     *now* is in seconds since 1970; the default is the current time. Tokens that are renewed automatically or have
@@ -54,7 +57,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
     return "ended" if left <= 0 else "soon" if left < EXPIRY_WARNING_SECONDS else "good"
 
 
-def describe_validity(account: Account, now: float | None = None, translate: Callable[[str], str] = str) -> str:
+def describe_validity(account: "Account", now: float | None = None, translate: Callable[[str], str] = str) -> str:
     """Return a phrase that says how long an account's tokens remain valid, such as "for 3 more hours".
 
     *now* is in seconds since 1970; the default is the current time. *translate* translates English text for the
@@ -79,7 +82,7 @@ def describe_validity(account: Account, now: float | None = None, translate: Cal
     return translate(phrase).format(number=minutes // size)
 
 
-def describe_storage(account: Account, translate: Callable[[str], str] = str) -> str:
+def describe_storage(account: "Account", translate: Callable[[str], str] = str) -> str:
     """Return a phrase that says where an account's tokens are stored, such as "in the keyring".
 
     *translate* translates English text for the user.
@@ -87,7 +90,7 @@ def describe_storage(account: Account, translate: Callable[[str], str] = str) ->
     return translate(STORAGE_LABELS.get(account.place, account.place))
 
 
-def describe_client(account: Account, translate: Callable[[str], str] = str) -> str:
+def describe_client(account: "Account", translate: Callable[[str], str] = str) -> str:
     """Return a phrase that says how the OAuth client id was obtained, such as "registered automatically".
 
     *translate* translates English text for the user.
@@ -95,7 +98,7 @@ def describe_client(account: Account, translate: Callable[[str], str] = str) -> 
     return translate(_CLIENT_LABELS.get(account.client_kind, account.client_kind))
 
 
-def describe_discovery(account: Account, translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
+def describe_discovery(account: "Account", translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
 
     The list is empty for an account stored by an early version of mcphost, which did not save the metadata.
@@ -169,7 +172,7 @@ class Accounts:
         self._notify = notify
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
-    async def list_accounts(self) -> tuple[StoredAccount, ...]:
+    async def list_accounts(self) -> "tuple[StoredAccount, ...]":
         """Return all stored accounts, sorted by server (in configuration order) and account name.
 
         Accounts on servers that are no longer configured come last.
@@ -187,7 +190,7 @@ class Accounts:
             )
         )
 
-    async def own_accounts(self, server: str) -> tuple[StoredAccount, ...]:
+    async def own_accounts(self, server: str) -> "tuple[StoredAccount, ...]":
         """Return the stored accounts that can be used by this server but by no other configured server."""
         return tuple(one for one in await self.list_accounts() if one.servers == (server,))
 
@@ -269,7 +272,7 @@ class Accounts:
             raise UsageError(f"You are not signed in to {server!r}{suffix}.")
         return await self.sign_out_account(matches[0], who=who)
 
-    async def sign_out_account(self, stored_account: StoredAccount, *, who: str = "person") -> bool:
+    async def sign_out_account(self, stored_account: "StoredAccount", *, who: str = "person") -> bool:
         """Sign out of one of the accounts that `list_accounts` returned; see `sign_out`."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
         span = await self._audit.start_span(subject, who=who)
@@ -293,14 +296,14 @@ class Accounts:
             else tuple(account.account.name for account in accounts)
         )
 
-    def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
+    def _replaceable_servers(self, stored_account: "StoredAccount") -> list[str]:
         """Return the names of the servers that use this account and can switch to another one.
 
         Servers whose configuration names the account are not included.
         """
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
-    async def _erase(self, stored_account: StoredAccount) -> bool:
+    async def _erase(self, stored_account: "StoredAccount") -> bool:
         connections = [
             connection
             for name in stored_account.used_by
@@ -337,5 +340,5 @@ class Accounts:
             )
 
 
-def _server_name(stored_account: StoredAccount) -> str:
+def _server_name(stored_account: "StoredAccount") -> str:
     return stored_account.servers[0] if stored_account.servers else stored_account.account.server

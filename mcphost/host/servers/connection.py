@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
-from mcphost.client.session import Account, ServerFacts, Session, SessionOpener
+from mcphost.client.session import ServerFacts, Session, SessionOpener
 from mcphost.config import server_restrictions
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import add_file_name
@@ -49,6 +49,7 @@ from mcphost.sanitize import sanitize
 from mcphost.sign_in_types import SignInProgress
 
 if TYPE_CHECKING:
+    from mcphost.client.session import Account
     from mcphost.message_log import MessageLog
 
 _log = logging.getLogger(__name__)
@@ -324,7 +325,7 @@ class ServerConnection:
         """Log a warning that does not end the session; the same text is logged at most every ten minutes."""
         self._log.add_once("warning", text, "client")
 
-    def on_account_changed(self, account: Account | None) -> None:
+    def on_account_changed(self, account: "Account | None") -> None:
         """Store the account in use and publish the new state."""
         self._status.set_account(account)
 

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import anyio
 
-from mcphost.client.session import Account, ServerFacts
+from mcphost.client.session import ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_restrictions import is_installer
 from mcphost.config.variable_references import resolve_target
@@ -17,6 +18,9 @@ from mcphost.host.server_views import Catalog
 from mcphost.host.servers.reconnect_schedule import Retry
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
+
+if TYPE_CHECKING:
+    from mcphost.client.session import Account
 
 RESTART_HINT = "Fix the cause and restart the server."
 """The hint for a server that failed with an error without a hint."""
@@ -198,7 +202,7 @@ class ServerStatus:
         else:
             self.set_state("silent", f"No response for {seconds:g} s; still waiting.", "Wait or restart the server.")
 
-    def set_account(self, account: Account | None) -> None:
+    def set_account(self, account: "Account | None") -> None:
         """Store the account in use and publish the state if the account changed."""
         if account != self.account:
             self.account = account

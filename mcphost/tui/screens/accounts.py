@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mcphost.client.session import StoredAccount
+from mcphost.auth.accounts import StoredAccount
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_views import ServerView
