@@ -68,12 +68,6 @@ _PLAIN_VALUE = (
 )
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_LINE = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{40,}+")
-_SHORT_KEY_LINE = re.compile(r"\A[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
-_KEY_HEADER = re.compile(
-    r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*+\Z"
-)
-"""Matches in a header (RFC 1421, section 4.6; RFC 4880, section 6.2), and in the checksum of an OpenPGP key."""
 _MAX_KEY_LINES = 200
 """Maximum lines redacted after the first line of a private key whose end is missing; a long RSA key has as many."""
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -331,9 +325,11 @@ class PrivateKeyFilter:
         A logger may write something before each line of a key. The line after a full line may be the key's last one,
         which can be short, so only its number of words is compared.
         """
+        from mcphost.private_key_lines import is_full_line, is_header  # few outputs contain a key
+
         words = len(line.split())
-        is_full = bool(_KEY_LINE.search(line) or _SHORT_KEY_LINE.fullmatch(line))
-        if is_full or not words or words == self._words or _KEY_HEADER.search(line):
+        is_full = is_full_line(line)
+        if is_full or not words or words == self._words or is_header(line):
             self._words = words if is_full else 0
             self._lines_left -= 1
             return True

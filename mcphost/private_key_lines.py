@@ -1,0 +1,20 @@
+"""Recognition of the lines of a private key in PEM or PGP format, which a logger may have prefixed."""
+
+import re
+
+_KEY_LINE = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{40,}+")
+_SHORT_KEY_LINE = re.compile(r"\A[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
+_KEY_HEADER = re.compile(
+    r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*+\Z"
+)
+"""Matches in a header (RFC 1421, section 4.6; RFC 4880, section 6.2), and in the checksum of an OpenPGP key."""
+
+
+def is_full_line(line: str) -> bool:
+    """Return whether a line contains a full line of a key, or consists of the key's shorter last line."""
+    return bool(_KEY_LINE.search(line) or _SHORT_KEY_LINE.fullmatch(line))
+
+
+def is_header(line: str) -> bool:
+    """Return whether a line contains a header of a key, or its checksum."""
+    return _KEY_HEADER.search(line) is not None
