@@ -78,7 +78,7 @@ async def test_an_error_in_the_stream_is_reported_in_the_providers_words(
     route, ours.script, kind, told = ERRORS[case]
     reply = await ask_model(create_model(route, base, worker), "hi")
     assert reply.error is not None
-    assert reply.error.model_kind == kind
+    assert reply.error.model_kind == kind, (reply.error, reply.error.details)
     assert told in str(reply.error)
 
 
