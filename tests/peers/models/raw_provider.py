@@ -26,7 +26,9 @@ COMPLETED: Json = {
     },
 }
 """The event that ends an answer of the Responses API."""
-CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+)
 JSON_LINES = CHUNKED.replace(b"text/event-stream", b"application/x-ndjson")
 OLLAMA_PATH = "/api/chat"
 """Where Ollama streams one JSON object a line."""
@@ -37,6 +39,7 @@ SHOW_PATH = "/api/show"
 class RawProvider:
     """A provider that answers with one word every `pause` seconds, in the format of the request's path.
 
+    Each connection is used for one request, and says so: a client that tried again on it would find it closed.
     `words` is the number of words before `ending`: "close" cuts the connection, "silence" sends nothing more and waits,
     "polite" ends the HTTP response correctly, "complete" also completes an answer of the Responses API, "middle" ends
     it in the middle of a line, and "no choices" sends an OpenAI stream that has tokens but no choice. With
@@ -86,7 +89,9 @@ class RawProvider:
         if body is None:
             reply = json.dumps(self.shown).encode()
             status = b"200 OK" if self.shown is not None and path == SHOW_PATH else b"404 Not Found"
-            await stream.send(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(reply), reply))
+            await stream.send(
+                b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (status, len(reply), reply)
+            )
             return
         refusal = self._refuse_tools(body)
         if self.status or refusal:
@@ -98,10 +103,8 @@ class RawProvider:
             return
         if self.raw is not None:
             headers, body = self.raw
-            length = b"content-length: %d\r\n" % len(body)
-            await stream.send(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" + headers + length + b"\r\n" + body
-            )
+            head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n" + headers
+            await stream.send(head + b"content-length: %d\r\n\r\n" % len(body) + body)
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, stream, group.cancel_scope)
