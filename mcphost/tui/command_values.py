@@ -97,10 +97,22 @@ class CommandValues:
                 if setup is None:
                     return _(_IN_DEMO)
                 use = self._actions.use_model if action == "model" else self._actions.retry_with
-                self._start(partial(self._use_model, setup, value, use), restore)
+                # Counted from here on, so that a message sent during the search for the model waits for it.
+                switch = partial(self._use_model, setup, value, use, restore)
+                counted = self._chat.model_switches.begin(switch)
+                self._chat.run_worker(counted, group="command value")
             case _:
                 return self._export(value, restore)
         return ""
+
+    async def use_model(self, name: str) -> None:
+        """Switch to the model called *name*, which a custom command requires."""
+        from mcphost.config.profiles import switch_model
+        from mcphost.tui.screens.model_use import begin_use
+
+        current = self._chat.host.model_selection.config
+        if name != current.name:
+            await begin_use(self._chat, ModelChoice(switch_model(current, name), is_default=False))()
 
     def _choose(self, action: str, value: str, names: Sequence[str], use: Callable[[str], None]) -> str:
         found = [name for name in names if name == value] or [
@@ -130,16 +142,30 @@ class CommandValues:
             try:
                 done = await work()
             except McpHostError as error:
-                text = f"{error.message} {error.hint}".strip()
-                self._chat.notify(text, severity="warning", markup=False, timeout=8)
-                restore()
+                self._report(error, restore)
                 return
             if done:
                 self._chat.notify(done, markup=False, timeout=8)
 
         self._chat.run_worker(run, group="command value")
 
-    async def _use_model(self, setup: "Setup", name: str, use: "Callable[[ModelChoice | None], None]") -> str:
+    def _report(self, error: McpHostError, restore: Callable[[], None]) -> None:
+        self._chat.notify(str(error), severity="warning", markup=False, timeout=8)
+        restore()
+
+    async def _use_model(
+        self, setup: "Setup", name: str, use: "Callable[[ModelChoice | None], None]", restore: Callable[[], None]
+    ) -> bool:
+        """Find the model called *name*, and pass it to *use*; return False if it cannot be used now."""
+        try:
+            model = await self._find_model(setup, name)
+        except McpHostError as error:
+            self._report(error, restore)
+            return False
+        add_missing_key(self._chat, setup, model, is_default=False, use=use)
+        return model.is_usable
+
+    async def _find_model(self, setup: "Setup", name: str) -> "AvailableModel":
         models = await setup.list_models()
         found = find_models(models, name)
         if not found:
@@ -155,8 +181,7 @@ class CommandValues:
         if len(found) > 1:
             names = join_list(clean_line(one.config.name, 60) for one in found[:_MAX_LISTED])
             raise McpHostError(_("Several models have this name: {names}.").format(names=names))
-        add_missing_key(self._chat, setup, found[0], is_default=False, use=use)
-        return ""
+        return found[0]
 
     def _export(self, name: str, restore: Callable[[], None]) -> str:
         from mcphost.host.conversation.export import find_format

@@ -214,7 +214,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     def _use_model(self, choice: "ModelChoice | None") -> None:
         if choice is not None:
-            self.run_worker(partial(self.chat.use_model, choice), group="setup")
+            self._start_use(choice)
 
     def _use_first_model(self, choice: "ModelChoice | None") -> None:
         self._use_model(choice)
@@ -222,13 +222,13 @@ class NavigationApp(InputGuardApp, NoticeApp):
             self.run_worker(self.host.setup.release_models, group="setup")
 
     def _retry_with(self, choice: "ModelChoice | None") -> None:
-        async def use_and_retry(choice: "ModelChoice") -> None:
-            await self.chat.use_model(choice)
-            if self.host.model_selection.config == choice.config:
-                self._apply_rewind("retry")
-
         if choice is not None:
-            self.run_worker(partial(use_and_retry, choice), group="setup")
+            self._start_use(choice, partial(self._apply_rewind, "retry"))
+
+    def _start_use(self, choice: "ModelChoice", then: Callable[[], object] | None = None) -> None:
+        from mcphost.tui.screens.model_use import start_use
+
+        start_use(self.chat, choice, then)
 
     def action_setup(self) -> None:
         """Search this machine for models and servers, and offer them to the user on the setup screen.

@@ -36,6 +36,10 @@ class CommandValueSource(Protocol):
         """
         ...
 
+    async def use_model(self, name: str) -> None:
+        """Switch to the model called *name*, which a custom command requires."""
+        ...
+
 
 class SlashCommandRunner:
     """Runner of the slash commands that the user enters in the composer."""
@@ -105,10 +109,14 @@ class SlashCommandRunner:
         self._notify(said)
 
     def _restore(self, draft: Draft) -> None:
-        """Put the draft back into the composer, unless the user has begun to write something else."""
+        """Put the draft back into the composer, unless the user has begun to write something else.
+
+        It is selected, so that what they type next replaces it, because they may be about to write something else.
+        """
         composer = self._screen.query_one(Composer)
         if not composer.draft.text:
             composer.set_draft(draft)
+            composer.composer_input.select_all()
 
     def _notify(self, said: str) -> None:
         self._screen.notify(said, markup=False, timeout=_HINT_SECONDS)

@@ -441,6 +441,50 @@ async def test_an_unknown_model_after_the_command_is_refused_with_similar_names_
         assert setup.used == []
 
 
+async def test_a_message_sent_while_a_model_is_searched_for_waits_for_that_model(run: Run) -> None:
+    setup = FakeModels()
+    setup.late = (replace(USABLE, config=ModelConfig(name="anthropic/late")),)
+    async with run(setup=setup) as driver:
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/model anthropic/late", "typed")
+        await driver.pilot.press("enter")
+        await driver.type("for the late model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» for the late model" in driver.text(), "the message in the queue")
+        assert driver.has_notified("The message is sent as soon as the model is switched.")
+        assert (driver.host.sent, setup.used) == ([], [])
+        setup.is_late_found.set()
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert setup.used == [("anthropic/late", False)]
+        assert driver.host.sent[0][0] == "for the late model"
+
+
+async def test_a_message_for_a_model_that_is_not_found_goes_back_to_the_composer(run: Run) -> None:
+    setup = FakeModels()
+    async with run(setup=setup) as driver:
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/model anthropic/late", "typed")
+        await driver.pilot.press("enter")
+        await driver.type("for the late model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» for the late model" in driver.text(), "the message in the queue")
+        setup.is_late_found.set()
+        await driver.until(lambda: "for the late model" in composer.composer_input.text, "the text")
+        assert (driver.host.sent, setup.used) == ([], [])
+
+
+async def test_what_is_typed_after_a_refused_command_replaces_it(run: Run) -> None:
+    setup = FakeModels()
+    setup.is_late_found.set()
+    async with run(setup=setup) as driver:
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/model antropic/one", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer.composer_input.text == "/model antropic/one", "the text")
+        await driver.type("hello")
+        assert composer.composer_input.text == "hello"
+
+
 async def test_a_model_without_a_key_after_the_command_asks_for_the_key(run: Run) -> None:
     setup = FakeModels()
     async with run(setup=setup) as driver:

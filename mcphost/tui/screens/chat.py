@@ -13,6 +13,7 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.chat.file_completion import FileCompletion
 from mcphost.tui.chat.manual_calls import ManualCallRunner
 from mcphost.tui.chat.missing_model import describe_missing_model, find_reason
+from mcphost.tui.chat.model_switches import ModelSwitches
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from mcphost.tui.chat.server_notices import ServerNotices
     from mcphost.tui.chat.status import ChatStatus
     from mcphost.tui.screens.custom_commands import CustomCommandRunner
-    from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.unsent_texts import DraftSaver, PendingEdit
     from mcphost.tui.slash_commands import CommandValueSource, SlashCommandRunner
@@ -103,6 +103,7 @@ class ChatScreen(Screen[None]):
         self.demo = demo
         self.attachments = Attachments(self)
         self.queue = MessageQueue()
+        self.model_switches = ModelSwitches(self._finish_model_switch)
         self.drafts: DraftSaver | None = None  # None until a host is attached
         self.pending_edit: PendingEdit | None = None
         self.sidebar_preference: bool | None = None
@@ -158,7 +159,9 @@ class ChatScreen(Screen[None]):
         self.presenter.find_seconds = host.running_calls.find_seconds
         self.server_notices = ServerNotices(self.presenter.add_notice)
         self.status = ChatStatus()
-        self.custom_commands = CustomCommandRunner(self, host, self._switch_model, self.send_draft)
+        self.custom_commands = CustomCommandRunner(
+            self, host, lambda name: command_values().use_model(name), self.send_draft
+        )
         self.slash_commands = SlashCommandRunner(self, host, self.custom_commands.run_line, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
@@ -349,6 +352,8 @@ class ChatScreen(Screen[None]):
             if draft.is_call or draft.is_command:
                 self.notify(_(SENT_AS_MESSAGE), markup=False, timeout=8)
             self.queue.add(QueuedMessage(draft, self.attachments.take_all()))
+            if self.model_switches.is_active and not self.is_turn_active:
+                self.notify(_("The message is sent as soon as the model is switched."), markup=False, timeout=4)
             if not self.is_answering:
                 self.is_sending = True
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
@@ -368,6 +373,11 @@ class ChatScreen(Screen[None]):
 
     @property
     def is_answering(self) -> bool:
+        """Whether a message has to wait: for a turn that is running or about to start, or for another model."""
+        return self.is_turn_active or self.model_switches.is_active
+
+    @property
+    def is_turn_active(self) -> bool:
         """Whether a turn is running or about to start."""
         return self.host.conversation.is_busy or self.is_sending
 
@@ -377,6 +387,11 @@ class ChatScreen(Screen[None]):
             self.restore(*self.queue.take_all())
         elif self.queue:
             self.run_worker(self._send_waiting, group="turn")
+
+    def _finish_model_switch(self, has_switched: bool) -> None:
+        """Send the messages that waited for another model; if the model stayed, move them to the composer."""
+        if self.is_attached and not self.is_turn_active:
+            self.finish_turn("done" if has_switched else "failed")
 
     def restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
         """Insert a draft before the composer's text, and add attachments to the current ones."""
@@ -452,34 +467,6 @@ class ChatScreen(Screen[None]):
         for problem in result.problems:
             self.presenter.add_notice("error", problem)
         self.refresh_status()
-
-    async def use_model(self, choice: "ModelChoice") -> None:
-        """Switch to the chosen model, unless a turn is running; save the model if it was chosen as the default."""
-        setup = self.host.setup
-        if setup is None:
-            return
-        if self.host.conversation.is_busy or self.is_sending:
-            self.notify(_("Still answering. Press Esc to stop, then choose the model again."), markup=False, timeout=6)
-            return
-        try:
-            place = await setup.use_model(choice.config, is_default=choice.is_default)
-        except McpHostError as error:
-            self.presenter.add_notice("error", error.message, error.hint)
-        else:
-            saved = _(" It is saved as {place}.").format(place=place) if place else ""
-            self.presenter.add_notice(
-                "info", _("Using {name} from now on.{saved}").format(name=choice.config.name, saved=saved)
-            )
-        self.refresh_status()
-
-    async def _switch_model(self, name: str) -> None:
-        """Switch to the model that a custom slash command requires."""
-        from mcphost.config.profiles import switch_model
-        from mcphost.tui.screens.models import ModelChoice
-
-        current = self.host.model_selection.config
-        if name != current.name:
-            await self.use_model(ModelChoice(switch_model(current, name), is_default=False))
 
     def continue_turn(self) -> None:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered message."""
