@@ -15,7 +15,6 @@ import anyio.to_thread
 from mcphost import paths
 from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.cli.parser import Options
-from mcphost.cli.printing import print_note
 from mcphost.cli.server_session_opener import LazySessionOpener
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, ConfigSources, load_config
 from mcphost.config.project_texts import ProjectPlaces
@@ -194,6 +193,7 @@ def open_secret_backend(store: str) -> "SecretBackend":
     """Return the storage backend for secrets: the plain-text file if *store* is `file`, otherwise the keyring."""
     from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.auth.secret_store import NamedSecrets
+    from mcphost.cli.printing import print_note
 
     return NamedSecrets(KeyringBackend(), paths.data_dir(), is_file=store == "file", warn=print_note)
 
@@ -307,14 +307,14 @@ def create_oauth_registry(
     storage: SecretStore,
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
-    warn: Callable[[str], None] = print_note,
+    warn: Callable[[str], None] | None = None,
     on_place_saved: "Callable[[SecretStore], None] | None" = None,
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
     The data directory contains an index of the tokens. If the front end cannot ask the user, interactive sign-in is
     disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* is called
-    with each step of a sign-in, and *warn* with warnings about the storage of secrets.
+    with each step of a sign-in, and *warn* (printing to stderr, if None) with warnings about the storage of secrets.
     If the user chooses another place for tokens, *on_place_saved* is called once config.toml has it.
     """
     from mcphost.auth.browser import can_open_browser
@@ -323,6 +323,7 @@ def create_oauth_registry(
     from mcphost.auth.secret_store import SecretStorage
     from mcphost.auth.sign_in_context import ignore_progress
     from mcphost.auth.token_store import TokenStore
+    from mcphost.cli.printing import print_note
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 
@@ -347,7 +348,7 @@ def create_oauth_registry(
         save_choice=save_choice,
     )
     person = SignInPrompts(frontend, open_url, can_open_browser) if SignInQuestion.KIND in frontend.kinds else None
-    token_store = TokenStore(places, paths.data_dir(), warn)
+    token_store = TokenStore(places, paths.data_dir(), warn or print_note)
     return OAuthRegistry(token_store, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
 
 
@@ -383,4 +384,6 @@ async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]
 
 
 def _print_store_error(text: str, hint: str) -> None:
+    from mcphost.cli.printing import print_note
+
     print_note(f"{text} {hint}".strip())

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
 from mcphost.cli.parser import build_options
-from mcphost.cli.printing import conversation_not_found
 from mcphost.errors import McpHostError, StoreError, UsageError, unwrap_error
 from mcphost.translation import N_, _, choose_language, set_language
 
@@ -68,6 +67,8 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not os.path.exists(paths.database_file()):
+        from mcphost.cli.printing import conversation_not_found
+
         raise conversation_not_found(options.resume)  # with a database, the host looks up the id once it is open
     # Importing creates only long-lived objects; collecting garbage meanwhile would take 10% of the start-up time.
     gc.disable()
@@ -144,7 +145,6 @@ async def _run_host(
         # In a thread: the import takes as long as the first frame, and the user may already be typing.
         await asyncio.to_thread(_import_host, options)
         from mcphost.cli.build_host import open_host
-        from mcphost.cli.command_runner import resume_conversation
         from mcphost.tui.frontend import TuiFrontend
 
         frontend = TuiFrontend()
@@ -152,6 +152,8 @@ async def _run_host(
             options, frontend, open_url=_open_url, adjust_config=partial(check_screen_settings, options)
         ) as host:
             if options.resume is not None:
+                from mcphost.cli.command_runner import resume_conversation
+
                 await resume_conversation(host, options.resume)
             app.attach(host, frontend)
             await user_left.wait()
@@ -170,7 +172,6 @@ def _import_host(options: "Options") -> None:
     log.configure_logging(options.log_level)
     for name in (
         "mcphost.cli.build_host",
-        "mcphost.cli.command_runner",
         "mcphost.tui.frontend",
         "mcphost.tui.transcript.presenter",
     ):

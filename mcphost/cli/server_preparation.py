@@ -4,8 +4,6 @@ import os
 import sys
 from importlib import import_module
 
-import anyio.from_thread
-
 from mcphost import paths
 from mcphost.config.schema import ServerConfig
 from mcphost.config.target_secrets import find_target_secrets
@@ -48,6 +46,8 @@ def expand_references(server: ServerConfig) -> ServerConfig:
     from mcphost.config.secrets import expand_oauth, expand_server
 
     def look_up(name: str) -> str | None:
+        import anyio.from_thread
+
         from mcphost.auth.keyring_backend import KeyringBackend
         from mcphost.auth.secret_store import resolve_reference
 

@@ -12,14 +12,15 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ConversationOpened
+from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
-from mcphost.store.compactions import Compaction, find_active_compaction
-from mcphost.store.conversations import RUN_PREFIX, ConversationStore
 from mcphost.store.message_list import MessageList
 
 if TYPE_CHECKING:
+    from mcphost.store.compactions import Compaction
+    from mcphost.store.conversations import ConversationStore
     from mcphost.store.manual_calls import StoredManualCall
 
 _RETRY_SECONDS = 5.0
@@ -44,7 +45,7 @@ class ForkPoint(NamedTuple):
 class Conversation:
     """The messages of one conversation, in memory and in the store; only `append` adds a message."""
 
-    def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
+    def __init__(self, store: "Lazy[ConversationStore]", on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
         self._reserved_id = ""
         self.title = ""
@@ -92,21 +93,22 @@ class Conversation:
 
     @classmethod
     async def load(
-        cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
+        cls, store: "Lazy[ConversationStore]", on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
         """Load a stored conversation; return None if *conversation_id* is unknown. Raises StoreError."""
-        stored = await store.load_bodies(conversation_id)
+        loader = store.get()
+        stored = await loader.load_bodies(conversation_id)
         if stored is None:
             return None
         conversation = cls(store, on_store_error)
         conversation.id = conversation_id
         conversation.messages = MessageList(stored.bodies)
         conversation._numbers = stored.numbers
-        conversation._last_number = await store.find_last_number(conversation_id)
-        conversation.title = await store.find_title(conversation_id)
-        conversation._system_prompts = list(await store.system_prompts.load(conversation_id))
-        conversation._compactions = list(await store.compactions.load(conversation_id))
-        conversation.manual_calls = list(await store.manual_calls.load(conversation_id, stored.numbers))
+        conversation._last_number = await loader.find_last_number(conversation_id)
+        conversation.title = await loader.find_title(conversation_id)
+        conversation._system_prompts = list(await loader.system_prompts.load(conversation_id))
+        conversation._compactions = list(await loader.compactions.load(conversation_id))
+        conversation.manual_calls = list(await loader.manual_calls.load(conversation_id, stored.numbers))
         conversation._choose_compaction()
         conversation.beginning_changed_at = conversation.compaction.at if conversation.compaction else 0.0
         return conversation
@@ -128,33 +130,36 @@ class Conversation:
         """The number of leading messages that a summary replaces in model requests; 0 without a summary."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
-    async def add_compaction(self, compaction: Compaction) -> Compaction:
+    async def add_compaction(self, compaction: "Compaction") -> "Compaction":
         """Store a summary that replaces earlier messages in model requests, and return it as stored.
 
         The messages themselves are not changed. Raises StoreError.
         """
-        stored = await self._store.compactions.add(self.id, compaction)
+        stored = await self._store.get().compactions.add(self.id, compaction)
         self._compactions.append(stored)
         self._choose_compaction()
         self.beginning_changed_at = time.time()
         return stored
 
-    async def undo_compaction(self) -> Compaction | None:
+    async def undo_compaction(self) -> "Compaction | None":
         """Stop using the current summary and return it; return None if there is none. Raises StoreError.
 
         The previous summary, if there is one, takes effect again.
         """
         undone = self.compaction
         if undone is not None:
-            await self._store.compactions.undo(undone.number)
+            await self._store.get().compactions.undo(undone.number)
             self._compactions.remove(undone)
             self._choose_compaction()
             self.beginning_changed_at = time.time()
         return undone
 
     def _choose_compaction(self) -> None:
-        known = frozenset(self._numbers) if self._compactions else frozenset[int]()
-        self.compaction = find_active_compaction(self._compactions, known) if known else None
+        self.compaction = None
+        if self._compactions and self._numbers:
+            from mcphost.store.compactions import find_active_compaction  # few conversations have a summary
+
+            self.compaction = find_active_compaction(self._compactions, frozenset(self._numbers))
 
     # -- system prompt
     @property
@@ -184,7 +189,7 @@ class Conversation:
         The prompt is saved with the conversation, or with the first message if the conversation is still empty.
         """
         if self.is_stored:
-            await self._store.system_prompts.add(self.id, text)
+            await self._store.get().system_prompts.add(self.id, text)
         else:
             self._unsaved_prompts.append(text)
         self._system_prompts.append(text)
@@ -197,7 +202,7 @@ class Conversation:
         if self._unsaved_prompts:
             self._unsaved_prompts.pop()
         else:
-            await self._store.system_prompts.remove_last(self.id)
+            await self._store.get().system_prompts.remove_last(self.id)
         self._system_prompts.pop()
         self.beginning_changed_at = time.time()
 
@@ -207,6 +212,8 @@ class Conversation:
         *model* is the name of the model in use, which is stored with the conversation. If saving fails, the message
         stays in memory, and the next call to `append` or `save` tries again.
         """
+        from mcphost.store.conversations import RUN_PREFIX
+
         if self.find_copies is not None and message.is_typed:
             message = await self.find_copies(message)
         message = message if message.at else replace(message, at=time.time())
@@ -231,14 +238,14 @@ class Conversation:
         async with self._save_lock:
             if not self._last_number:
                 self.title = title
-            elif stored := await self._store.change_title(self.id, lambda _: title):
+            elif stored := await self._store.get().change_title(self.id, lambda _: title):
                 self.title = stored
 
     async def append_to_branch(self, message: Message, after: int) -> None:
         """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""
         message = message if message.at else replace(message, at=time.time())
         async with self._save_lock:
-            self._notice_others(await self._store.append_to_branch(self.id, message, after=after))
+            self._notice_others(await self._store.get().append_to_branch(self.id, message, after=after))
 
     def add_manual_call(self, call: "StoredManualCall") -> None:
         """Add a tool call that the user made; `save` saves it. The model never receives it.
@@ -266,6 +273,7 @@ class Conversation:
 
         Of several consecutive failures, only the first is reported.
         """
+        store = self._store.get()
         async with self._save_lock:
             try:
                 while self._unsaved:
@@ -273,7 +281,7 @@ class Conversation:
                     after = self._find_saved_number(len(self._numbers) - len(self._unsaved))
                     # Used only if the store has no such conversation: if it was deleted, its title is deleted as well.
                     title = make_title(first.text) if self._last_number else self.title
-                    number = await self._store.append(self.id, first, title=title, model=first_model, after=after)
+                    number = await store.append(self.id, first, title=title, model=first_model, after=after)
                     if self._notice_others(number):
                         self.title = title
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
@@ -281,16 +289,18 @@ class Conversation:
                 while self._unsaved_calls:
                     is_new = not self._last_number and len(self._unsaved_calls) == len(self.manual_calls)
                     title = self.title if is_new else ""
-                    await self._store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
+                    await store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
                     del self._unsaved_calls[0]
                 if self._is_run_continued:
-                    self.title = await self._store.change_title(self.id, lambda title: title.removeprefix(RUN_PREFIX))
+                    from mcphost.store.conversations import RUN_PREFIX
+
+                    self.title = await store.change_title(self.id, lambda title: title.removeprefix(RUN_PREFIX))
                     self._is_run_continued = False
                 while self._unsaved_prompts and self.messages:
-                    await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
+                    await store.system_prompts.add(self.id, self._unsaved_prompts[0])
                     del self._unsaved_prompts[0]
                 if self._unsaved_draft is not None:
-                    await self._store.save_draft(self.id, self._unsaved_draft)
+                    await store.save_draft(self.id, self._unsaved_draft)
                     self._unsaved_draft = None
                 self._is_failing = False
             except StoreError as error:
@@ -334,7 +344,7 @@ class Conversation:
         self.require_saved()
         if count == len(self.messages):
             return
-        await self._store.rewind(self.id, self._find_saved_number(count))
+        await self._store.get().rewind(self.id, self._find_saved_number(count))
         self.messages.truncate(count)
         del self._numbers[count:]
         known = {0, *self._numbers} if self.manual_calls else set[int]()
@@ -353,7 +363,7 @@ class Conversation:
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
         new_id = secrets.token_hex(6)
         numbers = [number for number in self._numbers[:count] if number]
-        await self._store.fork(self.id, numbers, new_id=new_id, at=time.time(), mark=mark)
+        await self._store.get().fork(self.id, numbers, new_id=new_id, at=time.time(), mark=mark)
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
@@ -369,7 +379,7 @@ class Conversation:
             self._unsaved_draft = message
             return
         try:
-            await self._store.save_draft(self.id, message)
+            await self._store.get().save_draft(self.id, message)
         except StoreError as error:
             self._unsaved_draft = message
             self._is_failing = True
@@ -396,7 +406,7 @@ class ActiveConversation:
     Another conversation can be opened instead, but only while no turn is running.
     """
 
-    def __init__(self, store: ConversationStore, events: EventBus) -> None:
+    def __init__(self, store: "Lazy[ConversationStore]", events: EventBus) -> None:
         self._store = store
         self._events = events
         self._listeners: list[Callable[[], object]] = []
@@ -465,7 +475,7 @@ class ActiveConversation:
         self.require_idle()
         await self.current.save()
         self.current.require_saved()
-        await self._store.rewind(self.current.id, number)
+        await self._store.get().rewind(self.current.id, number)
         conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:
             self._keep_unsaved()

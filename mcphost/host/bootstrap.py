@@ -40,7 +40,6 @@ from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.paths import SetupPlaces
 from mcphost.store.accepted_tools import ToolFingerprintStore
-from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from mcphost.store.large_results import ResultStore
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from mcphost.host.tools.manual_calls import ManualCalls
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
+    from mcphost.store.conversations import ConversationStore
 
 
 def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built here
@@ -114,7 +114,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     startup = ServerStartup(servers, core.settings, core.events)
     late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)
     conversation = ConversationController(
-        core.conversation, ConversationStore(store),
+        core.conversation, core.conversation_store,
         turn_parts=Lazy(lambda: late.turn_parts), model_selection=core.model_selection, startup=startup,
         tool_toggles=core.tool_toggles, events=core.events, lifetime=core.lifetime, audit=core.audit,
     )  # fmt: skip
@@ -157,6 +157,7 @@ class _Core(NamedTuple):
     events: EventBus
     lifetime: Lifetime
     conversation: ActiveConversation
+    conversation_store: "Lazy[ConversationStore]"
     model_selection: ModelSelection
     orphaned_tasks: OrphanedTasks
     running_calls: RunningCalls
@@ -184,7 +185,8 @@ def _create_core(
     budget = Lazy(lambda: _create_budget(settings, spending, events))
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
-    audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)
+    conversation_store = Lazy(lambda: _create_conversation_store(store))
+    audit.conversation = conversation = ActiveConversation(conversation_store, events)
     model_selection = ModelSelection(
         model_factory, config.model, events, lifetime, conversation.has_images, system_prompt=config.system_prompt
     )
@@ -202,6 +204,7 @@ def _create_core(
         events=events,
         lifetime=lifetime,
         conversation=conversation,
+        conversation_store=conversation_store,
         model_selection=model_selection,
         orphaned_tasks=OrphanedTasks(TaskStore(store), events, conversation, lifetime, running_calls),
         running_calls=running_calls,
@@ -214,6 +217,12 @@ def _create_core(
         spending=spending,
         budget=budget,
     )
+
+
+def _create_conversation_store(store: Database) -> "ConversationStore":
+    from mcphost.store.conversations import ConversationStore
+
+    return ConversationStore(store)
 
 
 def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
@@ -392,7 +401,7 @@ class _LateParts:
 
         core, late = self._core, self._late_grants
         return GrantRegistry(
-            GrantStore(core.store), ConversationStore(core.store), late.matcher, self._servers, late.active_grants,
+            GrantStore(core.store), core.conversation_store.get(), late.matcher, self._servers, late.active_grants,
             core.audit, FolderAnswerStore(core.store),
         )  # fmt: skip
 
@@ -502,7 +511,7 @@ class _LateParts:
 
         core, scheduler = self._core, self.call_scheduler
         results = BackgroundResults(
-            core.conversation, ConversationStore(core.store), core.events, lambda: scheduler.background_ids
+            core.conversation, core.conversation_store, core.events, lambda: scheduler.background_ids
         )
         scheduler.on_result = results.add
         return results

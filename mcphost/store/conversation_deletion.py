@@ -6,6 +6,7 @@ from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.store import search_index
 from mcphost.store.database import Database
 from mcphost.store.search_index import make_label, result_file_name
+from mcphost.store.search_indexer import has_index
 
 _DELETED_AT_ONCE = 2_000
 _RESULT_MARK = b'"kept":"'
@@ -56,7 +57,7 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     if row is None:
         return False
-    if search_index.has_index(db) and _remove_words(db, conversation_id, row[0]):
+    if has_index(db) and _remove_words(db, conversation_id, row[0]):
         return True
     rows = db.execute(
         "SELECT seq, CASE WHEN instr(body, ?) THEN body END FROM messages WHERE conversation = ?"
@@ -96,13 +97,13 @@ def _find_files(db: sqlite3.Connection, conversation_id: str, body: bytes) -> se
 
 
 def _is_used_elsewhere(db: sqlite3.Connection, conversation_id: str, name: str) -> bool:
-    has_index = search_index.has_index(db)
+    is_indexed = has_index(db)
     label = f'labels : "{make_label("file", name)}"'
-    if has_index and db.execute(_WITH_FILE, (label, conversation_id)).fetchone():
+    if is_indexed and db.execute(_WITH_FILE, (label, conversation_id)).fetchone():
         return True
-    values = (conversation_id, name.encode(), not has_index)
+    values = (conversation_id, name.encode(), not is_indexed)
     return db.execute(_NOT_INDEXED_WITH_FILE, values).fetchone() is not None
 
 
 def _merge(db: sqlite3.Connection, *, is_first: bool) -> bool:
-    return search_index.has_index(db) and search_index.merge_piece(db, is_first=is_first)
+    return has_index(db) and search_index.merge_piece(db, is_first=is_first)

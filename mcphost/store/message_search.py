@@ -27,7 +27,7 @@ from mcphost.store.search_index import (
     make_label,
     normalize_text,
 )
-from mcphost.store.search_indexer import SearchIndexer, is_damage
+from mcphost.store.search_indexer import SearchIndexer, has_index, has_pending, is_damage
 
 MAX_QUERY_CHARS = 500
 MAX_TERMS = 20
@@ -336,7 +336,7 @@ class SearchStore(SearchIndexer):
 
 
 def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchResult:
-    if not search_index.has_index(db):
+    if not has_index(db):
         return SearchResult(notes=(NO_FULL_TEXT,))
     if not query.match:
         return SearchResult(notes=query.notes)
@@ -347,7 +347,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
     relevance = _measure_relevance(db, query) if is_ranked else dict.fromkeys(newest, 1.0)
     ranked = sorted(relevance, key=lambda document: (-_score(relevance[document], document, now), -document))
     notes = query.notes
-    if search_index.has_pending(db):
+    if has_pending(db):
         notes = (*notes, STILL_INDEXING)
     return SearchResult(_group(db, ranked, query.marks), is_complete, notes)
 
@@ -480,7 +480,7 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
 
     The last word of *text* may be incomplete. At most MAX_READ messages are read, regardless of the size of the store.
     """
-    if not search_index.has_index(db):
+    if not has_index(db):
         return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))
     query = parse_query(f"role:user {text}", now=now, is_typing=True)
     found: dict[str, EarlierPrompt] = {}
@@ -498,5 +498,5 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
         if len(found) == MAX_PROMPTS or size > MAX_READ_BYTES:
             break
     has_more = read == MAX_READ or len(found) == MAX_PROMPTS or size > MAX_READ_BYTES
-    notes = (*query.notes, search_index.STILL_INDEXING) if search_index.has_pending(db) else query.notes
+    notes = (*query.notes, search_index.STILL_INDEXING) if has_pending(db) else query.notes
     return EarlierPrompts(tuple(found.values()), has_more, notes)

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from mcphost import unicode_forms
-from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -27,7 +26,8 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
-from mcphost.serialization import decode, dumps
+from mcphost.serialization import dumps
+from mcphost.store.message_list import decode_message
 from mcphost.store.migrations import create_search_index
 
 MAX_TEXT_CHARS = 20_000
@@ -159,7 +159,6 @@ _MAX_MILLISECONDS = 2**42
 _LAST_ID = 2**63 - 1
 _DELETED_AT_ONCE = 500
 _MERGED_PAGES = 500
-_HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'search_index'"
 _TAKEN_ID = "SELECT max(id) FROM search_documents WHERE id BETWEEN ? AND ?"
 _ADD_DOCUMENT = "INSERT INTO search_documents (id, conversation, number) VALUES (?, ?, ?)"
 _ADD_WORDS = "INSERT INTO search_index (rowid, text, labels) VALUES (?, ?, ?)"
@@ -179,11 +178,6 @@ class PendingConversation(NamedTuple):
     done: int
 
 
-def has_index(db: sqlite3.Connection) -> bool:
-    """Return whether the full-text index exists; False if SQLite lacks FTS5."""
-    return db.execute(_HAS_INDEX).fetchone() is not None
-
-
 def first_id(at: float) -> int:
     """Return the smallest possible id of a document with the time *at*, in seconds since 1970."""
     return int(min(max(0.0, at * 1_000), _MAX_MILLISECONDS)) << _SERIAL_BITS  # max(0, nan) is 0
@@ -196,11 +190,6 @@ def id_range(after: float | None, before: float | None) -> tuple[int, int]:
     means no limit.
     """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
-
-
-def has_pending(db: sqlite3.Connection) -> bool:
-    """Return whether some conversations are not completely indexed yet."""
-    return db.execute("SELECT 1 FROM search_pending LIMIT 1").fetchone() is not None
 
 
 def time_of(document: int) -> float:
@@ -343,13 +332,3 @@ def rebuild(db: sqlite3.Connection) -> None:
     create_search_index(db)
     db.execute("DELETE FROM search_documents")
     db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations")
-
-
-def decode_message(body: object) -> Message | None:
-    """Decode a stored message, or return None if it is damaged; in a damaged file, *body* may have any type."""
-    if not isinstance(body, bytes):
-        return None
-    try:
-        return decode(body, Message, "stored message")
-    except MalformedMessage:
-        return None

@@ -3,8 +3,9 @@
 import sqlite3
 
 from mcphost.errors import StoreError
-from mcphost.store import search_index
 from mcphost.store.database import Database
+
+_HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'search_index'"
 
 
 class SearchIndexer:
@@ -17,7 +18,11 @@ class SearchIndexer:
         """Index some of the messages that are not indexed yet; return whether there may be more. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> bool:
-            pending = search_index.next_pending(db) if search_index.has_index(db) else None
+            if not has_index(db) or not has_pending(db):
+                return False
+            from mcphost.store import search_index  # seldom needed, and this runs at each start
+
+            pending = search_index.next_pending(db)
             if pending is not None:
                 search_index.index_piece(db, pending)
             return pending is not None
@@ -27,8 +32,20 @@ class SearchIndexer:
         except StoreError as error:
             if not is_damage(error.__cause__):
                 raise
+        from mcphost.store import search_index
+
         await self._database.run(search_index.rebuild)
         return True
+
+
+def has_index(db: sqlite3.Connection) -> bool:
+    """Return whether the full-text index exists; False if SQLite lacks FTS5."""
+    return db.execute(_HAS_INDEX).fetchone() is not None
+
+
+def has_pending(db: sqlite3.Connection) -> bool:
+    """Return whether some conversations are not completely indexed yet."""
+    return db.execute("SELECT 1 FROM search_pending LIMIT 1").fetchone() is not None
 
 
 def is_damage(error: BaseException | None) -> bool:

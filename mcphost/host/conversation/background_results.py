@@ -1,6 +1,7 @@
 """Results of background tool calls, which are added to their conversation as separate messages."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -8,9 +9,12 @@ from mcphost.errors import McpHostError, StoreError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded
+from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart, make_result_part
 from mcphost.serialization import replace
-from mcphost.store.conversations import ConversationStore
+
+if TYPE_CHECKING:
+    from mcphost.store.conversations import ConversationStore
 
 LOST_TEXT = (
     "its result is not in this conversation, because mcphost ended before the result arrived, or because the user went "
@@ -58,7 +62,7 @@ class BackgroundResults:
     def __init__(
         self,
         active: ActiveConversation,
-        store: ConversationStore,
+        store: "Lazy[ConversationStore]",
         events: EventBus,
         list_running: Callable[[], frozenset[str]],
     ) -> None:
@@ -151,7 +155,7 @@ class BackgroundResults:
             await self._append(conversation, make_result_message(part))
             return True
         try:
-            for branch in await self._store.list_mentions(conversation.id, use_id):
+            for branch in await self._store.get().list_mentions(conversation.id, use_id):
                 if use_id in find_awaited(branch.messages):
                     await conversation.append_to_branch(make_result_message(part), branch.number)
                     break

@@ -27,12 +27,12 @@ from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.log import to_mcphost_error
-from mcphost.store.compactions import Compaction
-from mcphost.store.conversations import ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.rewind import ConversationBranches
     from mcphost.host.conversation.turn import Turn, TurnParts
+    from mcphost.store.compactions import Compaction
+    from mcphost.store.conversations import ConversationInfo, ConversationStore
     from mcphost.store.manual_calls import StoredManualCall
 
 MAX_SYSTEM_PROMPT = 200_000
@@ -88,7 +88,7 @@ class ConversationController:
     def __init__(  # noqa: PLR0913 - what turns and changes of the conversation need
         self,
         active: ActiveConversation,
-        store: ConversationStore,
+        store: "Lazy[ConversationStore]",
         *,
         turn_parts: "Lazy[TurnParts]",
         model_selection: ModelSelection,
@@ -118,7 +118,7 @@ class ConversationController:
         """Rewind, fork, and switch between the branches of the open conversation; imported on first use."""
         from mcphost.host.conversation.rewind import ConversationBranches
 
-        return ConversationBranches(self._active, self._store)
+        return ConversationBranches(self._active, self._store.get())
 
     @property
     def id(self) -> str:
@@ -163,19 +163,19 @@ class ConversationController:
     @property
     def can_be_resumed(self) -> bool:
         """Whether the open conversation is stored, so that a later run can open it."""
-        return bool(self.id) and not self._store.is_in_memory and self._active.current.is_stored
+        return bool(self.id) and not self._store.get().is_in_memory and self._active.current.is_stored
 
     async def list_stored(
         self, limit: int = 100, *, prefix: str = "", with_runs: bool = True
-    ) -> tuple[ConversationInfo, ...]:
+    ) -> "tuple[ConversationInfo, ...]":
         """Return at most *limit* stored conversations, newest first. Raises StoreError.
 
         If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned. If
         *prefix* is not "", return up to 100 conversations whose id starts with *prefix* instead.
         """
         if prefix:
-            return await self._store.find_by_prefix(prefix)
-        return await self._store.list_recent(limit, with_runs=with_runs)
+            return await self._store.get().find_by_prefix(prefix)
+        return await self._store.get().list_recent(limit, with_runs=with_runs)
 
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation.
@@ -291,7 +291,7 @@ class ConversationController:
 
     # -- summaries
     @property
-    def compaction(self) -> Compaction | None:
+    def compaction(self) -> "Compaction | None":
         """The summary that replaces the beginning of the open conversation in model requests; None if there is none."""
         return self._active.current.compaction
 
@@ -319,7 +319,7 @@ class ConversationController:
 
         return await self._run_alone(compact) or False
 
-    async def undo_compaction(self) -> Compaction:
+    async def undo_compaction(self) -> "Compaction":
         """Stop using the current summary, so that the messages it replaced are sent again; return the summary.
 
         Raises UsageError while a turn is running or if no summary is in use, and StoreError.

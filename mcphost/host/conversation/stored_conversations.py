@@ -14,14 +14,14 @@ from mcphost.host.conversation.unsent_texts import CopyFinder, UnsentTexts
 from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
-from mcphost.store.conversation_deletion import ConversationDeletion
-from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
-from mcphost.store.manual_calls import StoredManualCall
 from mcphost.store.search_indexer import SearchIndexer
 
 if TYPE_CHECKING:
+    from mcphost.store.conversation_deletion import ConversationDeletion
+    from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
+    from mcphost.store.manual_calls import StoredManualCall
     from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
     from mcphost.store.salvage import SalvageReport
 
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 class ConversationPreview(Struct, frozen=True):
     """Messages around a chosen message of a stored conversation, and whether there are more before and after."""
 
-    messages: tuple[StoredMessage, ...]
+    messages: "tuple[StoredMessage, ...]"
     number: int
     has_earlier: bool
     has_later: bool
@@ -54,8 +54,6 @@ class StoredConversations:
         cancel_calls: Callable[[str], object] | None = None,
         copy_finder: Lazy[CopyFinder] | None = None,
     ) -> None:
-        self._conversations = ConversationStore(database)
-        self._deletion = ConversationDeletion(database)
         self._database = database
         self.unsent = UnsentTexts(database, copy_finder)
         """The unsent text of each conversation."""
@@ -64,13 +62,26 @@ class StoredConversations:
         self._results = results
         self._cancel_calls = cancel_calls
 
+    # Every chat saves unsent text, but few read or change earlier conversations.
+    @cached_property
+    def _conversations(self) -> "ConversationStore":
+        from mcphost.store.conversations import ConversationStore
+
+        return ConversationStore(self._database)
+
+    @cached_property
+    def _deletion(self) -> "ConversationDeletion":
+        from mcphost.store.conversation_deletion import ConversationDeletion
+
+        return ConversationDeletion(self._database)
+
     @cached_property
     def _search(self) -> "SearchStore":
-        from mcphost.store.message_search import SearchStore  # every chat saves unsent text, and few search
+        from mcphost.store.message_search import SearchStore
 
         return SearchStore(self._database)
 
-    async def list_recent(self, limit: int = 100, *, with_runs: bool = True) -> tuple[ConversationInfo, ...]:
+    async def list_recent(self, limit: int = 100, *, with_runs: bool = True) -> "tuple[ConversationInfo, ...]":
         """Return the pinned conversations, then the newest of the rest, at most *limit* in total. Raises StoreError.
 
         If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned.
@@ -84,7 +95,7 @@ class StoredConversations:
         """
         return await self._conversations.count_runs()
 
-    async def find(self, id_prefix: str) -> ConversationInfo:
+    async def find(self, id_prefix: str) -> "ConversationInfo":
         """Return the conversation whose id begins with *id_prefix*.
 
         Raises UsageError if there is none or more than one, and StoreError.
@@ -121,7 +132,7 @@ class StoredConversations:
         """Return the system prompt that the user set for a conversation, or "" if there is none. Raises StoreError."""
         return next(reversed(await self._conversations.system_prompts.load(conversation_id)), "")
 
-    async def load_manual_calls(self, conversation_id: str) -> tuple[StoredManualCall, ...]:
+    async def load_manual_calls(self, conversation_id: str) -> "tuple[StoredManualCall, ...]":
         """Return the tool calls that the user made on a conversation's current branch, oldest first.
 
         Returns () if there is no such conversation. Raises StoreError.

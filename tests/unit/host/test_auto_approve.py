@@ -17,6 +17,7 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
 from mcphost.host.consent.grants import identify_tool, make_grant
 from mcphost.host.event_bus import EventBus
+from mcphost.host.lifetime import Lazy
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
@@ -45,7 +46,7 @@ class AutoApprovalSetup:
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
         store = ConversationStore(Database(None))
-        self.conversation = ActiveConversation(store, EventBus())
+        self.conversation = ActiveConversation(Lazy(lambda: store), EventBus())
         self.lifetime: Any = SimpleNamespace(is_open=False)
         self.audit_log = AuditLog(AuditStore(audit_file), AuditConfig())
         feeds: Any = SimpleNamespace(publish=self.events.append)

@@ -15,6 +15,7 @@ from mcphost.host.conversation.compaction import find_cut
 from mcphost.host.conversation.summarizer import SUMMARY_PROMPT, list_request_messages
 from mcphost.host.events import CompactionChanged, NoticeEvent, SummaryProgress
 from mcphost.host.host import Host
+from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.compaction import KeepMessages, OfferCompaction, ReviewCompaction, UseSummary
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
@@ -55,7 +56,7 @@ async def store(tmp_path: Path) -> AsyncIterator[ConversationStore]:
 
 
 async def conversation_of(store: ConversationStore, *messages: Message) -> Conversation:
-    conversation = Conversation(store, lambda _: None)
+    conversation = Conversation(Lazy(lambda: store), lambda _: None)
     for message in messages:
         await conversation.append(message)
     return conversation
@@ -139,7 +140,7 @@ async def test_a_summary_applies_on_branches_that_contain_its_last_message(store
     assert conversation.covered == 4
     await conversation.append(user("other"))
     assert conversation.covered == 4
-    reopened = await Conversation.load(store, lambda _: None, conversation.id)
+    reopened = await Conversation.load(Lazy(lambda: store), lambda _: None, conversation.id)
     assert reopened is not None
     assert (reopened.covered, reopened.compaction) == (4, conversation.compaction)
     await reopened.rewind(3)

@@ -20,6 +20,7 @@ from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity,
 from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.event_bus import EventBus
+from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import ToolDefinition
@@ -65,7 +66,7 @@ class ConsentProgram:
         self.path, self.frontend, self.checker = path, frontend, checker
         database = Database(path)
         self.store = ConversationStore(database)
-        self.conversation = ActiveConversation(self.store, EventBus())
+        self.conversation = ActiveConversation(Lazy(lambda: self.store), EventBus())
         self.conversation.current.id = "c1"
         self.told: list[str] = []
         self.grants = GrantStore(database)
@@ -291,7 +292,7 @@ async def test_a_conversation_rule_applies_before_the_conversation_has_an_id_and
     open_consent: Make,
 ) -> None:
     consent = open_consent(allow_rule("s/t", scope="conversation"), NO)
-    first, other = (Conversation(consent.store, pytest.fail) for _ in range(2))
+    first, other = (Conversation(Lazy(lambda: consent.store), pytest.fail) for _ in range(2))
     consent.conversation.current = first
     assert isinstance(await consent.decide(create_identity()), Approval)
     assert isinstance(await consent.decide(create_identity()), Approval)

@@ -7,6 +7,7 @@ import pytest
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation_titles import TITLE_COLUMNS
+from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationStore
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
-    conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
+    conversation = Conversation(Lazy(lambda: ConversationStore(Database(tmp_path / "s.db"))), lambda error: None)
     await conversation.append(user_message("\n  " + "x" * 200 + "\nmore"))
     assert len(conversation.title) == TITLE_COLUMNS
     assert conversation.title.endswith("…")
@@ -49,7 +50,7 @@ async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
 async def test_its_title_has_no_greeting_or_code_fence_and_ends_at_a_sentence_or_word(
     tmp_path: Path, text: str, title: str
 ) -> None:
-    conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
+    conversation = Conversation(Lazy(lambda: ConversationStore(Database(tmp_path / "s.db"))), lambda error: None)
     await conversation.append(user_message(text))
     assert conversation.title == title
 
@@ -58,7 +59,7 @@ async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path)
     database = Database(tmp_path / "s.db")
     saved = ConversationStore(database)
     messages: list[StoreError] = []
-    conversation = Conversation(saved, messages.append)
+    conversation = Conversation(Lazy(lambda: saved), messages.append)
     await conversation.append(user_message("one"))
     await database.run(lambda db: db.execute("ALTER TABLE messages RENAME TO away"))
     await conversation.append(user_message("two"))
@@ -75,7 +76,7 @@ async def test_saving_works_again_only_when_a_draft_that_failed_can_be_saved(tmp
     database = Database(tmp_path / "s.db")
     saved = ConversationStore(database)
     messages: list[StoreError] = []
-    conversation = Conversation(saved, messages.append)
+    conversation = Conversation(Lazy(lambda: saved), messages.append)
     await conversation.append(user_message("one"))
     await database.run(lambda db: db.execute("ALTER TABLE drafts RENAME TO away"))
     await conversation.save_draft(Message(role="assistant", parts=(TextPart("ha"),), at=2.0, cut=True))
@@ -91,7 +92,7 @@ async def test_saving_works_again_only_when_a_draft_that_failed_can_be_saved(tmp
 async def test_a_failed_draft_is_forgotten_once_the_answer_is_saved(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     saved = ConversationStore(database)
-    conversation = Conversation(saved, lambda error: None)
+    conversation = Conversation(Lazy(lambda: saved), lambda error: None)
     await conversation.append(user_message("one"))
     await database.run(lambda db: db.execute("ALTER TABLE drafts RENAME TO away"))
     await conversation.save_draft(Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
@@ -104,9 +105,9 @@ async def test_a_failed_draft_is_forgotten_once_the_answer_is_saved(tmp_path: Pa
 
 async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
-    first = Conversation(saved, lambda error: None)
+    first = Conversation(Lazy(lambda: saved), lambda error: None)
     await first.append(user_message("one"))
-    again = await Conversation.load(saved, lambda error: None, first.id)
+    again = await Conversation.load(Lazy(lambda: saved), lambda error: None, first.id)
     assert again is not None
     await again.append(user_message("two"))
     assert [message.text for message in await saved.load(first.id) or ()] == ["one", "two"]
@@ -115,7 +116,7 @@ async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> N
 
 async def test_the_title_of_a_conversation_that_was_deleted_elsewhere_is_not_stored_again(tmp_path: Path) -> None:
     saved, told = ConversationStore(Database(tmp_path / "s.db")), list[str]()
-    conversation = Conversation(saved, lambda error: None)
+    conversation = Conversation(Lazy(lambda: saved), lambda error: None)
     conversation.on_shared = told.append
     await conversation.append(user_message("a secret plan"))
     await conversation.append(Message(role="assistant", parts=(TextPart("Fine."),), at=2.0))

@@ -21,6 +21,7 @@ from mcphost.host.consent.grants import (
 )
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.event_bus import EventBus
+from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
@@ -64,7 +65,7 @@ class ProgramGrants:
         self.audit_log, servers = create_audit_log(path.parent), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
-        conversation = ActiveConversation(self.conversations, EventBus())
+        conversation = ActiveConversation(Lazy(lambda: self.conversations), EventBus())
         conversation.current.id = "c1"
         self.standing = ActiveGrants(self.grants, matching, conversation, lambda error: None)
         self.permissions = GrantRegistry(

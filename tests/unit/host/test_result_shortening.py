@@ -21,6 +21,7 @@ from mcphost.host.conversation.result_shortening import fit_results, shorten_old
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
+from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.compaction import ReviewCompaction
 from mcphost.host.questions.questions import AllowSession
 from mcphost.host.reserved_names import READ_RESULT
@@ -317,7 +318,7 @@ async def test_the_note_that_a_result_comes_later_is_not_the_result(tmp_path: Pa
     final = make_result_message(ToolReturnPart("call_0", "s__t", page(0), server="", tool="t", outcome="ok"))
     database = Database(tmp_path / "store.db")
     events = EventBus()
-    active = ActiveConversation(ConversationStore(database), events)
+    active = ActiveConversation(Lazy(lambda: ConversationStore(database)), events)
     await active.current.append(Message(role="tool", parts=(placeholder,)))
     await active.current.append(final)
     reviewer: Any = SimpleNamespace(is_required=bool)
