@@ -19,7 +19,8 @@ async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
     """Measure reading the lines of a provider's response in the same way as the model worker reads them."""
     import httpx
 
-    from mcphost.llm.response_limits import AnswerTooLong, limit_responses
+    from mcphost.llm.answer_limits import AnswerTooLong
+    from mcphost.llm.response_limits import limit_responses
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(body), 64 * 1024):

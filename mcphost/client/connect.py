@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.account_manager import RegistryAccountManager, observed_provider
 from mcphost.client.capabilities import read_trace_context
-from mcphost.client.incoming_requests import PreInitHandler
 from mcphost.client.negotiation import Negotiation, NegotiationPlan, choose_plan
+from mcphost.client.pre_init import PreInitHandler
 from mcphost.client.requests import RequestSender
 from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (

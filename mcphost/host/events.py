@@ -6,10 +6,9 @@ Text from servers and models is not sanitized in events; a frontend must sanitiz
 from typing import Any, Literal
 
 from mcphost.llm.messages import ImagePart, Message
-from mcphost.llm.model import Usage
+from mcphost.llm.model import TokenShare, Usage
 from mcphost.serialization import Struct, field
 from mcphost.sign_in_types import SignInProgress
-from mcphost.store.spending import TokenShare
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "unreachable", "sign_in", "failed", "stopped", "disabled"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, AnswerTooLong
+from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, AnswerTooLong
 from mcphost.llm.worker_protocol import WorkerEvent, WorkerToolCallDelta
 from mcphost.serialization import dumps, loads, replace
 

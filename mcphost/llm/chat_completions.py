@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
+from mcphost.llm.answer_limits import MAX_TOOL_CALLS
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -34,7 +35,6 @@ from mcphost.llm.model import (
     Usage,
 )
 from mcphost.llm.prompt_cache import mark_cache
-from mcphost.llm.response_limits import MAX_TOOL_CALLS
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
+from mcphost.llm.answer_limits import AnswerTooLong, RedirectRefused
 from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
-from mcphost.llm.response_limits import AnswerTooLong, RedirectRefused
 from mcphost.llm.worker_protocol import STREAMED_ERROR, CallFailure
 from mcphost.serialization import Struct, loads
 

@@ -12,6 +12,7 @@ from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ConfigError, ModelError
 from mcphost.llm import providers, worker_protocol
+from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.model import (
     ModelEvent,
     ModelFacts,
@@ -22,7 +23,6 @@ from mcphost.llm.model import (
     ToolSpec,
     ToolsRefused,
 )
-from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, MAX_ANSWER_SECONDS
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, Struct, replace
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from mcphost.llm.response_limits import RedirectRefused, parse_token_count
+from mcphost.llm.answer_limits import RedirectRefused, parse_token_count
 from mcphost.serialization import is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"

@@ -18,6 +18,19 @@ class ToolSpec(Struct, frozen=True):
     """Whether `schema` is a simplified form of the tool's own schema because the provider refused that."""
 
 
+class TokenShare(Struct, frozen=True):
+    """Estimated input tokens of one part of a model request.
+
+    `kind` is "system", "definitions" (the tool definitions of a server), "results" (of a tool), "attachments" (from a
+    server, or from the user if `server` is ""), "messages", or "sampling" (a complete request from a server).
+    """
+
+    kind: str
+    server: str = ""
+    tool: str = ""
+    tokens: int = 0
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 

@@ -1,7 +1,4 @@
-"""Limits on a model's answer, and on the raw bytes of a provider's response before they are parsed.
-
-The worker process enforces the byte limits as the response arrives; the host checks the finished answer again before
-storing it.
+"""Limits on the raw bytes of a provider's response before they are parsed, enforced by the worker process.
 
 litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
 microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
@@ -16,63 +13,7 @@ from typing import Any
 import anyio.lowlevel
 
 from mcphost.json_limits import count_objects
-
-MAX_ANSWER_LENGTH = 1_000_000
-"""Maximum number of characters in one answer, including tool arguments and reasoning."""
-MAX_DELTAS = 250_000
-"""Maximum number of events in one answer, including empty ones."""
-MAX_ANSWER_BYTES = 32_000_000
-"""Maximum total size in bytes of the lines that the worker sends for one answer."""
-MAX_LINE_BYTES = 8_000_000
-"""Maximum size in bytes of a line that the worker sends."""
-MAX_TOOL_CALLS = 256
-"""Maximum number of tool calls in one answer."""
-MAX_ANSWER_SECONDS = 3_600.0
-"""Maximum total time for one answer, in seconds."""
-MAX_TOKEN_COUNT = 10**12
-"""A larger token count is treated as an error of the provider."""
-
-
-class AnswerTooLong(Exception):
-    """Raised if the model's answer exceeds a limit; the message is written for the user."""
-
-
-class RedirectRefused(Exception):
-    """Raised if the provider sends a redirect; the message is written for the user."""
-
-
-class AnswerMeter:
-    """Counter for the lines and chunks of one answer; its methods raise AnswerTooLong if a limit is exceeded."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-        self._deltas = 0
-        self._chunks = 0
-
-    def add_line(self, line_bytes: int) -> None:
-        """Count one line of *line_bytes* bytes that the worker has sent."""
-        self._bytes += line_bytes
-        self._deltas += 1
-        if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
-            raise AnswerTooLong(f"The answer exceeded {MAX_ANSWER_BYTES // 1000000} MB and was stopped.")
-        self._check(self._deltas)
-
-    def add_chunk(self) -> None:
-        """Count one chunk that the provider has sent; it may contain any number of deltas."""
-        self._chunks += 1
-        self._check(self._chunks)
-
-    def _check(self, count: int) -> None:
-        if count > MAX_DELTAS:
-            raise AnswerTooLong(f"The answer came in more than {MAX_DELTAS:,} pieces and was stopped.")
-
-
-def parse_token_count(value: object) -> int:
-    """Return a token count from a provider's usage report, or 0 if *value* is not a valid count."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
-        return 0
-    return int(value)
-
+from mcphost.llm.answer_limits import AnswerTooLong
 
 MAX_EVENT_BYTES = 16_000_000
 """Maximum size in bytes of a line in a provider's response."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.response_limits import parse_token_count
+from mcphost.llm.answer_limits import parse_token_count
 from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
 from mcphost.unicode_forms import split_url
 

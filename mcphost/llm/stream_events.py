@@ -6,7 +6,7 @@ This module runs in the worker process and does no I/O.
 from typing import Any, cast
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.response_limits import parse_token_count
+from mcphost.llm.answer_limits import parse_token_count
 
 RETAINED_CHUNKS = 64
 """Number of chunks that litellm may keep at either end of an answer; it would keep all, at 5 kB each."""

@@ -18,7 +18,7 @@ import anyio
 from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
-from mcphost.llm.response_limits import MAX_LINE_BYTES, AnswerMeter, AnswerTooLong
+from mcphost.llm.answer_limits import MAX_LINE_BYTES, AnswerMeter, AnswerTooLong
 from mcphost.llm.worker_protocol import make_failure
 
 # -P: a file in the current folder must not shadow a library.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Literal, cast
 
-from mcphost.llm.response_limits import AnswerTooLong
+from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.serialization import Raw, Struct, decode, encode, replace
 
 NO_CALL_ID = 0

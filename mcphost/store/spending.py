@@ -8,25 +8,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from mcphost.errors import MalformedMessage
+from mcphost.llm.model import TokenShare
 from mcphost.serialization import Struct, decode, encode
 from mcphost.store.database import Database
 
 MAX_CLOCK_ERROR = 2 * 86_400.0
 MAX_SHARES = 200
 _MAX_LISTED = 100_000
-
-
-class TokenShare(Struct, frozen=True):
-    """Estimated input tokens of one part of a model request.
-
-    `kind` is "system", "definitions" (the tool definitions of a server), "results" (of a tool), "attachments" (from a
-    server, or from the user if `server` is ""), "messages", or "sampling" (a complete request from a server).
-    """
-
-    kind: str
-    server: str = ""
-    tool: str = ""
-    tokens: int = 0
 
 
 class SpendingEntry(Struct, frozen=True, kw_only=True):

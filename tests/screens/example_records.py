@@ -15,12 +15,12 @@ from mcphost.host.conversation.context_report import ContextReport, ContextTool
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource
 from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.llm.model import Usage
+from mcphost.llm.model import TokenShare, Usage
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.compactions import SummarySentence
 from mcphost.store.grants import CHANGED_REASON, Grant
-from mcphost.store.spending import SpendingEntry, TokenShare
+from mcphost.store.spending import SpendingEntry
 
 EXAMPLE_TIME = 1_790_000_000.0
 

@@ -6,8 +6,8 @@ from textual.widgets import OptionList
 from mcphost.host import events
 from mcphost.host.conversation.context_report import ContextReport
 from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.llm.model import TokenShare
 from mcphost.serialization import replace
-from mcphost.store.spending import TokenShare
 from mcphost.tui.chat.status import ChatStatus
 from mcphost.tui.screens.context import ContextScreen
 from mcphost.tui.widgets.status_bars import KeyBar, TopBar, TopBarStatus, build_meter

@@ -116,7 +116,7 @@ SENTENCE_MODULES = {
         "orphaned_tasks planned_digest project_lock registry_installer running_calls server_editor "
         "server_file_editor server_log servers status tool_changes",
         "host/tools": "approval_checks argument_names call_executor hooks schema_validation tool_outcome",
-        "llm": "errors litellm_model response_limits worker",
+        "llm": "answer_limits errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",
         "store": "audit_reader audit_store database large_results message_search search_index",
         "transport": "streamable_http http_client legacy_sse multiplexer stdio",

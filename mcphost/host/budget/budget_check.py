@@ -28,10 +28,10 @@ from mcphost.host.questions.cost import (
     UseCheaperModel,
 )
 from mcphost.host.questions.frontend import Frontend
-from mcphost.llm.model import ChatModel, ModelRequest
+from mcphost.llm.model import ChatModel, ModelRequest, TokenShare
 from mcphost.llm.model_catalog import PricedModel
 from mcphost.serialization import replace
-from mcphost.store.spending import SpendingEntry, TokenShare
+from mcphost.store.spending import SpendingEntry
 
 
 class PreparedRequest(NamedTuple):

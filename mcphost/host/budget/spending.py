@@ -11,17 +11,10 @@ from mcphost.errors import ModelError, StoreError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import SpendingChanged
 from mcphost.llm.messages import Usage
-from mcphost.llm.model import ChatModel, ModelFacts
+from mcphost.llm.model import ChatModel, ModelFacts, TokenShare
 from mcphost.pluralize import format_cost, format_dollars
 from mcphost.serialization import Struct, replace
-from mcphost.store.spending import (
-    DailySpending,
-    SpendingEntry,
-    SpendingStore,
-    SpendingSum,
-    SpendingTotals,
-    TokenShare,
-)
+from mcphost.store.spending import DailySpending, SpendingEntry, SpendingStore, SpendingSum, SpendingTotals
 from mcphost.translation import N_
 
 MAX_UNSAVED = 1_000

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, ToolReturnPart
-from mcphost.llm.model import ModelRequest
+from mcphost.llm.model import ModelRequest, TokenShare
 from mcphost.llm.token_estimate import (
     MESSAGE_TOKENS,
     MessageCache,
@@ -12,7 +12,6 @@ from mcphost.llm.token_estimate import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from mcphost.store.spending import TokenShare
 
 
 def measure_shares(request: ModelRequest, server_of: Callable[[str], str]) -> tuple[TokenShare, ...]:

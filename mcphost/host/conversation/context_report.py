@@ -20,9 +20,9 @@ from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.llm.messages import Message
+from mcphost.llm.model import TokenShare
 from mcphost.llm.token_estimate import estimate_tool_tokens
 from mcphost.serialization import Struct
-from mcphost.store.spending import TokenShare
 
 
 class ContextTool(Struct, frozen=True):

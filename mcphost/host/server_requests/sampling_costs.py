@@ -15,8 +15,8 @@ from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.cost import ApproveCost, CostShare, RaiseBudget, SendOnce
 from mcphost.host.questions.frontend import Frontend
-from mcphost.llm.model import ChatModel, ModelRequest
-from mcphost.store.spending import SpendingEntry, TokenShare
+from mcphost.llm.model import ChatModel, ModelRequest, TokenShare
+from mcphost.store.spending import SpendingEntry
 
 
 class SamplingCosts:

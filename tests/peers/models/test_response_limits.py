@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, MAX_TOOL_CALLS
 from mcphost.llm.model import TextDelta
-from mcphost.llm.response_limits import MAX_ANSWER_LENGTH, MAX_TOOL_CALLS
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client import incoming_requests
+from mcphost.client import pre_init
 from mcphost.client.incoming_requests import MAX_PENDING_BYTES
 from mcphost.client.session import ServerRequestContext
 from mcphost.host.event_bus import EventBus
@@ -69,7 +69,7 @@ def test_text_logged_once_is_not_stored_in_full() -> None:
 async def test_questions_before_the_session_are_held_up_to_a_byte_limit_and_refused_beyond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(incoming_requests, "MAX_QUEUED_BYTES", 10_000)
+    monkeypatch.setattr(pre_init, "MAX_QUEUED_BYTES", 10_000)
     count = 20
 
     opened: list[Any] = []

@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.incoming_requests import MAX_CONCURRENT_SENDS
+from mcphost.client.pre_init import MAX_CONCURRENT_SENDS
 from mcphost.protocol.jsonrpc import JsonRpcResponse
 from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root
 from mcphost.serialization import loads

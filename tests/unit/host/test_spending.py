@@ -5,7 +5,8 @@ import time
 import pytest
 
 from mcphost.host.budget.spending import ANSWERS, PartCost, describe_part, sum_parts, summarize, summarize_days
-from mcphost.store.spending import SpendingEntry, SpendingSum, TokenShare
+from mcphost.llm.model import TokenShare
+from mcphost.store.spending import SpendingEntry, SpendingSum
 
 NOON = time.mktime((2026, 11, 25, 12, 0, 0, 0, 0, -1))
 SHARES = (TokenShare("definitions", "github", "", 300), TokenShare("results", "fs", "read", 100))

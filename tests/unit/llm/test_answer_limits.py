@@ -12,11 +12,11 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import ModelError
-from mcphost.llm import response_limits, worker_protocol
+from mcphost.llm import answer_limits, worker_protocol
+from mcphost.llm.answer_limits import MAX_ANSWER_BYTES, MAX_TOOL_CALLS, parse_token_count
 from mcphost.llm.chat_completions import AnswerAssembler
 from mcphost.llm.errors import ErrorContext, is_retryable, make_model_error
 from mcphost.llm.model import ModelEvent, ThinkingDelta
-from mcphost.llm.response_limits import MAX_ANSWER_BYTES, MAX_TOOL_CALLS, parse_token_count
 from mcphost.llm.stream_events import RETAINED_CHUNKS, trim_chunks
 from mcphost.llm.worker import EventWriter, LiteLlmWorker
 from mcphost.llm.worker_client import WorkerProcess
@@ -126,7 +126,7 @@ DELTAS = {
 async def test_a_stream_without_end_is_stopped_in_the_worker_which_keeps_little_of_it(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(response_limits, "MAX_DELTAS", 2_000)
+    monkeypatch.setattr(answer_limits, "MAX_DELTAS", 2_000)
     stream = EndlessStream(DELTAS[kind])
     *_, last = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(last, worker_protocol.WorkerFailed)
@@ -145,7 +145,7 @@ async def test_a_steady_answer_ends_when_its_time_is_over(tmp_path: Path, monkey
 
 
 async def test_one_giant_piece_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    stream = EndlessStream(SimpleNamespace(content="x" * (response_limits.MAX_LINE_BYTES + 1)))
+    stream = EndlessStream(SimpleNamespace(content="x" * (answer_limits.MAX_LINE_BYTES + 1)))
     (only,) = await notes_of_call(stream, tmp_path / "notes")
     assert isinstance(only, worker_protocol.WorkerFailed)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.response_limits import AnswerTooLong
+from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.worker_protocol import MAX_BATCH_LENGTH, EventBatch
 
 pytestmark = pytest.mark.anyio

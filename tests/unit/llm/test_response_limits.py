@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 from mcphost.llm import response_limits
+from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.response_limits import (
     DECOMPRESSION_ALLOWANCE,
     MAX_DECOMPRESSION_RATIO,
     MAX_EVENT_BYTES,
     MAX_LINE_OBJECTS,
-    AnswerTooLong,
     Decompressor,
     EventLineBuffer,
     LineMeter,

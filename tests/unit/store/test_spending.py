@@ -9,11 +9,12 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.llm.model import TokenShare
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.migrations import MIGRATIONS
-from mcphost.store.spending import MAX_SHARES, SpendingEntry, SpendingStore, SpendingSum, TokenShare
+from mcphost.store.spending import MAX_SHARES, SpendingEntry, SpendingStore, SpendingSum
 
 NOON = 1_764_072_000.0  # 2025-11-25 12:00 UTC
 HOUR = 3_600.0
