@@ -25,16 +25,8 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
 from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.sign_in import (
-    ChooseSecretStorage,
-    KeepInPlainFile,
-    OpenUrl,
-    SecretStoragePrompts,
-    SignInPrompts,
-    SignInQuestion,
-    UnlockSecrets,
-)
 from mcphost.host.servers.server_approval import load_approved_project
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
@@ -49,6 +41,7 @@ if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.config.hooks import HookOutput
+    from mcphost.host.questions.sign_in import OpenUrl, SecretStoragePrompts
     from mcphost.llm.worker_client import WorkerProcess
     from mcphost.transport.hook_process import HookRunner
 
@@ -68,7 +61,7 @@ async def open_host(
     frontend: Frontend,
     *,
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
-    open_url: OpenUrl | None = None,
+    open_url: "OpenUrl | None" = None,
 ) -> AsyncGenerator[Host]:
     """Build a Host and enter its context, without starting any server.
 
@@ -97,7 +90,7 @@ async def open_host(
             project=None if options.demo else await _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         opener.limits = lambda: host.settings.limits
-        if not config.secret_store and ChooseSecretStorage.KIND in frontend.kinds:
+        if not config.secret_store and kinds.KEEP_SECRETS in frontend.kinds:
             secrets.ask_file = partial(_ask_secret_file, options, audited_frontend, host.settings.note_secret_store)
         async with anyio.create_task_group() as tasks:
 
@@ -208,6 +201,7 @@ async def _ask_secret_file(
     """
     from mcphost.auth.file_backend import PLAIN_FILE
     from mcphost.config.settings_edits import save_secret_store
+    from mcphost.host.questions.sign_in import ChooseSecretStorage, KeepInPlainFile
 
     verdict = await frontend.ask(
         ChooseSecretStorage(
@@ -305,7 +299,7 @@ def create_oauth_registry(
     options: Options,
     frontend: Frontend,
     storage: SecretStore,
-    open_url: OpenUrl | None = None,
+    open_url: "OpenUrl | None" = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
     warn: Callable[[str], None] | None = None,
     on_place_saved: "Callable[[SecretStore], None] | None" = None,
@@ -324,8 +318,9 @@ def create_oauth_registry(
     from mcphost.auth.sign_in_context import ignore_progress
     from mcphost.auth.token_store import TokenStore
     from mcphost.cli.printing import print_note
+    from mcphost.host.questions.sign_in import SignInPrompts
 
-    can_ask = ChooseSecretStorage.KIND in frontend.kinds
+    can_ask = kinds.KEEP_SECRETS in frontend.kinds
 
     async def save_choice(place: SecretStore) -> str:
         from mcphost.config.settings_edits import save_secret_store
@@ -347,19 +342,20 @@ def create_oauth_registry(
         can_ask_place=can_ask,
         save_choice=save_choice,
     )
-    person = SignInPrompts(frontend, open_url, can_open_browser) if SignInQuestion.KIND in frontend.kinds else None
+    person = SignInPrompts(frontend, open_url, can_open_browser) if kinds.SIGN_IN in frontend.kinds else None
     token_store = TokenStore(places, paths.data_dir(), warn or print_note)
     return OAuthRegistry(token_store, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
 
 
-def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
+def _secret_storage_prompts(frontend: Frontend) -> "SecretStoragePrompts | None":
     """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
     The prompts use the front end or, if it cannot ask for a passphrase, an interactive terminal.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
+    from mcphost.host.questions.sign_in import SecretStoragePrompts
 
-    if UnlockSecrets.KIND in frontend.kinds:
+    if kinds.UNLOCK_SECRETS in frontend.kinds:
         return SecretStoragePrompts(frontend)
     return SecretStoragePrompts(TerminalFrontend()) if is_interactive() else None
 

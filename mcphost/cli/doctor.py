@@ -393,7 +393,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.host.model_selection import ModelSelection
     from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
     from mcphost.host.server_requests.roots import Roots
-    from mcphost.host.server_requests.sampling_policy import SamplingModels
+    from mcphost.host.server_requests.sampling_models import SamplingModels
     from mcphost.llm.model import ChatModel
 
     def ignore_notice(kind: str, text: str) -> None:

@@ -22,12 +22,11 @@ from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
-from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_requests.root_folders import configured_roots
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_policy import SamplingModels
+from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.servers.catalog import KnownInstructions
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_file_approvals import ProjectApprovals
+    from mcphost.host.questions.sign_in import OpenUrl
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -87,7 +87,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     opener: SessionOpener,
     model_factory: CreateModelFn,
     frontend: Frontend,
-    open_url: OpenUrl | None = None,
+    open_url: "OpenUrl | None" = None,
     audit: AuditLog | None = None,
     results: ResultStore | None = None,
     events: EventBus | None = None,
@@ -254,7 +254,7 @@ def _create_sampling_costs(
     return SamplingCosts(budget, spending, conversation)
 
 
-def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener, open_url: OpenUrl | None) -> Servers:
+def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener, open_url: "OpenUrl | None") -> Servers:
     handler_factory = ServerRequestHandlerFactory(
         core.frontend,
         core.sampling,

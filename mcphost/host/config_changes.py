@@ -31,7 +31,7 @@ from mcphost.host.runtime_settings import (
 )
 from mcphost.host.server_requests.root_folders import compare_roots, configured_roots
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_policy import SamplingModels
+from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace

@@ -4,18 +4,21 @@ import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mcphost.config.approval_digest import diff_lines
 from mcphost.config.project_texts import ProjectText, Purpose, split_lines
 from mcphost.config.schema import HookConfig
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import NoticeLevel
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
-from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.store.grants import GrantStore, TrustedServer
+
+if TYPE_CHECKING:
+    from mcphost.host.questions.questions import ShownText
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
 """How a file was approved, or why it is not used: "own" is the user's file, "flag" a command-line flag."""
@@ -148,8 +151,10 @@ class ProjectApprovals:
             if source == "flag":
                 await self._record_flag(purpose, text)
         undecided = [text for text, source in sources if source in open_sources]
-        if not undecided or self._approval != "ask" or TrustProject.KIND not in self._frontend.kinds:
+        if not undecided or self._approval != "ask" or kinds.TRUST_PROJECT not in self._frontend.kinds:
             return
+        from mcphost.host.questions.questions import TrustAlways, TrustOnce, TrustProject
+
         settings = tuple(hook.settings for hook in hooks)
         shown = tuple([replace(await self._describe(text), hooks=settings) for text in undecided])
         question = TrustProject(server="", why=_WHY[purpose], purpose=purpose, texts=shown)
@@ -191,7 +196,9 @@ class ProjectApprovals:
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
         self._audit.queue_event(subject, "revoked", who="person")
 
-    async def _describe(self, text: ProjectText) -> ShownText:
+    async def _describe(self, text: ProjectText) -> "ShownText":
+        from mcphost.host.questions.questions import ShownText
+
         earlier = await self._grants.find_trusted(text.path)
         changed = diff_lines(split_lines(earlier.description), split_lines(text.text)) if earlier else ()
         return ShownText(text.path, text.text, changed)

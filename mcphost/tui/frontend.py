@@ -8,73 +8,49 @@ from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
-from mcphost.host.questions.cost import ApproveCost
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Question
-from mcphost.host.questions.questions import (
-    AllowOnce,
-    ApproveTool,
-    ContinueTurn,
-    FillForm,
-    RetryCall,
-    ReviewReply,
-    ReviewResult,
-    ReviewSampling,
-    ReviewToolChanges,
-    ShareRoots,
-    TrustProject,
-    TrustServer,
-    VisitUrl,
-)
-from mcphost.host.questions.sign_in import (
-    ChooseSecretStorage,
-    EnterClientId,
-    EnterPassphrase,
-    KeepInEncryptedFile,
-    PastedRedirect,
-    SignInQuestion,
-    UnlockSecrets,
-)
 from mcphost.serialization import replace
 from mcphost.sign_in_types import EntryCheck, current_entry_check
 from mcphost.translation import N_, _
 
 if TYPE_CHECKING:
+    from mcphost.host.questions.questions import ApproveTool
     from mcphost.tui.dialogs.dialog import AnyDialog
     from mcphost.tui.dialogs.tool_consent import CallReview
     from mcphost.tui.dialogs.waiting_calls import ListVerdict, WaitingCall, WaitingCallsDialog
 
 
-# Maps each type of question to the module and class of its dialog, by name: imports would delay the first frame.
-DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
-    ApproveTool: ("tool_consent", "ToolConsentDialog"),
-    ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
-    TrustServer: ("trust", "TrustServerDialog"),
-    TrustProject: ("trust", "TrustProjectDialog"),
-    ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
-    ApproveCost: ("approve_cost", "ApproveCostDialog"),
-    OfferCompaction: ("review_compaction", "OfferCompactionDialog"),
-    ReviewCompaction: ("review_compaction", "ReviewCompactionDialog"),
-    SignInQuestion: ("sign_in", "SignInDialog"),
-    ChooseSecretStorage: ("secret_storage", "ChooseSecretStorageDialog"),
-    UnlockSecrets: ("secret_storage", "UnlockSecretsDialog"),
-    EnterClientId: ("sign_in", "EnterClientIdDialog"),
-    ShareRoots: ("share_roots", "ShareRootsDialog"),
-    ReviewSampling: ("sampling", "ReviewSamplingDialog"),
-    ReviewReply: ("sampling", "ReviewReplyDialog"),
-    FillForm: ("fill_form", "FillFormDialog"),
-    ReviewResult: ("review_result", "ReviewResultDialog"),
-    VisitUrl: ("visit_url", "VisitUrlDialog"),
-    RetryCall: ("visit_url", "RetryCallDialog"),
+# Maps each kind of question to the module and class of its dialog, by name: imports would delay the first frame.
+DIALOGS: dict[str, tuple[str, str]] = {
+    kinds.APPROVE_TOOL: ("tool_consent", "ToolConsentDialog"),
+    kinds.TOOLS_CHANGED: ("tools_changed", "ReviewToolChangesDialog"),
+    kinds.TRUST_SERVER: ("trust", "TrustServerDialog"),
+    kinds.TRUST_PROJECT: ("trust", "TrustProjectDialog"),
+    kinds.CONTINUE_TURN: ("tool_consent", "ContinueTurnDialog"),
+    kinds.APPROVE_COST: ("approve_cost", "ApproveCostDialog"),
+    kinds.OFFER_COMPACTION: ("review_compaction", "OfferCompactionDialog"),
+    kinds.REVIEW_COMPACTION: ("review_compaction", "ReviewCompactionDialog"),
+    kinds.SIGN_IN: ("sign_in", "SignInDialog"),
+    kinds.KEEP_SECRETS: ("secret_storage", "ChooseSecretStorageDialog"),
+    kinds.UNLOCK_SECRETS: ("secret_storage", "UnlockSecretsDialog"),
+    kinds.ENTER_CLIENT: ("sign_in", "EnterClientIdDialog"),
+    kinds.SHARE_ROOTS: ("share_roots", "ShareRootsDialog"),
+    kinds.REVIEW_SAMPLING: ("sampling", "ReviewSamplingDialog"),
+    kinds.REVIEW_REPLY: ("sampling", "ReviewReplyDialog"),
+    kinds.FILL_FORM: ("fill_form", "FillFormDialog"),
+    kinds.REVIEW_RESULT: ("review_result", "ReviewResultDialog"),
+    kinds.VISIT_URL: ("visit_url", "VisitUrlDialog"),
+    kinds.RETRY_CALL: ("visit_url", "RetryCallDialog"),
 }
-CHECKED_ENTRIES = (EnterPassphrase, KeepInEncryptedFile, PastedRedirect)
-"""Answers that mcphost checks; if they are wrong, it asks again."""
-QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
+QUESTION_KINDS = frozenset(DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
     """Create the dialog for a question, or return None if questions of this type have no dialog."""
-    place = DIALOGS.get(type(question))
+    from mcphost.host.questions.questions import ShareRoots  # loaded with the first question
+
+    place = DIALOGS.get(question.KIND)
     if isinstance(question, ShareRoots) and question.askers:
         place = ("share_roots", "SharePerServerDialog")
     if place is None:
@@ -147,7 +123,7 @@ class _PendingQuestion:
     @property
     def is_call(self) -> bool:
         """Whether the question asks the user to approve a tool call."""
-        return isinstance(self.question, ApproveTool)
+        return self.question.KIND == kinds.APPROVE_TOOL
 
 
 class TuiFrontend:
@@ -240,7 +216,10 @@ class TuiFrontend:
 
         Such entries are passphrases and pasted redirect URLs.
         """
-        if isinstance(answer, CHECKED_ENTRIES) and self._display is not None and not self._is_closed:
+        from mcphost.host.questions.sign_in import EnterPassphrase, KeepInEncryptedFile, PastedRedirect
+
+        is_checked = isinstance(answer, EnterPassphrase | KeepInEncryptedFile | PastedRedirect)  # asked again if wrong
+        if is_checked and self._display is not None and not self._is_closed:
             self._check, check.on_end = check, partial(self._end_check, check)
             self._display.open_check()
 
@@ -378,6 +357,7 @@ class TuiFrontend:
         display.open_dialog(shown, answered, mode)
 
     def _apply_verdict(self, verdict: "ListVerdict | None", display: QuestionDisplay) -> None:
+        from mcphost.host.questions.questions import AllowOnce
         from mcphost.tui.dialogs.waiting_calls import AllowAll, DenyOne, OpenOne, RefuseAll
 
         chosen = {waiting.key: waiting for waiting in self._pending_calls}

@@ -11,6 +11,7 @@ import pytest
 from mcphost.auth.accounts import DiscoverySummary
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import UsageError
+from mcphost.host.audit.answer_summary import ANSWER_LABELS
 from mcphost.host.audit.audit_labels import (
     DECISION_LABELS,
     EVENT_LABELS,
@@ -19,7 +20,6 @@ from mcphost.host.audit.audit_labels import (
     decision_label,
     event_label,
 )
-from mcphost.host.audit.audit_summary import ANSWER_LABELS
 from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange

@@ -15,30 +15,23 @@ import anyio.to_thread
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.audit.audit_summary import (
-    answer_details,
-    answer_label,
     arguments_digest,
-    is_recordable,
     origin_details,
-    question_subject,
-    question_topic,
     redact_details,
     redact_name,
     redact_rule,
-    resolve_answer,
-    sent_arguments,
     to_redacted_json,
 )
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question
-from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier
 from mcphost.serialization import Struct, encode, replace
 from mcphost.store.audit_store import AuditEntry, AuditRecord, AuditRow, AuditStore, current_microseconds
 from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
+    from mcphost.host.argument_origins import ArgumentOrigin
+    from mcphost.host.questions.sign_in import OpenUrl
     from mcphost.store.audit_reader import AuditFilter, AuditVerification, DescribeFunction, ProgressFunction
 
 A = TypeVar("A")
@@ -63,7 +56,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     call: str = ""
     arguments: Mapping[str, Any] | None = None
     definition: str = ""
-    origins: tuple[ArgumentOrigin, ...] = ()
+    origins: "tuple[ArgumentOrigin, ...]" = ()
 
 
 class AuditLog:
@@ -102,6 +95,8 @@ class AuditLog:
         `Frontend.who`); *seconds* is how long the question was open. The texts of the question and the answer are
         stored if *may_store_content* and the setting say so.
         """
+        from mcphost.host.audit.answer_summary import answer_label  # loaded with the first question
+
         has_content, label = may_store_content and self.config.content, answer_label(question, answer)
         make = self._make_question_record(question, "answered", label, who, seconds, answer, has_content=has_content)
         if self._is_acceptable(await self.store.append(make)):
@@ -176,7 +171,7 @@ class AuditLog:
         await span.start(who=who, grant=grant)
         return span
 
-    def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
+    def wrap_open_url(self, open_url: "OpenUrl | None") -> "OpenUrl | None":
         """Wrap *open_url* so that the origin of each URL is recorded before a browser opens the URL.
 
         Returns None if *open_url* is None. If a required row cannot be written, the wrapper raises ConsentDenied.
@@ -294,31 +289,34 @@ class AuditLog:
         self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any,
         *, has_content: bool,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
+        from mcphost.host.audit import answer_summary
+
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
             details: dict[str, Any] = {
                 "question": question.KIND,
                 "why": question.why[:500],
-                **answer_details(question, answer),
+                **answer_summary.answer_details(question, answer),
             }
             if has_content:
                 details["shown"] = to_redacted_json(question)
                 # Other answers have no text, or are secrets: a passphrase, the redirect of a sign-in.
-                if is_recordable(question, answer):
-                    details["answer"] = to_redacted_json(resolve_answer(question, answer))
+                if answer_summary.is_recordable(question, answer):
+                    details["answer"] = to_redacted_json(answer_summary.resolve_answer(question, answer))
+            topic = answer_summary.question_topic(question)
             return AuditRecord(
                 at=at,
-                kind=question_topic(question),
+                kind=topic,
                 event=event,
                 server=redact_identifier(question.server),
-                subject=redact_name(question_topic(question), question_subject(question)),
+                subject=redact_name(topic, answer_summary.question_subject(question)),
                 decision=decision,
                 who=who,
                 call=str(getattr(question, "call", "")),
                 conversation=conversation,
                 shown=hashlib.sha256(encode(question)).hexdigest(),
-                arguments=arguments_digest(sent_arguments(question, answer)),
+                arguments=arguments_digest(answer_summary.sent_arguments(question, answer)),
                 duration=round(seconds * 1000),
                 detail=redact_details(details),
             )

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Question
 from mcphost.llm.messages import Usage
 from mcphost.serialization import Struct
@@ -26,7 +27,7 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     shown before it is used.
     """
 
-    KIND: ClassVar[str] = "offer_compaction"
+    KIND: ClassVar[str] = kinds.OFFER_COMPACTION
     messages: int
     tokens: int
     window: int
@@ -63,7 +64,7 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     `tokens_after` that of the summary.
     """
 
-    KIND: ClassVar[str] = "review_compaction"
+    KIND: ClassVar[str] = kinds.REVIEW_COMPACTION
     sentences: tuple[SummarySentence, ...]
     numbers: tuple[int, ...]
     sources: tuple[SummarySource, ...]

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Literal
 
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import Struct
 from mcphost.translation import N_
@@ -100,7 +101,7 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     `CompactConversation` is possible.
     """
 
-    KIND: ClassVar[str] = "approve_cost"
+    KIND: ClassVar[str] = kinds.APPROVE_COST
     model: str
     label: str
     input_tokens: int

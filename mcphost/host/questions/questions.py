@@ -10,6 +10,7 @@ from mcphost.config.rules import Rule
 from mcphost.config.schema import HookSettings
 from mcphost.errors import MalformedMessage
 from mcphost.host.argument_origins import ArgumentOrigin, MediaOrigin
+from mcphost.host.questions import kinds
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
 from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field
@@ -97,7 +98,7 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     `is_error` means that the tool reported a failure.
     """
 
-    KIND: ClassVar[str] = "review_result"
+    KIND: ClassVar[str] = kinds.REVIEW_RESULT
     call: str
     tool: str
     arguments: dict[str, Any]
@@ -196,7 +197,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     of an identical call made at that time, in seconds since 1970.
     """
 
-    KIND: ClassVar[str] = "approve_tool"
+    KIND: ClassVar[str] = kinds.APPROVE_TOOL
     call: str
     tool: str
     arguments: dict[str, Any]
@@ -242,7 +243,7 @@ class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
     quarantined: it is neither offered to the model nor called.
     """
 
-    KIND: ClassVar[str] = "tools_changed"
+    KIND: ClassVar[str] = kinds.TOOLS_CHANGED
     changes: tuple[ToolChange, ...]
 
     def refusal(self) -> AcceptToolChanges:
@@ -281,7 +282,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     and `warnings` are the risks of its command and variables, one sentence each.
     """
 
-    KIND: ClassVar[str] = "trust_server"
+    KIND: ClassVar[str] = kinds.TRUST_SERVER
     command: tuple[str, ...] = ()
     cwd: str = ""
     env_file: str = ""
@@ -325,7 +326,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
     that run before or after tool calls).
     """
 
-    KIND: ClassVar[str] = "trust_project"
+    KIND: ClassVar[str] = kinds.TRUST_PROJECT
     purpose: str
     texts: tuple[ShownText, ...]
 
@@ -340,7 +341,7 @@ class ContinueTurn(Question[bool], frozen=True, kw_only=True):
     If the answer is True, the turn may run for the same number of rounds again.
     """
 
-    KIND: ClassVar[str] = "continue_turn"
+    KIND: ClassVar[str] = kinds.CONTINUE_TURN
     rounds: int
 
     def refusal(self) -> bool:
@@ -379,7 +380,7 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     only if the answer allows it.
     """
 
-    KIND: ClassVar[str] = "review_sampling"
+    KIND: ClassVar[str] = kinds.REVIEW_SAMPLING
     messages: tuple[dict[str, Any], ...]
     model: str
     label: str
@@ -417,7 +418,7 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     Tool calls in the answer are for the server to run, not for mcphost.
     """
 
-    KIND: ClassVar[str] = "review_reply"
+    KIND: ClassVar[str] = kinds.REVIEW_REPLY
     content: tuple[dict[str, Any], ...]
     model: str
     stop_reason: str
@@ -455,7 +456,7 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     text, so that URLs in it are not clickable.
     """
 
-    KIND: ClassVar[str] = "fill_form"
+    KIND: ClassVar[str] = kinds.FILL_FORM
     message: str
     fields: tuple[Field, ...]
     warnings: tuple[str, ...] = ()
@@ -484,7 +485,7 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     could be opened: the user can then open the URL on any machine, and mcphost does not open it.
     """
 
-    KIND: ClassVar[str] = "visit_url"
+    KIND: ClassVar[str] = kinds.VISIT_URL
     message: str
     url: str
     host: str
@@ -504,7 +505,7 @@ class RetryCall(Question[bool], frozen=True, kw_only=True):
     question is withdrawn and the call is retried.
     """
 
-    KIND: ClassVar[str] = "retry_call"
+    KIND: ClassVar[str] = kinds.RETRY_CALL
     urls: tuple[str, ...]
 
     def refusal(self) -> bool:
@@ -565,7 +566,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     answer applies to the first server only, and the others are refused.
     """
 
-    KIND: ClassVar[str] = "share_roots"
+    KIND: ClassVar[str] = kinds.SHARE_ROOTS
     roots: tuple[Root, ...]
     gone: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import ClassVar, Literal
 
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.serialization import Struct, field
 from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms
@@ -68,7 +69,7 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
     for the prompt.
     """
 
-    KIND: ClassVar[str] = "enter_client"
+    KIND: ClassVar[str] = kinds.ENTER_CLIENT
     issuer: str
     redirect_uri: str
     note: str = ""
@@ -118,7 +119,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     first.
     """
 
-    KIND: ClassVar[str] = "sign_in"
+    KIND: ClassVar[str] = kinds.SIGN_IN
     url: str
     host: str
     issuer: str
@@ -295,7 +296,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     yet, so the user would choose a passphrase for it. `note` is the reason if the question is asked again.
     """
 
-    KIND: ClassVar[str] = "keep_secrets"
+    KIND: ClassVar[str] = kinds.KEEP_SECRETS
     servers: tuple[str, ...]
     reason: str
     plain_file: str
@@ -335,7 +336,7 @@ class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
     `note` is the reason if the user is asked again.
     """
 
-    KIND: ClassVar[str] = "unlock_secrets"
+    KIND: ClassVar[str] = kinds.UNLOCK_SECRETS
     file: str
     note: str = ""
 

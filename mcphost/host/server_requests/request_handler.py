@@ -17,13 +17,12 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines, pause_stopwatches, stopwatches
 from mcphost.host.active_conversation import call_context
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
-from mcphost.host.questions.questions import FillForm, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
-from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.root_folders import FolderQuestions
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_requests.sampling_policy import SamplingModels
+from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.protocol.server_requests import (
     ClientResult,
     CreateMessage,
@@ -40,6 +39,7 @@ from mcphost.serialization import replace
 from mcphost.store.roots import FolderAnswerStore
 
 if TYPE_CHECKING:
+    from mcphost.host.questions.sign_in import OpenUrl
     from mcphost.host.server_requests.elicitation import ElicitationHandler, Notify
     from mcphost.host.server_requests.sampling import SamplingHandler
 
@@ -105,7 +105,7 @@ class ServerRequestHandlerFactory:
         roots: Roots,
         notify: "Notify",
         audit: AuditLog,
-        open_url: OpenUrl | None = None,
+        open_url: "OpenUrl | None" = None,
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
@@ -218,14 +218,14 @@ class ServerRequestHandler:
         not request the conversation. Servers of older protocol versions can request it anyway; they receive it only if
         the user adds it to that request.
         """
-        kinds = self._frontend.kinds
+        supported = self._frontend.kinds
         declared: dict[str, Any] = {}
-        if ShareRoots.KIND in kinds or self.root_sharing.has_answers:
+        if kinds.SHARE_ROOTS in supported or self.root_sharing.has_answers:
             declared["roots"] = {"listChanged": True}
-        if {ReviewSampling.KIND, ReviewReply.KIND} <= kinds:
+        if {kinds.REVIEW_SAMPLING, kinds.REVIEW_REPLY} <= supported:
             declared["sampling"] = {"tools": {}}
         modes: dict[str, Any] = {
-            name: {} for name, kind in (("form", FillForm), ("url", VisitUrl)) if kind.KIND in kinds
+            name: {} for name, kind in (("form", kinds.FILL_FORM), ("url", kinds.VISIT_URL)) if kind in supported
         }
         if modes:
             declared["elicitation"] = modes

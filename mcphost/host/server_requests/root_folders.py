@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import quote, unquote
 
 import anyio
@@ -15,23 +16,15 @@ from mcphost.config.settings import MAX_ROOTS, WORKSPACE_FOLDER
 from mcphost.errors import ConsentDenied, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.questions import (
-    DoNotShare,
-    NeverShare,
-    RequestingServer,
-    RootsVerdict,
-    ShareAlways,
-    ShareOnce,
-    SharePerServer,
-    ShareRoots,
-    ShareSession,
-)
 from mcphost.host.runtime_settings import SettingChange
 from mcphost.protocol.server_requests import Root
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, replace
 from mcphost.store.roots import FolderAnswerStore, FolderEdit
 from mcphost.unicode_forms import split_url
+
+if TYPE_CHECKING:
+    from mcphost.host.questions.questions import RootsVerdict, ShareRoots
 
 RootScope = Literal["run", "project", "user"]
 """Scope of an edit: this run, every run started in this folder, or every run."""
@@ -257,10 +250,6 @@ def uri_path(uri: str) -> str:
 
 
 UNSOLICITED_REASON = "it asked on its own; no call was running"
-_VERDICTS: dict[str, RootsVerdict] = {
-    "once": ShareOnce(), "session": ShareSession(), "always": ShareAlways(), "never": NeverShare(),
-    "deny": DoNotShare(),
-}  # fmt: skip
 
 
 class FolderRequest(Struct, frozen=True):
@@ -302,7 +291,7 @@ class WaitingServer(Protocol):
         """Return the request that needs a decision now, or None; *why* is the reason shown to the user."""
         ...
 
-    async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
+    async def apply_verdict(self, request: FolderRequest, verdict: "RootsVerdict") -> None:
         """Apply the user's answer to this server."""
         ...
 
@@ -359,7 +348,7 @@ class FolderQuestions:
                     choice = _server_verdict(verdict, waiting is server, item.server)
                     if len(requests) > 1 and self._audit is not None:
                         subject = AuditSubject(kind="roots", server=item.server)
-                        name = next((name for name, known in _VERDICTS.items() if known == choice), "deny")
+                        name = next((name for name, known in _verdicts().items() if known == choice), "deny")
                         await self._audit.record_decision(subject, name, who=server.frontend.who)
                     await waiting.apply_verdict(item, choice)
         return True
@@ -372,17 +361,33 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
         return None  # that server's own request raises it again
 
 
-def _server_verdict(verdict: RootsVerdict, has_asked: bool, server: str) -> RootsVerdict:
+@cache
+def _verdicts() -> "dict[str, RootsVerdict]":
+    """Return the answers about one server, keyed by their names in the audit log."""
+    from mcphost.host.questions.questions import DoNotShare, NeverShare, ShareAlways, ShareOnce, ShareSession
+
+    return {
+        "once": ShareOnce(), "session": ShareSession(), "always": ShareAlways(), "never": NeverShare(),
+        "deny": DoNotShare(),
+    }  # fmt: skip
+
+
+def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "RootsVerdict":
     """Return the part of the user's answer that applies to one server, or a refusal if no part does.
 
     An answer without a choice for each server applies only to the server that asked the question (*has_asked*).
     """
+    from mcphost.host.questions.questions import SharePerServer
+
+    known = _verdicts()
     if isinstance(verdict, SharePerServer):
-        return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
-    return verdict if has_asked and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()
+        return known.get(verdict.choices.get(server, "deny"), known["deny"])
+    return verdict if has_asked and isinstance(verdict, tuple(map(type, known.values()))) else known["deny"]
 
 
-def _make_question(requests: list[FolderRequest]) -> ShareRoots:
+def _make_question(requests: list[FolderRequest]) -> "ShareRoots":
+    from mcphost.host.questions.questions import RequestingServer, ShareRoots
+
     folders = {folder.path: folder for request in requests for folder in request.folders}
     first = requests[0]
     return ShareRoots(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -15,15 +16,8 @@ from mcphost.client.session import ServerRequestContext, Session
 from mcphost.errors import McpHostError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import RootsShared
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.questions import (
-    NeverShare,
-    RootsVerdict,
-    ShareAlways,
-    ShareOnce,
-    ShareRoots,
-    ShareSession,
-)
 from mcphost.host.server_requests.root_folders import (
     FolderQuestions,
     FolderRequest,
@@ -41,6 +35,9 @@ from mcphost.protocol.server_requests import ListRootsResult, Root, ServerReques
 from mcphost.protocol.tools import CallTool
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
+
+if TYPE_CHECKING:
+    from mcphost.host.questions.questions import RootsVerdict
 
 HOLD_SECONDS = 50.0
 """Maximum seconds that a roots/list request waits for the first tool call; the SDKs time out after 60 s."""
@@ -206,7 +203,7 @@ class RootSharing:
 
     @property
     def _can_ask(self) -> bool:
-        return ShareRoots.KIND in self.frontend.kinds
+        return kinds.SHARE_ROOTS in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
         """Ask the user about the folders; return False if nothing was asked. Raises StoreError, ConsentDenied."""
@@ -376,11 +373,13 @@ class RootSharing:
             return None
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
-    async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
+    async def apply_verdict(self, request: FolderRequest, verdict: "RootsVerdict") -> None:
         """Record the user's decision about sharing folders, and release the roots requests that wait for it.
 
         Raises ConsentDenied if the decision cannot be recorded in the audit log.
         """
+        from mcphost.host.questions.questions import NeverShare, ShareAlways, ShareOnce, ShareSession
+
         roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False

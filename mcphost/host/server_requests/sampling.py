@@ -35,12 +35,8 @@ from mcphost.host.server_requests.sampling_conversion import (
     reply_blocks,
 )
 from mcphost.host.server_requests.sampling_costs import SamplingCosts
-from mcphost.host.server_requests.sampling_policy import (
-    SamplingBudget,
-    SamplingModels,
-    SamplingNesting,
-    choose_model,
-)
+from mcphost.host.server_requests.sampling_models import SamplingModels
+from mcphost.host.server_requests.sampling_policy import SamplingBudget, SamplingNesting, choose_model
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.token_estimate import bound_tokens

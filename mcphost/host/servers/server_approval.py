@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcphost.config.approval_digest import (
     ONLY_MASKED,
@@ -35,19 +36,25 @@ from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import NoticeLevel
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
-from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace
 from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.unicode_forms import describe_name_risk
 
+if TYPE_CHECKING:
+    from mcphost.host.questions.questions import TrustServer, TrustVerdict
 
-def make_question(server: ServerConfig, earlier: TrustedServer | None, shown: ShownValues = ONLY_MASKED) -> TrustServer:
+
+def make_question(
+    server: ServerConfig, earlier: TrustedServer | None, shown: ShownValues = ONLY_MASKED
+) -> "TrustServer":
     """Create the approval question, which shows everything that would be started or contacted.
 
     Secret values are masked, except those in *shown*. *earlier* is the previous approval of a server with this name, or
     None; the question shows what has changed since then.
     """
+    from mcphost.host.questions.questions import TrustServer
+
     environment, headers = masked_environment(server, shown), masked_headers(server, shown)
     changed = diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else ()
     state = "changed since you approved it" if changed else "was not approved yet"
@@ -156,6 +163,8 @@ class ServerApprovals:
         """
         if await self.is_approved(server):
             return True
+        from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce
+
         digest, bound_server = "", server
         verdict: TrustVerdict | None = DoNotTrust()
         while digest != server_digest(server):  # a covered file may have changed while the question was open
@@ -173,7 +182,7 @@ class ServerApprovals:
             await approve(self._grants, self.audit, bound_server)
         return True
 
-    async def _ask_until_approved(self, question: TrustServer, bound_server: ServerConfig) -> TrustVerdict | None:
+    async def _ask_until_approved(self, question: "TrustServer", bound_server: ServerConfig) -> "TrustVerdict | None":
         """Ask the user to approve a server and return the answer.
 
         Returns None, and withdraws the question, if another process stores an approval of *bound_server* in the

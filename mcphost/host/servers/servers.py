@@ -13,7 +13,6 @@ from mcphost.errors import ServerError, StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServersAwaited
 from mcphost.host.lifetime import Lifetime
-from mcphost.host.questions.questions import ToolChange
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_views import ServerView
 from mcphost.host.servers.catalog import KnownInstructions, ToolDefinition
@@ -24,6 +23,7 @@ from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
 if TYPE_CHECKING:
+    from mcphost.host.questions.questions import ToolChange
     from mcphost.message_log import MessageLog
 
 NEW_SERVER_FACTOR = 10
@@ -270,7 +270,7 @@ class Quarantine:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
-    async def list_changes(self, server: str) -> tuple[ToolChange, ...]:
+    async def list_changes(self, server: str) -> "tuple[ToolChange, ...]":
         """Wait until a server is ready and return its quarantined tools, each with a diff of its definition.
 
         Raises ServerError, ConsentDenied or UsageError, as `Servers.ensure_ready` does.
@@ -286,7 +286,7 @@ class Quarantine:
         """
         return self._servers.find(server).tool_changes.ask_again()
 
-    async def accept(self, server: str, changes: Sequence[ToolChange]) -> tuple[str, ...]:
+    async def accept(self, server: str, changes: "Sequence[ToolChange]") -> tuple[str, ...]:
         """Accept quarantined tools as shown in *changes*; return the names of the accepted ones.
 
         A tool that has changed since it was shown stays in quarantine. Raises UsageError for an unknown server.

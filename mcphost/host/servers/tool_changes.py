@@ -7,6 +7,7 @@ meantime.
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -15,12 +16,15 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
-from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
+
+if TYPE_CHECKING:
+    from mcphost.host.questions.questions import ToolChange
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""
@@ -209,7 +213,7 @@ class ToolChangeTracker:
             await self._decision_made.wait()
         return True
 
-    async def list_changes(self) -> tuple[ToolChange, ...]:
+    async def list_changes(self) -> "tuple[ToolChange, ...]":
         """Return the quarantined tools, each with a diff from its remembered definition."""
         quarantined = [(name, listed, self._quarantined_digests[name]) for name, listed in self._quarantined.items()]
         return tuple([await self._describe_change(*change) for change in quarantined])
@@ -279,7 +283,7 @@ class ToolChangeTracker:
         return True
 
     def _can_ask(self, tool: str) -> bool:
-        if ReviewToolChanges.KIND not in self._frontend.kinds or self._known is None:
+        if kinds.TOOLS_CHANGED not in self._frontend.kinds or self._known is None:
             return False
         # A server may list any number of new tools: after one refusal, ask again only at the user's request.
         return tool in self._known or not self._refuses_unknown
@@ -293,6 +297,7 @@ class ToolChangeTracker:
         }
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
+        from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
         from mcphost.host.servers.definition_diff import REVERTED_NOTE
 
         undecided = tuple(self._undecided().items())[:MAX_QUESTION_TOOLS]
@@ -349,7 +354,8 @@ class ToolChangeTracker:
             and (pin.digest, pin.changed_digest, pin.accepted_from) == (digest, "", known[name].digest)
         }
 
-    async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
+    async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> "ToolChange":
+        from mcphost.host.questions.questions import ToolChange
         from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
 
         pin = (self._known or {}).get(name)

@@ -1,7 +1,7 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 from textual import events as ui
 from textual.app import ComposeResult
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcphost.host.events import AutoApprovalChanged, ConversationOpened, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
+    from mcphost.host.questions.questions import ApproveTool, ReviewResult
     from mcphost.llm.messages import Part
     from mcphost.tui.chat.server_notices import ServerNotices
     from mcphost.tui.chat.status import ChatStatus
@@ -285,11 +286,12 @@ class ChatScreen(Screen[None]):
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
         """Show the number of waiting questions in the top bar, and mark their tool calls in the transcript."""
-        from mcphost.host.questions.questions import ApproveTool, ReviewResult
+        from mcphost.host.questions import kinds
 
         self.pending_question_count = len(questions)
-        calls = {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
-        is_cost_asked = any(question.KIND == "approve_cost" for question in questions)
+        about_calls = [one for one in questions if one.KIND in (kinds.APPROVE_TOOL, kinds.REVIEW_RESULT)]
+        calls = {cast("ApproveTool | ReviewResult", one).call for one in about_calls}
+        is_cost_asked = any(question.KIND == kinds.APPROVE_COST for question in questions)
         self.presenter.mark_waiting_calls(calls, is_cost_asked=is_cost_asked)
         self.refresh_status()
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from mcphost.host.audit.answer_summary import ANSWER_LABELS, answer_label
 from mcphost.host.audit.audit_labels import KIND_LABELS, SOURCE_LABELS, event_label, outcome_label, search_text
-from mcphost.host.audit.audit_summary import ANSWER_LABELS, answer_label
 from mcphost.host.questions.cost import SendOnce
 
 

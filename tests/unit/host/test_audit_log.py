@@ -14,7 +14,7 @@ from mcphost.auth.oauth_http import OAuthResponse
 from mcphost.auth.tokens import TokenError, parse_token_response
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
-from mcphost.host.audit import audit_summary
+from mcphost.host.audit import answer_summary
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import CONTENT_LIMIT, arguments_digest, to_redacted_json
 from mcphost.host.questions.form_fields import Field
@@ -149,7 +149,7 @@ def test_every_kind_of_answer_has_its_own_words() -> None:
         (answer,) = get_args(question.__orig_bases__[0])
         classes |= set(get_args(answer)) or {answer}
     assert AllowAlways in classes
-    assert {class_.__name__ for class_ in classes} - {"bool", "AcceptToolChanges"} <= set(audit_summary.ANSWER_LABELS)
+    assert {class_.__name__ for class_ in classes} - {"bool", "AcceptToolChanges"} <= set(answer_summary.ANSWER_LABELS)
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:

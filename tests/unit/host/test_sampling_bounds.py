@@ -20,12 +20,8 @@ from mcphost.host.server_requests.sampling_conversion import (
     parse_sampling_request,
     reply_blocks,
 )
-from mcphost.host.server_requests.sampling_policy import (
-    MAX_CONVERSATION,
-    SamplingBudget,
-    SamplingModels,
-    SamplingNesting,
-)
+from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
+from mcphost.host.server_requests.sampling_policy import SamplingBudget, SamplingNesting
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.llm.model import TextDelta
 from mcphost.llm.token_estimate import bound_tokens

@@ -1,0 +1,24 @@
+"""The kinds of questions to the user.
+
+A frontend declares the kinds that it can ask before any question is asked. The questions are loaded with the first one.
+"""
+
+APPROVE_COST = "approve_cost"
+APPROVE_TOOL = "approve_tool"
+CONTINUE_TURN = "continue_turn"
+ENTER_CLIENT = "enter_client"
+FILL_FORM = "fill_form"
+KEEP_SECRETS = "keep_secrets"
+OFFER_COMPACTION = "offer_compaction"
+RETRY_CALL = "retry_call"
+REVIEW_COMPACTION = "review_compaction"
+REVIEW_REPLY = "review_reply"
+REVIEW_RESULT = "review_result"
+REVIEW_SAMPLING = "review_sampling"
+SHARE_ROOTS = "share_roots"
+SIGN_IN = "sign_in"
+TOOLS_CHANGED = "tools_changed"
+TRUST_PROJECT = "trust_project"
+TRUST_SERVER = "trust_server"
+UNLOCK_SECRETS = "unlock_secrets"
+VISIT_URL = "visit_url"
