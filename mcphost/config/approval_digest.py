@@ -16,7 +16,8 @@ from mcphost.config.env_file import UNREADABLE, describe_env_file, with_env_file
 from mcphost.config.json_files import read_bytes
 from mcphost.config.oauth_settings import list_non_defaults
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import HIDDEN, REFERENCE, fingerprint, list_references, mask_secrets
+from mcphost.config.secret_masking import HIDDEN, REFERENCE, fingerprint, mask_secrets
+from mcphost.config.secrets import list_references
 from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.config.variable_references import ReferenceValue, resolve_target, target_values
 from mcphost.errors import ConfigError

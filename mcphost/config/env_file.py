@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mcphost.config.json_files import decode_text, read_bytes
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import fingerprint
+from mcphost.config.secret_masking import fingerprint
 from mcphost.config.variable_references import ReferenceExpander, entry_location, expand_home, resolve_folder
 from mcphost.errors import ConfigError
 from mcphost.serialization import replace

@@ -1,16 +1,11 @@
 """Secrets in a server's entry: expansion of references, masking, and moving secrets to the keyring."""
 
-import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from math import log2
 from types import MappingProxyType
 from typing import Any, cast
 
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
-from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.target_secrets import find_secret_places, find_target_secrets
 from mcphost.config.variable_references import (
@@ -22,7 +17,7 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
-from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, redact_patterns, register_secret
+from mcphost.redact import is_probable_secret, register_secret
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
@@ -192,124 +187,6 @@ def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | No
     if keys[0] == "headers" and start == 0 and (match := _SCHEME.fullmatch(value[:end])):
         start = len(match[1])
     return PlaintextSecret(keys, value, value[:start], value[start:end])
-
-
-HIDDEN = "[hidden]"
-REFERENCE = re.compile(
-    r"(\$\{(?:(?:keyring|input):[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
-    r"|(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-))"
-)
-"""Matches a reference, which is never masked, up to its default, which may be a secret."""
-_AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
-_PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
-_LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
-_HEX = re.compile(r"[0-9a-fA-F-]{32,}")
-_URL_CREDENTIALS = re.compile(r"(?<=://)[A-Za-z0-9._~%+!*-]{1,200}:[A-Za-z0-9._~%+!*:-]{1,200}(?=@)")
-_CODE_CHARACTERS = frozenset(";|&$()<>`/\\")
-_MAX_WORD_LENGTH = 4_096
-_PBKDF2_ITERATIONS = 5_000
-_FULL_COST_VALUES = 16
-
-
-@lru_cache(1_024)
-def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
-    """Return *value* with each probable secret replaced by `[hidden]`; references are not masked.
-
-    *name* is the variable, header or option that has the value, or "" if it has no name. Nothing is masked if the
-    variable determines which code or settings are loaded. If it determines where packages come from or where
-    connections go, text is masked only if the name or a known pattern marks it as a secret.
-
-    *is_foreign* means that the user did not write the environment. In that case, a value that may be code is shown,
-    except for credentials in URLs.
-    """
-    risk = classify_variable(name)
-    # Every second part is a reference; the others are literal text.
-    parts = REFERENCE.split(value)
-    literal = "".join(parts[0::2])
-    if risk in ("code", "settings"):
-        return value
-    if is_foreign and _can_be_code(literal):
-        return "".join(_URL_CREDENTIALS.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
-    whole = is_secret_name(name) and not _is_no_secret(name, literal)
-
-    def hide(part: str) -> str:
-        return _hide_secret(part) if whole else _hide_patterns(part, hide_random_words=risk is None)
-
-    for at in range(0, len(parts), 2):
-        if at and parts[at - 1].endswith(":-"):  # the default and the text after the reference
-            default, brace, rest = parts[at].partition("}")
-            parts[at] = f"{hide(default)}{brace}{hide(rest)}"
-        else:
-            parts[at] = hide(parts[at])
-    return "".join(parts)
-
-
-def _can_be_code(literal: str) -> bool:
-    """Return whether text contains characters that are common in commands and paths but rare in secrets."""
-    scheme = _AUTH_SCHEME.match(literal)
-    word = literal[scheme.end() if scheme else 0 :]
-    return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
-
-
-def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow to compute, to hinder guessing the value.
-
-    *hidden_count* is the number of masked values in the server's entry. If there are more than 16, fewer iterations are
-    used per value, so that an entry with thousands of them does not block the program.
-    """
-    return _derive_fingerprint(
-        name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
-    )
-
-
-@lru_cache(1_024)
-def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
-    salt = f"mcphost approval {name}".encode(errors="surrogatepass")
-    return hashlib.pbkdf2_hmac("sha256", value.encode(errors="surrogatepass"), salt, iterations).hex()
-
-
-def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value is harmless although its name suggests a secret: a boolean, a count, a path or a URL."""
-    text = literal.strip()
-    if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
-        return True
-    if text.isdigit() and "TOKENS" in name.upper():
-        return True
-    return bool(_PATH_OR_URL.match(text)) and not any(_is_random(part, 16) for part in re.split(r"[/?&=#:@.]", text))
-
-
-def _hide_secret(literal: str) -> str:
-    scheme = _AUTH_SCHEME.match(literal)
-    start = scheme.end() if scheme else 0
-    return f"{literal[:start]}{HIDDEN}" if literal[start:].strip() else literal
-
-
-def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
-    """Mask text that matches a known pattern of secrets and, if *hide_random_words* is set, words that look random."""
-    known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
-    if known != literal:
-        known = known.replace(PLACEHOLDER, HIDDEN)
-    if not hide_random_words:
-        return known
-    return _LONG_WORD.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
-
-
-def _is_random(text: str, min_length: int) -> bool:
-    """Return whether a word of at least *min_length* characters looks random.
-
-    This is the case if it is hexadecimal or extremely long, or if it has at least two digits and high entropy.
-    """
-    if len(text) < min_length:
-        return False
-    if len(text) > _MAX_WORD_LENGTH or _HEX.fullmatch(text):
-        return True
-    digits = sum(char.isdigit() for char in text)
-    if digits < 2 or digits == len(text):
-        return False
-    count = Counter(text)
-    entropy = -sum(times / len(text) * log2(times / len(text)) for times in count.values())
-    mixed = text.lower() != text and text.upper() != text
-    return entropy >= (3.5 if mixed else 3.3) and (mixed or digits / len(text) >= 0.2)
 
 
 def expand_server(

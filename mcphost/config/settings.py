@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Annotated, Any, cast
 
-from mcphost.config.hooks import parse_hooks
 from mcphost.config.json_files import describe_type
 from mcphost.config.profiles import parse_profiles, switch_model
 from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives, prohibit_origins
@@ -15,6 +14,7 @@ from mcphost.config.schema import (
     CompactionConfig,
     ConsentConfig,
     ContextConfig,
+    HookConfig,
     HostConfig,
     KeyConfig,
     Limits,
@@ -170,7 +170,7 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
         if "roots" in document
         else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
-        hooks=parse_hooks(document.get("hooks", []), file),
+        hooks=_parse_hooks(document.get("hooks", []), file),
         never_rules=_parse_never_rules(top.get_table("consent")),
         consent=ConsentConfig(**top.get_table("consent").read_values(ConsentConfig, ("origins",))),
         profiles=parse_profiles(top.get_table("profiles"), model),
@@ -212,6 +212,14 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     if overrides.era:
         servers = tuple(replace(server, era=overrides.era, revision=None) for server in servers)
     return replace(config, model=model, limits=limits, budget=budget, servers=servers)
+
+
+def _parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
+    if entries == []:
+        return ()
+    from mcphost.config.hooks import parse_hooks  # few configurations have hooks
+
+    return parse_hooks(entries, file)
 
 
 def _parse_limits(table: TomlTable) -> Limits:

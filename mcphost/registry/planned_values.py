@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from mcphost.config.published_values import without_keyring_names
-from mcphost.config.secrets import PlaintextSecret, make_secret, mask_secrets
+from mcphost.config.secret_masking import mask_secrets
+from mcphost.config.secrets import PlaintextSecret, make_secret
 from mcphost.errors import RegistryError
 from mcphost.redact import is_probable_secret
 from mcphost.serialization import Struct

@@ -16,7 +16,8 @@ from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.relative_paths import find_path_warnings
 from mcphost.config.schema import ServerConfig, find_config_error
-from mcphost.config.secrets import HIDDEN, find_plaintext_secrets
+from mcphost.config.secret_masking import HIDDEN
+from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_restrictions import has_same_target
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct, replace

@@ -22,7 +22,7 @@ from mcphost.config.mcp_json import OWN_KEY, parse_sampling
 from mcphost.config.oauth_settings import list_non_defaults
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, ServerConfig, ServerInput
-from mcphost.config.secrets import HIDDEN, fingerprint, mask_secrets
+from mcphost.config.secret_masking import HIDDEN, fingerprint, mask_secrets
 from mcphost.config.variable_references import Reference, find_references
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.host.servers.catalog import ToolDefinition

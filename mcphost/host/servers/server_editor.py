@@ -11,7 +11,8 @@ import anyio.to_thread
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, show_foreign_values
 from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import HIDDEN, NOTHING_KNOWN, KnownSecrets
+from mcphost.config.secret_masking import HIDDEN
+from mcphost.config.secrets import NOTHING_KNOWN, KnownSecrets
 from mcphost.config.server_files import Scope, ServerEdit
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.servers.server_data import (

@@ -5,7 +5,7 @@ import pytest
 from mcphost.config.approval_digest import masked_environment, server_digest
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig, Source
-from mcphost.config.secrets import fingerprint, mask_secrets
+from mcphost.config.secret_masking import fingerprint, mask_secrets
 
 
 @pytest.mark.parametrize(
