@@ -17,7 +17,7 @@ from mcphost.config.project_texts import (
     read_instructions,
     read_project_text,
 )
-from mcphost.config.rules import parse_alternatives
+from mcphost.config.rule_syntax import parse_alternatives
 from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.config.toml_files import parse_toml
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields

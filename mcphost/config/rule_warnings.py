@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from mcphost.config.rules import Rule, format_rule
+from mcphost.config.rule_syntax import format_rule
+from mcphost.config.rules import Rule
 from mcphost.config.toml_files import find_similar
 from mcphost.sanitize import sanitize
 

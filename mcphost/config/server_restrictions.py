@@ -14,7 +14,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
-from mcphost.config.rules import ORIGIN_OPERATORS, Rule, format_rule
+from mcphost.config.rules import ORIGIN_OPERATORS, Rule
 from mcphost.config.schema import SamplingLimits, ServerConfig
 from mcphost.config.variable_references import resolve_target
 from mcphost.serialization import Struct, replace
@@ -119,6 +119,8 @@ def _restrict_server(
         for name, limit in own.sampling_limits.items():
             if limit < getattr(limits, name):
                 lower[name] = min(limit, lower.get(name, limit))
+    from mcphost.config.rule_syntax import format_rule  # loaded with the first server of a project
+
     disabled = (*server.disabled_tools, *(pattern for own in own_servers for pattern in own.disabled_tools))
     return replace(
         server,

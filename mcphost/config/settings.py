@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from mcphost.config.json_files import describe_type
 from mcphost.config.profiles import parse_profiles, switch_model
-from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives, prohibit_origins
+from mcphost.config.rules import Rule
 from mcphost.config.schema import (
     AuditConfig,
     BudgetConfig,
@@ -302,8 +302,12 @@ def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
     forbid.
     """
     table.refuse_unknown(("never", *settable_fields(ConsentConfig)))
+    if "never" not in table.values:
+        return ()
+    from mcphost.config.rule_syntax import SYNTAX_HINT, parse_alternatives, prohibit_origins
+
     try:
-        texts = cast("tuple[str, ...]", convert_value(table.values.get("never", []), tuple[str, ...]))
+        texts = cast("tuple[str, ...]", convert_value(table.values["never"], tuple[str, ...]))
         return tuple(prohibit_origins(rule) for text in texts for rule in parse_alternatives(text))
     except InvalidValue as error:
         raise ConfigError(

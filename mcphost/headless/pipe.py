@@ -7,7 +7,7 @@ from typing import Any, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
 from mcphost.headless.exit_codes import call_exit_code, turn_exit_code

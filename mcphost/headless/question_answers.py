@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import anyio
 
-from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
+from mcphost.config.rule_syntax import SYNTAX_HINT, parse_rule
+from mcphost.config.rules import Scope
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.call_readability import check_arguments, once_only_reason

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Callable, Iterable
 
-from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.config.rule_syntax import exact_pattern, format_rule, parse_alternatives, parse_rule
+from mcphost.config.rules import Rule
 from mcphost.errors import UsageError
 from mcphost.host.host import Host
 from mcphost.host.reserved_names import LOAD_SKILL

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from mcphost.config.rules import Rule, Scope, format_rule, parse_rule
+from mcphost.config.rules import Rule, Scope
 from mcphost.errors import UsageError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import Struct, replace
@@ -59,6 +59,8 @@ class Grant(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The grant's rule as text."""
+        from mcphost.config.rule_syntax import format_rule
+
         return format_rule(self.rule)
 
 
@@ -280,6 +282,8 @@ class GrantStore:
 
 
 def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
+    from mcphost.config.rule_syntax import parse_rule
+
     grants: list[Grant] = []
     for row in rows:
         grant_id, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import Limits
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget

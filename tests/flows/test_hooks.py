@@ -123,7 +123,7 @@ async def test_changed_arguments_that_do_not_match_the_schema_deny_the_call(open
 
 
 async def test_a_never_rule_applies_to_what_a_hook_changed(open_hooked: Open, write_hook: Any) -> None:
-    from mcphost.config.rules import parse_rule
+    from mcphost.config.rule_syntax import parse_rule
 
     hook = write_hook("print(json.dumps({'arguments': {'path': 'forbidden'}}))")
     async with open_hooked(hook, never=(parse_rule("peer/write?path=forbidden"),)) as hooked:

@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.config.project_texts import ProjectPlaces
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.questions.questions import (
     AllowOnce,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.headless.run import RunFrontend, StatusDisplay, run_turn
 from mcphost.host.events import ToolProgress
 from tests.fakes.model import ScriptedModel, text_round, tool_round

@@ -6,7 +6,8 @@ from time import time
 from typing import Any
 
 from mcphost.auth.accounts import Account, StoredAccount
-from mcphost.config.rules import Rule, exact_pattern, parse_rule
+from mcphost.config.rule_syntax import exact_pattern, parse_rule
+from mcphost.config.rules import Rule
 from mcphost.config.schema import AuditConfig
 from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.audit.audit_log import AuditLog

@@ -4,7 +4,8 @@ from time import monotonic
 from typing import Any
 
 from mcphost.auth.accounts import Account, StoredAccount
-from mcphost.config.rules import Rule, exact_pattern, parse_rule
+from mcphost.config.rule_syntax import exact_pattern, parse_rule
+from mcphost.config.rules import Rule
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (

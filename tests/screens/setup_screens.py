@@ -12,7 +12,7 @@ from unittest.mock import patch
 import anyio
 
 from mcphost.config.other_host_entries import ForeignServer
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import HookConfig, HookSettings, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.host import events

@@ -3,7 +3,8 @@
 import anyio
 import pytest
 
-from mcphost.config.rules import Rule, exact_pattern
+from mcphost.config.rule_syntax import exact_pattern
+from mcphost.config.rules import Rule
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.store.roots import FolderAnswer

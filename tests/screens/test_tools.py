@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.serialization import replace
 from mcphost.store.grants import CHANGED_REASON, Grant

@@ -16,7 +16,8 @@ from typing import Any
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import load_config
-from mcphost.config.rules import Rule, exact_pattern
+from mcphost.config.rule_syntax import exact_pattern
+from mcphost.config.rules import Rule
 from mcphost.store.database import Database
 from mcphost.store.grants import Grant, GrantStore, TrustedServer
 from tests.flows.fork_server import model_worker_command

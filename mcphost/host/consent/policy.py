@@ -5,7 +5,8 @@ from typing import Any
 
 import anyio
 
-from mcphost.config.rules import ORIGIN_OPERATORS, Rule, exact_pattern, format_rule
+from mcphost.config.rule_syntax import exact_pattern, format_rule
+from mcphost.config.rules import ORIGIN_OPERATORS, Rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigin, ArgumentOrigins
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject

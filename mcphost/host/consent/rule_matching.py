@@ -13,7 +13,8 @@ from typing import Any, Literal, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.config.rules import Condition, Rule, Value, parse_path
+from mcphost.config.rule_syntax import parse_path
+from mcphost.config.rules import Condition, Rule, Value
 from mcphost.host.argument_origins import FILES, NO_ORIGINS, OTHER_SERVERS, ArgumentOrigins
 from mcphost.host.consent.schema_defaults import find_default
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name

@@ -7,7 +7,8 @@ results, skills and attached resources.
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-from mcphost.config.rules import Rule, format_rule
+from mcphost.config.rule_syntax import format_rule
+from mcphost.config.rules import Rule
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.policy import OriginSearch

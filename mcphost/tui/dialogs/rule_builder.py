@@ -13,7 +13,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
-from mcphost.config.rules import Rule, format_rule
+from mcphost.config.rule_syntax import format_rule
+from mcphost.config.rules import Rule
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.grants import GrantRegistry, PastCall
 from mcphost.host.consent.rule_matching import RuleMatch

@@ -9,18 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.rules import (
-    Condition,
-    Operator,
-    Rule,
-    Scope,
-    Value,
-    exact_pattern,
-    format_path,
-    format_rule,
-    parse_path,
-    parse_rule,
-)
+from mcphost.config.rule_syntax import exact_pattern, format_path, format_rule, parse_path, parse_rule
+from mcphost.config.rules import Condition, Operator, Rule, Scope, Value
 from mcphost.errors import UsageError
 from mcphost.host.consent.call_readability import has_hidden_characters
 from mcphost.host.questions.form_fields import Field, Option

@@ -9,7 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.config.rules import Rule, exact_pattern
+from mcphost.config.rule_syntax import exact_pattern
+from mcphost.config.rules import Rule
 from mcphost.host.argument_origins import ArgumentOrigin
 from mcphost.host.consent.call_readability import has_hidden_characters, once_only_reason
 from mcphost.host.origins.argument_copies import ArgumentTexts

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, attack, attack_tool

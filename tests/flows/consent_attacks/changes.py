@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import AuditConfig, ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError
 from mcphost.host.audit.audit_log import AuditLog

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.loader import load_config
-from mcphost.config.rules import Condition, format_rule, parse_rule
+from mcphost.config.rule_syntax import format_rule, parse_rule
+from mcphost.config.rules import Condition
 from mcphost.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "consent.md").read_text(encoding="utf-8")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.loader import load_config
+from mcphost.config.rule_syntax import parse_alternatives
 from mcphost.config.rule_warnings import find_rule_warnings, find_rules_without_tool
-from mcphost.config.rules import Rule, parse_alternatives
+from mcphost.config.rules import Rule
 from mcphost.config.schema import ConfigWarning
 
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from mcphost.config.rules import (
-    Condition,
-    Rule,
+from mcphost.config.rule_syntax import (
     exact_pattern,
     format_path,
     format_rule,
@@ -12,6 +10,7 @@ from mcphost.config.rules import (
     parse_path,
     parse_rule,
 )
+from mcphost.config.rules import Condition, Rule
 from mcphost.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.loader import load_config, read_project_file
-from mcphost.config.rules import format_rule
+from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.config.server_restrictions import find_aliases, has_same_target
 from mcphost.host.servers.server_approval import make_question

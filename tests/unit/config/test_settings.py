@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.loader import load_config
-from mcphost.config.rules import format_rule
+from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import BudgetConfig, HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, parse_settings
 from mcphost.config.settings_edits import add_secret_store, save_model, save_secret_store

@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import Rule, parse_rule
+from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import Rule
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import PipeFrontend, parse_answer
 from mcphost.host.questions.form_fields import Field

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.host.consent.rule_matching import RuleMatcher
 from tests.unit.host.rule_inputs import rule_input
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import exact_pattern, parse_rule
+from mcphost.config.rule_syntax import exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from mcphost.client import timeouts
-from mcphost.config.rules import Rule, parse_rule
+from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import Rule
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.events import BackgroundCallEnded, ToolFinished

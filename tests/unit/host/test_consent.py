@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.active_conversation import ActiveConversation, Conversation

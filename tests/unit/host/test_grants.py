@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.consent.grants import (

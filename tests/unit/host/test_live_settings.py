@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.rules import format_rule, parse_rule
+from mcphost.config.rule_syntax import format_rule, parse_rule
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, ScreenConfig
 from mcphost.errors import ConsentDenied, ServerError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import FILES, MediaOrigin

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigin, ArgumentOrigins

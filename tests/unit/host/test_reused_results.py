@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.hooks import HookOutput
-from mcphost.config.rules import Rule, parse_rule
+from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import Rule
 from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished

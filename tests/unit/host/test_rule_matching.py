@@ -7,7 +7,8 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from mcphost.config.rules import Rule, parse_rule
+from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import Rule
 from mcphost.host.argument_origins import OTHER_SERVERS, ArgumentOrigin, ArgumentOrigins
 from mcphost.host.consent import similar_arguments
 from mcphost.host.consent.rule_matching import RuleMatcher

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.rules import parse_alternatives
+from mcphost.config.rule_syntax import parse_alternatives
 from mcphost.host.event_bus import EventBus, EventQueue
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host

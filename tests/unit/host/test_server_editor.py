@@ -11,7 +11,7 @@ import pytest
 
 from mcphost.config.approval_digest import with_file_digests
 from mcphost.config.loader import load_config
-from mcphost.config.rules import parse_rule
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import Rule, exact_pattern
+from mcphost.config.rule_syntax import exact_pattern
+from mcphost.config.rules import Rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.run_rules import parse_rules

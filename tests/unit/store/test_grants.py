@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.rules import Rule, parse_rule
+from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import Rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.serialization import replace
 from mcphost.store import migrations
