@@ -197,7 +197,8 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     """Show what each server in pasted JSON would start or connect to, ask for confirmation, and add the servers."""
     from mcphost.cli.servers import summarize_command
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
-    from mcphost.config.approval_digest import describe_server, show_foreign_values, with_file_digests
+    from mcphost.config.approval_digest import with_file_digests
+    from mcphost.config.approval_text import describe_server, show_foreign_values
     from mcphost.config.foreign_entries import drop_reserved_settings
     from mcphost.config.pasted_servers import check_pasted_server, parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
@@ -311,7 +312,8 @@ def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry:
     This is the case if the path or the content of the file differs from that of *server*, the server before the
     change. Raises ConfigError if the file cannot be read.
     """
-    from mcphost.config.approval_digest import describe_env_path, with_file_digests
+    from mcphost.config.approval_digest import with_file_digests
+    from mcphost.config.approval_text import describe_env_path
     from mcphost.config.server_files import find_server_file, plan_set
 
     file = find_server_file(server, editor.config_dir, editor.folder)

@@ -359,7 +359,7 @@ def plan_json(
     plan: "PlanDescription",
 ) -> dict[str, Any]:
     """Return an install plan as JSON data, without secrets."""
-    from mcphost.config.approval_digest import masked_environment, masked_headers
+    from mcphost.config.approval_text import masked_environment, masked_headers
     from mcphost.serialization import to_builtins
 
     masked = plan.server

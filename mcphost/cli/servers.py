@@ -185,7 +185,8 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.terminal_frontend import Confirmation
-    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
+    from mcphost.config.approval_digest import server_digest, with_file_digests
+    from mcphost.config.approval_text import describe_server, diff_lines
     from mcphost.config.loader import PROJECT_FILE, read_project_file
     from mcphost.host.servers.server_approval import approve, find_approval, is_approved_by_flag
 
@@ -222,7 +223,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 def show_settings(review: "Confirmation", server: "ServerConfig") -> None:
     """Show every setting that approving the server would cover, and the warnings about the server."""
-    from mcphost.config.approval_digest import describe_server
+    from mcphost.config.approval_text import describe_server
     from mcphost.host.servers.server_approval import server_warnings
 
     review.show(f"{server.name} ({server.file})")
@@ -240,7 +241,7 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
     The result is empty for a project's server, because its approval covers the values.
     """
-    from mcphost.config.approval_digest import describe_expansion
+    from mcphost.config.approval_text import describe_expansion
 
     return describe_expansion(server) if server.source != "project" else ()
 
@@ -263,7 +264,7 @@ async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """Approve the `.mcp.json` in a project folder; each server in it must still be approved separately."""
-    from mcphost.config.approval_digest import describe_server
+    from mcphost.config.approval_text import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
     from mcphost.host.servers.server_approval import approve_project, server_warnings

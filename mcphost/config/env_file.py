@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mcphost.config.json_files import decode_text, read_bytes
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secret_masking import fingerprint
 from mcphost.config.variable_references import ReferenceExpander, entry_location, expand_home, resolve_folder
 from mcphost.errors import ConfigError
 from mcphost.serialization import replace
@@ -91,6 +90,8 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 def _digest(text: str) -> str:
     """Return a digest that is slow to compute, because *text* contains secrets and the digest is shown to the user."""
+    from mcphost.config.secret_masking import fingerprint
+
     return fingerprint("envFile", text)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from mcphost.config.approval_digest import diff_lines
 from mcphost.config.project_texts import ProjectText, Purpose, split_lines
 from mcphost.config.schema import HookConfig
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -197,6 +196,7 @@ class ProjectApprovals:
         self._audit.queue_event(subject, "revoked", who="person")
 
     async def _describe(self, text: ProjectText) -> "ShownText":
+        from mcphost.config.approval_text import diff_lines
         from mcphost.host.questions.questions import ShownText
 
         earlier = await self._grants.find_trusted(text.path)

@@ -5,13 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from mcphost.config.approval_digest import (
-    ONLY_MASKED,
-    ShownValues,
-    describe_server,
-    show_foreign_values,
-    with_file_digests,
-)
+from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, with_file_digests
+from mcphost.config.approval_text import describe_server, show_foreign_values
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.relative_paths import find_path_warnings

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import anyio.to_thread
 
-from mcphost.config.approval_digest import ShownValues, describe_server, diff_lines
+from mcphost.config.approval_digest import ShownValues
+from mcphost.config.approval_text import describe_server, diff_lines
 from mcphost.config.description_lines import translate_line
 from mcphost.config.published_values import PUBLISHED_KEY, REGISTRY_KEY, read_published
 from mcphost.config.schema import ServerConfig

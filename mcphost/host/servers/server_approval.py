@@ -10,23 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcphost.config.approval_digest import (
-    ONLY_MASKED,
-    ShownValues,
-    describe_ca_file,
-    describe_env_path,
-    describe_references,
-    describe_restrictions,
-    describe_server,
-    diff_lines,
-    hide_secret_values,
-    masked_environment,
-    masked_expansion,
-    masked_headers,
-    masked_sign_in,
-    server_digest,
-    with_file_digests,
-)
+from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, server_digest, with_file_digests
 from mcphost.config.env_file import describe_env_file
 from mcphost.config.loader import ProjectFile, read_project_file
 from mcphost.config.schema import ServerConfig
@@ -53,29 +37,31 @@ def make_question(
     Secret values are masked, except those in *shown*. *earlier* is the previous approval of a server with this name, or
     None; the question shows what has changed since then.
     """
+    from mcphost.config import approval_text
     from mcphost.host.questions.questions import TrustServer
 
-    environment, headers = masked_environment(server, shown), masked_headers(server, shown)
-    changed = diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else ()
+    environment, headers = approval_text.masked_environment(server, shown), approval_text.masked_headers(server, shown)
+    lines = approval_text.describe_server(server)
+    changed = approval_text.diff_lines(earlier.description.splitlines(), lines) if earlier else ()
     state = "changed since you approved it" if changed else "was not approved yet"
     return TrustServer(
         server=server.name,
         why=f"it is configured in {server.file or 'your configuration'} and {state}",
         command=masked_argv(server) if server.is_stdio else (),
         cwd=server.cwd,
-        env_file=describe_env_path(server),
+        env_file=approval_text.describe_env_path(server),
         url=masked_url(server),
-        ca_file=describe_ca_file(server),
+        ca_file=approval_text.describe_ca_file(server),
         env_names=tuple(environment),
         environment=environment,
         header_names=tuple(headers),
         headers=headers,
-        sign_in={} if server.is_stdio else masked_sign_in(server),
-        filled_in=describe_references(server),
-        expansion=masked_expansion(server),
+        sign_in={} if server.is_stdio else approval_text.masked_sign_in(server),
+        filled_in=approval_text.describe_references(server),
+        expansion=approval_text.masked_expansion(server),
         file=server.file,
         trusts_claims=server.trust_annotations,
-        restrictions=describe_restrictions(server),
+        restrictions=approval_text.describe_restrictions(server),
         warnings=server_warnings(server),
         changed=changed,
     )
@@ -83,6 +69,7 @@ def make_question(
 
 def server_warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a warning, as a sentence, for each risk visible in a server's configuration entry."""
+    from mcphost.config.approval_text import hide_secret_values
     from mcphost.host.servers.command_risks import (  # imported with the first question
         address_risks,
         argument_risks,
@@ -287,6 +274,8 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
     Raises StoreError, ConsentDenied or ConfigError.
     """
+    from mcphost.config.approval_text import describe_server
+
     server = with_file_digests(server)
     covers = describe_server(server)
     subject = AuditSubject(kind="trust", server=server.name, definition=server_digest(server))
@@ -300,6 +289,8 @@ async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, 
     These are the configurations of a server before and after mcphost itself edited its entry at the user's request.
     Raises StoreError or ConsentDenied.
     """
+    from mcphost.config.approval_text import describe_server
+
     covers = describe_server(after)
     earlier = await find_approval(grants, before.name)
     if earlier is None or earlier.digest != server_digest(before):

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import anyio.to_thread
 
-from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, show_foreign_values
+from mcphost.config.approval_digest import ONLY_MASKED, ShownValues
+from mcphost.config.approval_text import show_foreign_values
 from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import HIDDEN

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server, server_digest, with_file_digests
+from mcphost.config.approval_digest import server_digest, with_file_digests
+from mcphost.config.approval_text import describe_server
 from mcphost.config.env_file import (
     MAX_ENV_FILE_BYTES,
     MAX_ENV_FILE_LINES,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server, server_digest
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_text import describe_server
 from mcphost.config.oauth_settings import FIELD_BY_KEY
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.secrets import expand_server, list_references

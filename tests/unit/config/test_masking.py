@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcphost.config.approval_digest import masked_environment, server_digest
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_text import masked_environment
 from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.config.secret_masking import fingerprint, mask_secrets

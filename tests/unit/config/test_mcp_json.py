@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_text import describe_server, diff_lines
 from mcphost.config.json_files import parse_json
 from mcphost.config.loader import find_server_problem, load_config, read_project_file
 from mcphost.config.schema import ConfigWarning, HostConfig, ServerConfig

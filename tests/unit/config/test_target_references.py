@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server, server_digest
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_text import describe_server
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import HostConfig, ServerConfig, Source

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server
+from mcphost.config.approval_text import describe_server
 from mcphost.config.loader import load_config
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secrets import find_moved_secrets, find_plaintext_secrets, keyring_entry_name, replace_in_config

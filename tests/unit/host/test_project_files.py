@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe_server, server_digest
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.approval_text import describe_server
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import create_in_memory_log
