@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.config.hooks import HookOutput
+    from mcphost.config.remembered_models import ToolRefusals
     from mcphost.host.questions.sign_in import OpenUrl, SecretStoragePrompts
     from mcphost.llm.worker_client import WorkerProcess
     from mcphost.transport.hook_process import HookRunner
@@ -277,7 +278,6 @@ class ModelFactory:
             from mcphost.llm.demo_model import DemoModel
 
             return DemoModel()
-        from mcphost.config.remembered_models import ToolRefusals
         from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
         from mcphost.llm.worker_client import WorkerProcess
 
@@ -286,13 +286,19 @@ class ModelFactory:
         deadlines = ModelDeadlines() if self._timeout is None else ModelDeadlines(total=self._timeout)
         return LiteLlmModel(
             config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines,
-            refusals=ToolRefusals(paths.state_dir()),
+            load_refusals=_load_refusals,
         )  # fmt: skip
 
     async def close(self) -> None:
         """Stop the worker process if it is running."""
         if self._worker is not None:
             await self._worker.close()
+
+
+def _load_refusals() -> "ToolRefusals":
+    from mcphost.config.remembered_models import ToolRefusals
+
+    return ToolRefusals(paths.state_dir())
 
 
 def create_oauth_registry(

@@ -292,9 +292,7 @@ class Conversation:
                     await store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
                     del self._unsaved_calls[0]
                 if self._is_run_continued:
-                    from mcphost.store.conversations import RUN_PREFIX
-
-                    self.title = await store.change_title(self.id, lambda title: title.removeprefix(RUN_PREFIX))
+                    self.title = await store.remove_run_prefix(self.id)
                     self._is_run_continued = False
                 while self._unsaved_prompts and self.messages:
                     await store.system_prompts.add(self.id, self._unsaved_prompts[0])

@@ -10,14 +10,12 @@ from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.server_requests.root_folders import KnownRoots
 from mcphost.llm.messages import ImagePart
-from mcphost.llm.token_estimate import estimate_definition
 from mcphost.pluralize import pluralize
 from mcphost.protocol.base import Icon, is_set
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 from mcphost.serialization import Raw, Struct, decode
 from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
@@ -62,6 +60,8 @@ def summarize_catalog(catalog: Catalog) -> str:
 
 def estimate_definition_tokens(tool: Tool) -> int:
     """Estimate how many tokens a tool's definition adds to each model request."""
+    from mcphost.llm.token_estimate import estimate_definition  # loaded with the first list of tools
+
     return estimate_definition(tool.name, tool.description or "", bytes(tool.input_schema))
 
 
@@ -198,6 +198,8 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
     2026-07-28, basic#icons). Icons for the theme in use, which is dark if *dark* is true, are preferred to icons for
     any theme.
     """
+    from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image  # loaded with the first icon
+
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}
     for icon in sorted(allowed_icons(icons, ""), key=lambda icon: order.get(icon.theme, 2)):

@@ -1,14 +1,13 @@
 """ChatModel that calls litellm in a worker process, with key lookup, deadlines, retries and limits."""
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
-from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ConfigError, ModelError
 from mcphost.llm import providers, worker_protocol
@@ -27,6 +26,7 @@ from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, Struct, replace
 
 if TYPE_CHECKING:
+    from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.errors import ErrorContext
     from mcphost.llm.refused_tools import RefusedTool
 
@@ -70,11 +70,12 @@ class LiteLlmModel:
         environ: Mapping[str, str],
         keyring: providers.KeyLookup | None = None,
         deadlines: ModelDeadlines | None = None,
-        refusals: ToolRefusals | None = None,
+        load_refusals: "Callable[[], ToolRefusals] | None" = None,
     ) -> None:
         """Create a model.
 
-        If the model's provider rejects tools, this is recorded in *refusals* for later runs; None disables this.
+        If the model's provider rejects tools, this is recorded for later runs in the result of *load_refusals*; None
+        disables this.
         """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
@@ -85,7 +86,7 @@ class LiteLlmModel:
         self._facts = replace(ModelFacts(context_window=config.context_window), **self._configured_prices())
         self._has_loaded_facts = self._has_served_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
-        self._refusals = refusals
+        self._load_refusals = load_refusals
         self._refusal = ToolsRefused()
         self._is_refusal_new = False
         self._quarantined: set[tuple[str, str, bytes]] = set()
@@ -265,17 +266,17 @@ class LiteLlmModel:
 
     async def _remember_refusal(self) -> None:
         """Record for later runs that the provider rejects tools; call this after a request without tools succeeded."""
-        if self._is_refusal_new and self._refusals is not None:
+        if self._is_refusal_new and self._load_refusals is not None:
             self._is_refusal_new = False
             config, reason = self._config, self._refusal.reason
             with suppress(OSError, ConfigError):  # at worst, the next run sends the tools again
-                await anyio.to_thread.run_sync(self._refusals.record, config.name, config.api_base, reason)
+                await anyio.to_thread.run_sync(self._load_refusals().record, config.name, config.api_base, reason)
 
     async def _recall_refusal(self) -> None:
         """Disable tools if the provider rejected them in an earlier run."""
-        if self._refusals is None or self._config.tools != "auto" or self._facts.supports_tools is False:
+        if self._load_refusals is None or self._config.tools != "auto" or self._facts.supports_tools is False:
             return
-        known = await anyio.to_thread.run_sync(self._refusals.find, self._config.name, self._config.api_base)
+        known = await anyio.to_thread.run_sync(self._load_refusals().find, self._config.name, self._config.api_base)
         if known is not None:
             self._facts = replace(self._facts, supports_tools=False)
             self._refusal = ToolsRefused(known.reason, known.refused_at)

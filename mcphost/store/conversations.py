@@ -480,6 +480,10 @@ class ConversationStore:
 
         return await self._database.run(work)
 
+    async def remove_run_prefix(self, conversation_id: str) -> str:
+        """Remove RUN_PREFIX from a conversation's title, and return the title. Raises StoreError."""
+        return await self.change_title(conversation_id, lambda title: title.removeprefix(RUN_PREFIX))
+
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
         """Pin a conversation to the top of the conversation list, or unpin it. Raises StoreError."""
         pinned = time.time() if is_pinned else None

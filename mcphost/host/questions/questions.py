@@ -1,7 +1,6 @@
 """All questions that the host asks the user, with their possible answers.
 
-A frontend shows one question at a time, in order of arrival. An answer that covers later calls as well, such as
-`AllowSession` or `AllowAlways`, has its own type.
+An answer that covers later calls as well, such as `AllowSession` or `AllowAlways`, has its own type.
 """
 
 from typing import Any, ClassVar

@@ -37,7 +37,8 @@ def create_unknown_model(
     config = ModelConfig(name="openai/some-local-model", api_base=f"{base}/v1", api_key_env="TEST_KEY", **settings)
     environ = {"TEST_KEY": KEY, "TEAM": "research"}
     deadlines = deadlines or ModelDeadlines(retry_delay=0.01)
-    return LiteLlmModel(config, worker, environ=environ, deadlines=deadlines, refusals=refusals)
+    load = None if refusals is None else lambda: refusals
+    return LiteLlmModel(config, worker, environ=environ, deadlines=deadlines, load_refusals=load)
 
 
 @pytest.fixture
