@@ -21,7 +21,7 @@ COMPARED: dict[str, Callable[[int], dict[str, Any]]] = {
 def _rule_case(name: str, make: Callable[[int], dict[str, Any]]) -> None:
     @case(f"rule: {name}", size=1 * MB)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.config.rules import parse_rule
+        from mcphost.config.rule_syntax import parse_rule
         from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 
         matcher = RuleMatcher(None)  # type: ignore[arg-type]
