@@ -64,6 +64,8 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
     """List the non-default OAuth settings as tuples (key in mcp.json, value as text, whether it is secret)."""
     default = OAuthConfig()
+    if oauth == default:
+        return ()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
         value: object = getattr(oauth, field)

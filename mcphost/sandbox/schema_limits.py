@@ -15,6 +15,8 @@ MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_NODES = 10_000
 # A plain reference to another document, or any escape sequence, which may spell one.
 _EXTERNAL_REFERENCE = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
+_REFERENCE_END = b'ef"'
+"""Bytes that every schema with a reference keyword contains, unless it has an escape sequence."""
 _REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 # The values of these keywords are data and not schemas.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
@@ -72,6 +74,8 @@ def find_schema_problem(schema: bytes | Raw) -> str:
 def find_external_reference(schema: bytes | Raw) -> str:
     """Return the first reference to another document, or "" if there is none or the schema is invalid."""
     raw = bytes(schema)
+    if _REFERENCE_END not in raw and b"\\" not in raw:
+        return ""  # as in most schemas; searching for the pattern takes ten times as long
     if not _EXTERNAL_REFERENCE.search(raw) or find_size_problem(raw):
         return ""
     try:

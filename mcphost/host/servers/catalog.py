@@ -4,12 +4,14 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import TypeVar, cast
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
 
 from mcphost.client.pagination import (
+    SEPARATOR,
     LazySequence,
     Listing,
     list_prompts,
@@ -21,6 +23,7 @@ from mcphost.client.pagination import (
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, RequestTimeout
 from mcphost.host.server_views import Catalog
+from mcphost.json_limits import has_only_small_values
 from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
@@ -38,6 +41,7 @@ _DIGITS = bytes(0x30 if byte in b"0123456789" else 0x65 if byte in b".eE" else 0
 _MANY_DIGITS = b"0" * 18
 NAME_LIMIT = 1_000
 SLICE_SECONDS = 0.005
+_GROUP_SIZE = 64
 DEFINITION_LIMIT = 1024 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
@@ -211,15 +215,18 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
     """Check a tool list in steps for `run_in_slices`; return the valid tools and a message for each invalid one."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
-    for entry in listing.entries:
-        tool = entry.value
-        name = tool.name
-        fault = "a second one has that name" if name in named else _definition_error(tool, entry.raw)
-        if fault:
-            left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
-        else:
-            named[name] = ToolDefinition(name, entry.raw)
-        yield
+    entries = iter(listing.entries)
+    while group := tuple(islice(entries, _GROUP_SIZE)):
+        schemas = _decode_together([entry.value.input_schema for entry in group]) or [None] * len(group)
+        for entry, schema in zip(group, schemas, strict=True):
+            tool = entry.value
+            name = tool.name
+            fault = "a second one has that name" if name in named else _definition_error(tool, entry.raw, schema)
+            if fault:
+                left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
+            else:
+                named[name] = ToolDefinition(name, entry.raw)
+            yield
     return named, left_out
 
 
@@ -234,10 +241,22 @@ def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[
     return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *messages)
 
 
-def _definition_error(tool: Tool, raw: Raw) -> str:
+def _decode_together(texts: Sequence[bytes | Raw]) -> list[Any] | None:
+    """Decode JSON texts to plain values as `loads` does, but in half the time; None if they must be decoded singly."""
+    block = SEPARATOR.join(texts)
+    if not has_only_small_values(block, len(texts)):
+        return None
+    try:
+        values = decode(b"".join((b"[", block, b"]")), list[Any])
+    except MalformedMessage:
+        return None
+    return values if len(values) == len(texts) else None
+
+
+def _definition_error(tool: Tool, raw: Raw, decoded: object = None) -> str:
     """Return the reason why a tool cannot be offered to the model, or "" if it can be.
 
-    One invalid tool would make every request to the model fail.
+    One invalid tool would make every request to the model fail. *decoded* is the schema, if it was decoded before.
     """
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
@@ -249,10 +268,12 @@ def _definition_error(tool: Tool, raw: Raw) -> str:
     problem = schema_limits.find_size_problem(schema)
     if problem:
         return f"its inputSchema cannot be used: {problem}"
-    try:
-        root = loads(schema, "schema")  # also rejects values such as 1e400, which are valid only as raw JSON
-    except MalformedMessage as error:
-        return f"its inputSchema cannot be used: {error.message[:200]}"
+    root = cast("dict[str, object] | None", decoded)
+    if root is None:
+        try:
+            root = cast("dict[str, object]", loads(schema, "schema"))  # also rejects 1e400, which is valid as raw JSON
+        except MalformedMessage as error:
+            return f"its inputSchema cannot be used: {error.message[:200]}"
     if root.get("type") != "object":
         return "its inputSchema is not of type object"
     outside = schema_limits.find_external_reference(schema)
@@ -290,6 +311,19 @@ def fingerprint(definition: Raw | bytes) -> str:
         # Invalid JSON: any change of the bytes is a change.
         canonical = raw
     return hashlib.sha256(canonical).hexdigest()
+
+
+def fingerprints(definitions: Sequence[Raw | bytes]) -> list[str]:
+    """Return the `fingerprint` of each definition; ordinary ones are computed together, which takes half the time."""
+    found: list[str] = []
+    for start in range(0, len(definitions), _GROUP_SIZE):
+        group = definitions[start : start + _GROUP_SIZE]
+        values = _decode_together(group) if _is_fast_encodable(b"".join(group)) else None
+        if values is None:
+            found += map(fingerprint, group)
+        else:
+            found += [hashlib.sha256(encode_sorted(value)).hexdigest() for value in values]
+    return found
 
 
 def _is_fast_encodable(raw: bytes) -> bool:

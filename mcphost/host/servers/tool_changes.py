@@ -18,7 +18,7 @@ from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
-from mcphost.host.servers.catalog import ServerListing, ToolDefinition
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprints
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
@@ -417,9 +417,9 @@ def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFing
     The canonical digest is slow to compute, so it is computed only if the bytes of the definition changed.
     """
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
-    canonical: dict[str, str] = {}
-    for name, listed in tools.items():
-        pin = known.get(name)
-        if pin is None or pin.raw_digest != raw[name] or pin.changed_digest:
-            canonical[name] = listed.digest
-    return ToolDigests(raw, canonical)
+    new = {
+        name: listed.raw
+        for name, listed in tools.items()
+        if (pin := known.get(name)) is None or pin.raw_digest != raw[name] or pin.changed_digest
+    }
+    return ToolDigests(raw, dict(zip(new, fingerprints(tuple(new.values())), strict=True)))

@@ -41,11 +41,27 @@ async def test_other_tasks_run_while_many_tools_are_checked(monkeypatch: pytest.
 @pytest.mark.parametrize("number", [b"1e400", b"-1E+999", b"1" * 5_000])
 async def test_a_tool_whose_schema_no_program_can_decode_is_left_out_so_that_models_can_be_asked(number: bytes) -> None:
     raw = Raw(b'{"name":"bad","inputSchema":{"type":"object","properties":{"n":{"default":%s}}}}' % number)
-    good = create_listing(1).entries[0]
-    listing = Listing[Tool](entries=(ListEntry(decode(raw, Tool), raw), good))
+    good = create_listing(100).entries
+    listing = Listing[Tool](entries=(*good[:30], ListEntry(decode(raw, Tool), raw), *good[30:]))
     found, left_out = await catalog.run_in_slices(catalog.parse_tools(listing))
-    assert list(found) == ["t0"]
+    assert list(found) == [f"t{number}" for number in range(100)]
     assert left_out[0].startswith("The tool 'bad' was left out: its inputSchema cannot be used: ")
+
+
+async def test_a_schema_that_is_no_object_costs_only_its_own_tool() -> None:
+    schemas = [
+        b"true",
+        b"[]",
+        b'{"type":"array"}',
+        b'{"$ref":"https://example.org/a"}',
+        b'{"type":"object","a":"\\u0024"}',
+    ]
+    raws = [Raw(b'{"name":"odd%d","inputSchema":%s}' % pair) for pair in enumerate(schemas)]
+    odd = tuple(ListEntry(decode(raw, Tool), raw) for raw in raws)
+    listing = Listing[Tool](entries=(*create_listing(20).entries, *odd))
+    found, left_out = await catalog.run_in_slices(catalog.parse_tools(listing))
+    assert list(found) == [*(f"t{number}" for number in range(20)), "odd4"]
+    assert len(left_out) == 4
 
 
 def test_only_a_few_instructions_of_a_server_and_a_limited_length_of_all_are_remembered() -> None:

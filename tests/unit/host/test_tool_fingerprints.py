@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.servers.catalog import fingerprint
+from mcphost.host.servers.catalog import fingerprint, fingerprints
 from mcphost.serialization import loads
 
 CHARACTERS = 'abc"\\/\x7f<>&é\u2028😀e.E0123456789- \t\n$'
@@ -74,3 +74,12 @@ def test_the_digest_of_odd_json_is_that_of_its_canonical_form_or_of_its_bytes(ra
 def test_the_digest_of_a_known_definition_never_changes() -> None:
     raw = b'{"name":"a","inputSchema":{"type":"object","properties":{"n":{"type":"integer","default":10}}}}'
     assert fingerprint(raw) == "da7512f498e6718cc4690a0c19520f60c5230f3cbe8b98926ab9d1c145d6932a"
+
+
+def test_digests_computed_together_are_those_computed_one_by_one() -> None:
+    chance = random.Random(8)
+    ordinary = [json.dumps({"b": [number], "a": {"_": number, "A": True}}).encode() for number in range(150)]
+    odd = [json.dumps(random_value(chance), ensure_ascii=chance.random() < 0.5).encode() for _ in range(150)]
+    broken = [b"[" * 200, b'"\xff"', b'{"a":\n1}', b"{", b"1e400", b""]
+    for raws in (ordinary, odd, broken, [*ordinary, *odd, *broken], [*ordinary[:70], b"1,2"], []):
+        assert fingerprints(raws) == [canonical_hash(raw) for raw in raws]
