@@ -11,10 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import bounds
 
+BUSY_LOAD = 2
+"""Load for each processor above which wall times are not judged."""
+DIVISIBLE = frozenset({"calls"})
+"""Scripts that can measure only some of their ratios."""
 ROOT = Path(__file__).resolve().parents[1]
 HAS_OWN_BOUNDS = "amplification"  # its bounds are functions of the input's size
 
@@ -55,21 +60,25 @@ def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
     if name == HAS_OWN_BOUNDS:
         code = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT).returncode
         return [f"{name:<10}  {'memory, CPU and stall of hostile input':<58}  {'ok' if code == 0 else 'BROKEN'}"], code
+    is_busy = os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1)
     ratios = _measured(name, rounds)
-    lines, broken = bounds.table(name, ratios)
-    while broken and again:
-        print(f"\n== {name}, once more: {broken} of its bounds broken", flush=True)
-        ratios = bounds.best(name, ratios, _measured(name, rounds))
-        lines, broken = bounds.table(name, ratios)
+    while again and (broken := bounds.broken(name, ratios, is_busy=is_busy)):
+        print(f"\n== {name}, once more: {', '.join(broken)}", flush=True)
+        ratios = bounds.best(name, ratios, _measured(name, rounds, broken))
         again -= 1
-    return lines, broken
+    return bounds.table(name, ratios, is_busy=is_busy)
 
 
-def _measured(name: str, rounds: int) -> dict[str, float]:
-    """Run one script; return its ratios, or an empty dict if the script failed."""
+def _measured(name: str, rounds: int, only: Sequence[str] = ()) -> dict[str, float]:
+    """Run one script; return its ratios, or an empty dict if the script failed.
+
+    Scripts that can measure only some ratios measure those in *only*.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "ratios.json")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", str(rounds), "--ratios", str(file)]
+        if only and name in DIVISIBLE:
+            command += ["--only", *only]
         subprocess.run(command, cwd=ROOT)
         return json.loads(file.read_text()) if file.exists() else {}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bounds
+from benchmarks import bounds, calls
 from tests.architecture.source_tree import ROOT
 
 START = {"first frame": 1.2, "typed key": 1.2, "CPU to the first frame": 1.2, "memory": 1.3}
@@ -42,6 +42,26 @@ def test_a_broken_bound_may_not_become_worse(monkeypatch: pytest.MonkeyPatch, tm
     file.write_text("[a]\nx = { at_most = 2, reached = 1 }")
     with pytest.raises(ValueError, match="better than the bound"):
         bounds.load()
+
+
+def test_on_a_busy_machine_wall_times_are_shown_but_not_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bounds, "HERE", tmp_path)
+    (tmp_path / "bounds.toml").write_text("[a]\nx = { at_most = 2, wall = true }\ny = { at_most = 2 }")
+    assert bounds.broken("a", {"x": 3.0, "y": 3.0}) == ["x", "y"]
+    lines, count = bounds.table("a", {"x": 3.0, "y": 3.0}, is_busy=True)
+    assert [line.rpartition("  ")[2] for line in lines] == ["not judged on a busy machine", "BROKEN"]
+    assert count == 1
+    assert bounds.table("a", {"x": 1.0, "y": 1.0}, is_busy=True)[1] == 0
+    assert bounds.table("a", {"y": 1.0}, is_busy=True)[1] == 1, "it must still be measured"
+
+
+def test_only_the_broken_ratios_of_calls_are_measured_again() -> None:
+    assert calls.needed("stdio", ["stdio 100 B, 16 in flight, CPU"]) == [(100, 16, 3200)]
+    assert calls.needed("json", ["stdio 100 B, 16 in flight, CPU"]) == []
+    large = calls.needed("stdio", ["stdio 50 MB, a byte against one of 5 MB"])
+    assert [size for size, _, _ in large] == [5_000_000, 50_000_000]
+    for name in bounds.load()["calls"]:
+        assert calls.needed(name.partition(" ")[0], [name]), name
 
 
 def test_a_bound_without_a_measurement_fails() -> None:
