@@ -373,14 +373,17 @@ class HttpClient:
         try:
             connection = await self._pool.request(verb, url, headers.items(), body)
         except RequestNotSent as error:
-            unreachable = RequestNotSent(
-                f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
-                error.hint or "Check the address and that the server is running.",
-                server=self.name,
-            )
+            if self._pool.is_closed:
+                raise RequestNotSent(f"The connection to {self.name!r} was closed.", server=self.name) from error
+            unreachable = self._unreachable_error(url, error)
             self.reachability.on_failure(unreachable)
             raise unreachable from error
         except ConnectionLost as error:
+            if self._pool.is_closed:
+                text = f"The connection to {self.name!r} was closed before it responded."
+                raise ResponseInterrupted(text, MAY_HAVE_RUN_HINT, server=self.name) from error
+            if isinstance(error.__cause__, RequestNotSent):
+                self.reachability.on_failure(self._unreachable_error(url, error.__cause__))
             raise ResponseInterrupted(
                 f"The server {self.name!r} at {url} closed the connection before it responded: {error.message}.",
                 MAY_HAVE_RUN_HINT,
@@ -394,6 +397,13 @@ class HttpClient:
             ) from error
         self.reachability.on_success()
         return HttpResponse(connection, self._pool, self.name)
+
+    def _unreachable_error(self, url: str, error: RequestNotSent) -> RequestNotSent:
+        return RequestNotSent(
+            f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
+            error.hint or "Check the address and that the server is running.",
+            server=self.name,
+        )
 
 
 def create_client(

@@ -59,8 +59,9 @@ class HttpConnectionPool:
         """Send a request, and wait for the status and headers of the response.
 
         The caller must pass the returned connection to `release` afterwards. If a reused connection is closed before
-        any byte of the response arrives, the request is sent once more on a new connection. If a connection is closed
-        after that, the server may have received the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
+        any byte of the response arrives, the request is sent once more on a new connection, unless the pool was closed
+        in the meantime. If a connection is closed after that, or no new one can be opened, the server may have received
+        the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle()
@@ -68,16 +69,33 @@ class HttpConnectionPool:
             sent = time.monotonic()
             try:
                 return await self._send_request(connection, data)
-            except StaleConnection:
-                if time.monotonic() - sent > STALE_WINDOW:
+            except StaleConnection as error:
+                if self._closed or time.monotonic() - sent > STALE_WINDOW:
                     raise
+                return await self._send_again(data, error)
         return await self._send_request(await self._connect(), data)
+
+    async def _send_again(self, data: bytes, first: StaleConnection) -> HttpConnection:
+        """Send a request on a new connection; *first* is the error of the connection on which it was sent before."""
+        try:
+            return await self._send_request(await self._connect(), data)
+        except RequestNotSent as error:
+            # The first connection may have delivered the request.
+            raise ConnectionLost(f"{first.message}, and no new one could be opened: {error.message}") from error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called; no more requests are sent then."""
+        return self._closed
 
     async def test_connection(self) -> None:
         """Open a connection to the server and close it again. Raises RequestNotSent."""
         (await self._connect()).abort()
 
     async def _send_request(self, connection: HttpConnection, data: bytes) -> HttpConnection:
+        if self._closed:
+            connection.abort()
+            raise RequestNotSent("the connection was closed")
         self._busy.add(connection)
         try:
             connection.send_request(data)

@@ -1,5 +1,6 @@
 """Tests for log messages and subscriptions of the stateless era over HTTP, with a real Host."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import anyio
 import pytest
 
 from mcphost.client import subscriptions
-from mcphost.errors import RequestRefused
+from mcphost.errors import RequestRefused, ServerError
 from mcphost.host.events import CatalogChanged, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
 from tests.unit.host.host_events import wait_for_event
@@ -65,7 +66,8 @@ class FeatureServer:
         async with anyio.create_task_group() as tasks:
 
             async def left() -> None:
-                await request.wait_closed()
+                with suppress(ConnectionError):  # closing resets the connection
+                    await request.wait_closed()
                 self.ended.set()
                 tasks.cancel_scope.cancel()
 
@@ -222,3 +224,36 @@ async def test_a_changed_list_that_requires_an_account_keeps_the_old_list_and_th
                 break
         assert host.servers.view("peer").state == "ready"
         assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["t"]
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_a_call_that_runs_while_the_user_restarts_or_stops_its_server_is_not_sent_again(
+    is_restarted: bool, tmp_path: Path
+) -> None:
+    server, called = FeatureServer(), anyio.Event()
+
+    async def handle(request: ReceivedRequest) -> object:
+        if request.message["method"] != "tools/call":
+            return await server.handle(request)
+        called.set()
+        await request.wait_closed()
+        return False
+
+    async with serve(handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
+        await host.servers.ensure_ready("peer")
+
+        async def call() -> None:
+            with pytest.raises(ServerError, match="may have had effects") as exc_info:
+                await host.tools.call("peer", "t", {})
+            assert exc_info.value.may_have_run
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await called.wait()
+            if is_restarted:
+                host.servers.restart("peer")
+                await host.servers.ensure_ready("peer")
+            else:
+                host.servers.stop("peer")
+        assert raw.calls().count("POST tools/call") == 1
+        assert host.servers.view("peer").state == ("ready" if is_restarted else "stopped")

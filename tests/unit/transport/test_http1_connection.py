@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.auth.www_authenticate import select_challenge
-from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent
 from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
@@ -220,6 +220,57 @@ async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_
             await post_body(pool, server.url)
 
     assert len((await with_pool(handler, use)).seen) == 1
+
+
+async def test_a_request_that_waits_on_a_kept_connection_is_not_sent_again_after_the_pool_is_closed() -> None:
+    received = anyio.Event()
+
+    async def handler(request: ReceivedRequest) -> bool:
+        if request.body != b"slow":
+            await request.reply(200, b"ok")
+            return True
+        received.set()
+        await request.wait_closed()
+        return False
+
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
+        await post_body(pool, server.url)
+
+        async def wait() -> None:
+            with pytest.raises(ConnectionLost) as exc_info:
+                await post_body(pool, server.url, b"slow")
+            assert exc_info.value.may_have_run
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await received.wait()
+            await pool.close()
+        with pytest.raises(RequestNotSent):
+            await post_body(pool, server.url)
+
+    assert [item.body for item in (await with_pool(handler, use)).seen] == [b"{}", b"slow"]
+
+
+async def test_a_request_sent_on_a_kept_connection_may_have_run_even_if_no_new_one_can_be_opened() -> None:
+    servers: list[RawServer] = []
+
+    async def handler(request: ReceivedRequest) -> bool:
+        if request.body != b"crash":
+            await request.reply(200, b"ok")
+            return True
+        servers[0].listener.close()
+        return False
+
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
+        servers.append(server)
+        await post_body(pool, server.url)
+        with pytest.raises(ConnectionLost) as exc_info:
+            await post_body(pool, server.url, b"crash")
+        assert exc_info.value.may_have_run
+        with pytest.raises(RequestNotSent):
+            await post_body(pool, server.url)
+
+    assert [item.body for item in (await with_pool(handler, use)).seen] == [b"{}", b"crash"]
 
 
 async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
