@@ -204,9 +204,9 @@ class ChangeWatcher:
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server rejected a call.
+        """Mark the tool list as outdated after the server rejected a call or could not be reached for a time.
 
-        Has no effect before protocol version 2026-07-28.
+        The tools are listed again before the next tool call. Has no effect before protocol version 2026-07-28.
         """
         self._is_doubtful = True
 
@@ -338,7 +338,7 @@ class ServerChanges:
             await self._watcher.unwatch(uri)
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server rejected a call; see ChangeWatcher."""
+        """Mark the tool list as outdated; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 

@@ -333,6 +333,8 @@ class ServerConnection:
         """Show that the server became unreachable because of *error*; None means that it is reachable again."""
         if self._session is not None:
             self._status.set_reachable(error)
+            if error is None:
+                self.changes.mark_stale()  # it may be a new process
 
     def on_call_ended(self, number: int) -> None:
         """Publish `CallEnded` for a client request that ended while a question from the server is still open.

@@ -1,6 +1,6 @@
 """Tests for log messages and subscriptions of the stateless era over HTTP, with a real Host."""
 
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,15 @@ class FeatureServer:
     def __init__(self) -> None:
         self.tools = ["t"]
         self.refuses = 0
+        self.is_leaving = False
         self.listening: list[ReceivedRequest] = []
         self.ended = anyio.Event()
         self.hang_up = anyio.Event()
         self.opened = anyio.Event()
 
     async def handle(self, request: ReceivedRequest) -> object:
+        if self.is_leaving:
+            return False
         method = request.message["method"]
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         match method:
@@ -224,6 +227,29 @@ async def test_a_changed_list_that_requires_an_account_keeps_the_old_list_and_th
                 break
         assert host.servers.view("peer").state == "ready"
         assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["t"]
+
+
+async def test_the_tools_of_a_server_that_was_unreachable_are_listed_again_before_the_next_call(tmp_path: Path) -> None:
+    before, after = FeatureServer(), FeatureServer()
+    before.refuses = after.refuses = 404
+    after.tools = ["t", "new"]
+    async with AsyncExitStack() as first:
+        raw = await first.enter_async_context(serve(before.handle))
+        host = await first.enter_async_context(open_peer_host(tmp_path, url=raw.url))
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
+        raw.listener.close()
+        before.is_leaving = True
+        with pytest.raises(ServerError):
+            await host.tools.call("peer", "t", {})
+        assert host.servers.view("peer").state == "unreachable"
+        async with serve(after.handle, port=raw.port) as again:
+            await host.tools.call("peer", "t", {})
+            assert again.calls() == ["POST tools/call"], "the server was asked for its lists without a reason"
+            await host.tools.call("peer", "t", {})
+            assert (await wait_for_event(feed, CatalogChanged)).added == ("new",)
+            assert again.calls().count("POST tools/list") == 1
+            await first.aclose()
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
