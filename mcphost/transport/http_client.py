@@ -284,11 +284,14 @@ class HttpClient:
         self._authorizer = authorizer
         self.reachability = ReachabilityMonitor(pool.test_connection, on_reachability_changed)
 
-    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
+    async def request(
+        self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
+    ) -> HttpResponse:
         """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
 
-        A request that is sent again has the same body and the current credentials; nothing is sent again after
-        cancellation. Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired or MalformedMessage.
+        *is_repeatable* is False if the server must not handle the request twice. A request that is sent again has the
+        same body and the current credentials; nothing is sent again after cancellation. Raises RequestNotSent,
+        ResponseInterrupted, Unauthorized, SignInRequired or MalformedMessage.
         """
         recoveries = 0
         while True:
@@ -297,7 +300,7 @@ class HttpClient:
                 identity = await self._authorizer.headers(verb, self.url)
                 # A token refresh is not interrupted: if the caller was cancelled in the meantime, do not send anything.
                 await anyio.lowlevel.checkpoint_if_cancelled()
-            answer = await self._follow_redirects(verb, body, {**headers, **identity})
+            answer = await self._follow_redirects(verb, body, {**headers, **identity}, is_repeatable=is_repeatable)
             if answer.status not in (401, 403):
                 return answer
             challenge = answer.header("www-authenticate")
@@ -333,7 +336,9 @@ class HttpClient:
         """Close all connections."""
         await self._pool.close()
 
-    async def _follow_redirects(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
+    async def _follow_redirects(
+        self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
+    ) -> HttpResponse:
         full = {
             "accept": "application/json, text/event-stream" if verb == "POST" else EVENT_STREAM,
             "accept-encoding": "identity",
@@ -345,7 +350,7 @@ class HttpClient:
         full |= {name.lower(): value for name, value in headers.items()}
         url = self.url
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send_once(verb, url, body, full)
+            answer = await self._send_once(verb, url, body, full, is_repeatable)
             if answer.status not in _REDIRECT_STATUSES or not answer.header("location"):
                 return answer
             answer.close()
@@ -369,9 +374,11 @@ class HttpClient:
             )
         return url
 
-    async def _send_once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
+    async def _send_once(
+        self, verb: str, url: str, body: bytes, headers: Mapping[str, str], is_repeatable: bool
+    ) -> HttpResponse:
         try:
-            connection = await self._pool.request(verb, url, headers.items(), body)
+            connection = await self._pool.request(verb, url, headers.items(), body, is_repeatable=is_repeatable)
         except RequestNotSent as error:
             if self._pool.is_closed:
                 raise RequestNotSent(f"The connection to {self.name!r} was closed.", server=self.name) from error

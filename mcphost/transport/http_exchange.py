@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mcphost.message_log import MessageLog
 
 JSON = "application/json"
+EFFECTFUL_METHODS = frozenset({"tools/call", "tasks/update"})
+"""Methods whose requests are not sent again if the server may have received them."""
+
 MAX_SILENT_RESUMES = 5
 FIRST_RESUME_DELAY = 1.0
 MIN_RESUME_DELAY = 1.0  # regardless of `retry`, so that a server cannot cause a request loop
@@ -39,8 +42,13 @@ class PostChannel(Protocol):
     unmatched_count: int
     message_log: "MessageLog | None"
 
-    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send an HTTP request and return the response, regardless of its status."""
+    async def request(
+        self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
+    ) -> HttpResponse:
+        """Send an HTTP request and return the response, regardless of its status.
+
+        *is_repeatable* is False if the server must not handle the request twice.
+        """
         ...
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
@@ -214,7 +222,9 @@ class HttpExchange:
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method
         headers = channel.headers_for(self._request, self._headers)
-        answer = await channel.request("POST", serialize_message(self._request), headers)
+        is_repeatable = method not in EFFECTFUL_METHODS
+        body = serialize_message(self._request)
+        answer = await channel.request("POST", body, headers, is_repeatable=is_repeatable)
         self._response = answer
         if not 200 <= answer.status < 300:
             await self._handle_error_status(answer, headers)

@@ -24,6 +24,9 @@ CONNECT_TIMEOUT = 10.0
 IDLE_TIMEOUT = 30.0
 MAX_IDLE_CONNECTIONS = 20
 STALE_WINDOW = 0.5
+MAX_IDLE_FOR_CALLS = 4.0
+"""Seconds after which a kept connection is not used for a request that must not run twice, because many servers close
+connections that were idle for five seconds."""
 _UNQUOTED_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 # A peer that has vanished (a suspended laptop, a lost network) is detected after about two minutes of silence.
 _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
@@ -55,22 +58,25 @@ class HttpConnectionPool:
         self._ssl_context: ssl.SSLContext | None = None
         self._closed = False
 
-    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
+    async def request(
+        self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, *, is_repeatable: bool = True
+    ) -> HttpConnection:
         """Send a request, and wait for the status and headers of the response.
 
         The caller must pass the returned connection to `release` afterwards. If a reused connection is closed before
         any byte of the response arrives, the request is sent once more on a new connection, unless the pool was closed
-        in the meantime. If a connection is closed after that, or no new one can be opened, the server may have received
-        the request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
+        in the meantime, or *is_repeatable* is False because the server must not handle the request twice. If a
+        connection is closed after that, or no new one can be opened, the server may have received the request. Raises
+        RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
-        connection = self._take_idle()
+        connection = self._take_idle() if is_repeatable or self._has_fresh_connection() else None
         if connection is not None:
             sent = time.monotonic()
             try:
                 return await self._send_request(connection, data)
             except StaleConnection as error:
-                if self._closed or time.monotonic() - sent > STALE_WINDOW:
+                if self._closed or not is_repeatable or time.monotonic() - sent > STALE_WINDOW:
                     raise
                 return await self._send_again(data, error)
         return await self._send_request(await self._connect(), data)
@@ -131,6 +137,10 @@ class HttpConnectionPool:
         # asyncio closes sockets in the next iteration of its loop.
         with anyio.CancelScope(shield=True):
             await anyio.lowlevel.checkpoint()
+
+    def _has_fresh_connection(self) -> bool:
+        """Return whether the connection that was used last was idle for so short that the server has kept it."""
+        return bool(self._idle) and time.monotonic() - self._idle[-1].idle_since < MAX_IDLE_FOR_CALLS
 
     def _take_idle(self) -> HttpConnection | None:
         oldest = time.monotonic() - IDLE_TIMEOUT

@@ -7,11 +7,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
-from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
+from mcphost.protocol.jsonrpc import JsonRpcRequest, parse_message
 from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted, Unauthorized
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import LONG_MESSAGE, Throttle, run_steps_cooperatively
 from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpClient, HttpResponse
+from mcphost.transport.http_exchange import EFFECTFUL_METHODS
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.streamable_http import SEND_TIMEOUT, HttpConnector
@@ -201,16 +202,16 @@ class _MessagePoster:
                 self._queued_bytes -= len(line)
                 message = parse_message(line)
                 if isinstance(message, JsonRpcRequest):
-                    self._tasks.start_soon(self._post_request, message.id, line, mux)
+                    self._tasks.start_soon(self._post_request, message, line, mux)
                 else:
                     await self._post_notification(line)
 
-    async def _post_request(self, request_id: RequestId, line: bytes, mux: Multiplexer) -> None:
+    async def _post_request(self, request: JsonRpcRequest, line: bytes, mux: Multiplexer) -> None:
         # Without this, a request whose POST was refused would wait for a response that never comes.
         try:
-            await self._post(line)
+            await self._post(line, is_repeatable=request.method not in EFFECTFUL_METHODS)
         except ServerError as error:
-            mux.fail_exchange(request_id, error)
+            mux.fail_exchange(request.id, error)
 
     async def _post_notification(self, line: bytes) -> None:
         try:
@@ -218,14 +219,14 @@ class _MessagePoster:
         except ServerError as error:
             self._warn(error.message)
 
-    async def _post(self, line: bytes) -> None:
+    async def _post(self, line: bytes, *, is_repeatable: bool = True) -> None:
         """Send one message, with a time limit so that a slow server does not block later messages.
 
         Raises ServerError if the server rejects the message or does not accept it in time.
         """
         try:
             with anyio.fail_after(SEND_TIMEOUT):
-                answer = await self._client.request("POST", line, {})
+                answer = await self._client.request("POST", line, {}, is_repeatable=is_repeatable)
                 try:
                     if not 200 <= answer.status < 300:
                         raise answer.status_error(await answer.read_error_body(), "a message")

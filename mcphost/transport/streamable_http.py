@@ -248,10 +248,12 @@ class HttpChannel:
             return  # the session ends anyway
 
     # -- for exchanges
-    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
+    async def request(
+        self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
+    ) -> HttpResponse:
         """Send an HTTP request; see `HttpClient.request`."""
         self._log_message("sent", body)
-        return await self._client.request(verb, body, headers)
+        return await self._client.request(verb, body, headers, is_repeatable=is_repeatable)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the protocol's HTTP headers for a request.

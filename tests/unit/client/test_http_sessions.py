@@ -1,6 +1,7 @@
 """Tests for servers that forget their HTTP session: mcphost opens a new one and repeats the refused requests."""
 
 import json
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import (
     DISCOVERY,
     REVISIONS_WITH_SESSIONS,
+    RequestHandler,
     SessionForgettingServer,
     handshake_server,
     open_http_session,
@@ -424,3 +426,17 @@ async def test_a_ping_on_the_stream_of_a_discovery_is_answered_by_no_post() -> N
     async with open_http_session(handler) as (session, server):
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]
+
+
+@pytest.mark.parametrize("serving", [stateless_server, handshake_server])
+async def test_a_call_on_a_kept_connection_that_the_server_closes_at_once_is_not_sent_again(
+    serving: Callable[[RequestHandler], RequestHandler],
+) -> None:
+    async def crash(request: ReceivedRequest) -> bool:
+        return False
+
+    async with open_http_session(serving(crash)) as (session, server):
+        with anyio.fail_after(20), pytest.raises(ConnectionLost, match="may have had effects") as exc_info:
+            await session.request(CallTool("x"))
+    assert exc_info.value.may_have_run
+    assert server.calls().count("POST tools/call") == 1

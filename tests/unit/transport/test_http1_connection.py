@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcphost.auth.www_authenticate import select_challenge
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent
+from mcphost.transport import http_pool
 from mcphost.transport.http1_connection import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
@@ -249,6 +250,21 @@ async def test_a_request_that_waits_on_a_kept_connection_is_not_sent_again_after
             await post_body(pool, server.url)
 
     assert [item.body for item in (await with_pool(handler, use)).seen] == [b"{}", b"slow"]
+
+
+async def test_a_request_that_must_not_run_twice_uses_no_connection_that_was_idle_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_pool, "MAX_IDLE_FOR_CALLS", 0)
+
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
+        for is_repeatable in (True, False, True):
+            connection = await pool.request("POST", server.url, (), b"{}", is_repeatable=is_repeatable)
+            assert await connection.read_chunk() == b"ok"
+            assert await connection.read_chunk() is None
+            pool.release(connection)
+
+    assert (await with_pool(lambda item: item.reply(200, b"ok"), use)).connections == 2
 
 
 async def test_a_request_sent_on_a_kept_connection_may_have_run_even_if_no_new_one_can_be_opened() -> None:

@@ -81,6 +81,22 @@ async def ping(channel: Channel, ident: int) -> JsonRpcMessage:
     raise AssertionError("no answer")
 
 
+async def test_a_call_on_a_kept_connection_that_the_server_closes_is_not_posted_again() -> None:
+    def answers(message: dict[str, Any]) -> bytes | None:
+        if message["method"] == "tools/call":
+            raise ConnectionError  # closes the connection
+        return sse_reply(message)
+
+    server = ScriptedSseServer(SSE_HEAD + format_event("/message", "endpoint"), answers)
+    async with open_channel(server) as channel:
+        await ping(channel, 1)
+        with anyio.fail_after(20), pytest.raises(ConnectionLost) as exc_info:
+            async with channel.exchange(JsonRpcRequest(2, "tools/call")) as messages:
+                await anext(messages)
+    assert exc_info.value.may_have_run
+    assert [message["method"] for message in server.posted] == ["ping", "tools/call"]
+
+
 @pytest.mark.req("sse.open", "sse.endpoint-uri", "sse.messages")
 @pytest.mark.parametrize("endpoint", ["/message?s=1", "message?s=1", "http://127.0.0.1:PORT/message?s=1"])
 async def test_messages_go_to_the_url_the_server_names_and_answers_arrive_as_events(endpoint: str) -> None:
