@@ -1,20 +1,17 @@
 """The probes of the interop matrix: small tests of one feature that use mcphost's own session code."""
 
-import os
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
 from mcphost.client.session import Session
-from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, UnsupportedCapability
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ResourceChanged
@@ -24,16 +21,18 @@ from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import LoggingMessageNotification, Notification, ProgressNotification
 from mcphost.protocol.prompts import Complete, CompletionArgument, GetPrompt, PromptReference
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.revisions import ServerEras
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
-from tests.peers.interop.peers import Cell, KnownLimitation
+from tests.peers.interop.host_probes import HOST_PROBES, HostProbeSession, open_host_session
+from tests.peers.interop.peers import START_LIMITS, TIMED_OUT, Cell, KnownLimitation
+from tests.peers.interop.running_peer import FakeEraStore, RunningPeer, open_peer
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 PROBE_SECONDS = 30
-RESTART_SECONDS = 60  # a Python library takes long to import on a busy machine
-CELL_SECONDS = 150
+RESTART_SECONDS = 90  # a Python library takes long to import on a busy machine
+SILENCE_SECONDS = 5  # for what never comes
+CELL_SECONDS = 170
 REFRESH_SECONDS = 5.0
 PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
@@ -53,25 +52,12 @@ class ProbeOutcome:
         return not self.fault if self.limit is None else self.limit.evidence in self.fault
 
 
-class FakeEraStore:
-    """An EraStore in memory for one server."""
-
-    def __init__(self) -> None:
-        self.known: ServerEras | None = None
-
-    def get(self, server: str, digest: str) -> ServerEras | None:
-        return self.known
-
-    def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        self.known = eras
-
-
 class ProbeSession:
     """The connection to one peer, with everything that listens to it."""
 
-    def __init__(self, cell: Cell, config: ServerConfig) -> None:
-        self.cell = cell
-        self.config = config
+    def __init__(self, peer: RunningPeer) -> None:
+        self.cell = peer.cell
+        self.peer = peer
         self.eras = FakeEraStore()
         self.observer = RecordingObserver()
         self.answers = FakeRequestHandler(
@@ -87,14 +73,13 @@ class ProbeSession:
         self.feeds = EventBus()
         self.feed = self.feeds.subscribe()
         self.note = ""
-        self.start_again: Callable[[], Awaitable[None]] | None = None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Connect to the peer and watch for changes until the block ends."""
-        opener = ClientSessionOpener(eras=self.eras)
+        opener = ClientSessionOpener(limits=START_LIMITS, eras=self.eras)
         async with AsyncExitStack() as stack:
-            opening = opener.open(self.config, self.answers, self.observer)
+            opening = opener.open(self.peer.config, self.answers, self.observer)
             self.session = await stack.enter_async_context(opening)
             self.watching = ChangeWatcher(
                 "peer",
@@ -248,14 +233,14 @@ async def restart(probe: ProbeSession) -> None:
         raise AssertionError("the crash was not told")
     if probe.cell.transport == "http":
         # The session continues with the process that listens at that address now.
-        assert probe.start_again is not None
-        await probe.start_again()
+        assert probe.peer.start_again is not None
+        await probe.peer.start_again()
         assert await probe.call("add", a=1, b=1) == "2"
         return
     await probe.session.wait_closed()
-    if probe.start_again is not None:
-        await probe.start_again()
-    again = ProbeSession(probe.cell, probe.config)
+    if probe.peer.start_again is not None:
+        await probe.peer.start_again()
+    again = ProbeSession(probe.peer)
     again.eras = probe.eras
     async with again.connected():
         assert await again.call("add", a=1, b=1) == "2"
@@ -264,7 +249,7 @@ async def restart(probe: ProbeSession) -> None:
 
 
 Probe = Callable[[ProbeSession], Awaitable[None]]
-ALL: dict[str, Probe] = {
+SESSION_PROBES: dict[str, Probe] = {
     "era": era,
     "tools": tools,
     "resources": resources,
@@ -281,79 +266,69 @@ ALL: dict[str, Probe] = {
     "cancel": cancel,
     "restart": restart,
 }
-LATE_START_PROBES = ("era", "tools", "form", "list changes")
-"""What depends on the era that was found; the rest does not depend on how late a server starts."""
+ALL = (*SESSION_PROBES, *HOST_PROBES)
+"""The names of all probes, which are run for every combination."""
 
-
-def probes_of(cell: Cell) -> list[str]:
-    """Return the names of the probes to run for a combination."""
-    return list(LATE_START_PROBES if cell.delay else ALL)
+_RESTARTING = frozenset({"restart", "form at start", "restart in call", "crash in call"})
 
 
 async def run(cell: Cell) -> list[ProbeOutcome]:
     """Run all probes of one combination. Raises PeersMissing."""
-    names = probes_of(cell)
+    return await run_session_probes(cell) + await _run_part(cell, tuple(HOST_PROBES), _probe_host)
+
+
+async def run_session_probes(cell: Cell) -> list[ProbeOutcome]:
+    """Run the probes of one combination that need no Host. Raises PeersMissing."""
+    return await _run_part(cell, tuple(SESSION_PROBES), _probe_session)
+
+
+async def _run_part(
+    cell: Cell, names: tuple[str, ...], run_probes: Callable[[RunningPeer, list[ProbeOutcome]], Awaitable[None]]
+) -> list[ProbeOutcome]:
+    """Run these probes with one peer; if the connection fails, those that are left have failed."""
     outcomes: list[ProbeOutcome] = []
-    async with _open_probe_session(cell) as probe:
-        try:
-            with anyio.fail_after(CELL_SECONDS):
-                async with probe.connected():
-                    for name in names:
-                        outcomes.append(await _run_probe(name, probe))  # noqa: PERF401
-        except (McpHostError, TimeoutError, ExceptionGroup) as error:
-            rest = names[len(outcomes) :]
-            outcomes += [ProbeOutcome(name, f"no connection: {_error_text(error)}") for name in rest]
+    try:
+        with anyio.fail_after(CELL_SECONDS):
+            async with open_peer(cell) as peer:
+                await run_probes(peer, outcomes)
+    except (McpHostError, TimeoutError, ExceptionGroup) as error:
+        rest = names[len(outcomes) :]
+        outcomes += [ProbeOutcome(name, f"no connection: {_error_text(error)}") for name in rest]
     return outcomes
 
 
-async def _run_probe(name: str, probe: ProbeSession) -> ProbeOutcome:
+async def _probe_session(peer: RunningPeer, outcomes: list[ProbeOutcome]) -> None:
+    probe = ProbeSession(peer)
+    async with probe.connected():
+        for name, work in SESSION_PROBES.items():
+            outcomes.append(await _run_probe(name, probe, partial(work, probe)))
+
+
+async def _probe_host(peer: RunningPeer, outcomes: list[ProbeOutcome]) -> None:
+    async with open_host_session(peer) as probe:
+        for name, work in HOST_PROBES.items():
+            outcomes.append(await _run_probe(name, probe, partial(work, probe)))
+
+
+async def _run_probe(
+    name: str, probe: ProbeSession | HostProbeSession, work: Callable[[], Awaitable[None]]
+) -> ProbeOutcome:
     fault, probe.note = "", ""
-    limit = RESTART_SECONDS if name == "restart" else PROBE_SECONDS
+    limitation = probe.peer.cell.limit(name)
+    seconds = RESTART_SECONDS if name in _RESTARTING else PROBE_SECONDS
+    if limitation is not None and limitation.evidence == TIMED_OUT:
+        seconds = SILENCE_SECONDS
     try:
-        with anyio.fail_after(limit):
-            await ALL[name](probe)
+        with anyio.fail_after(seconds):
+            await work()
     except TimeoutError:
-        fault = f"not within {limit} s"
+        fault = f"{TIMED_OUT} {seconds} s"
     except (McpHostError, AssertionError, ExceptionGroup) as error:
         fault = _error_text(error)
-    return ProbeOutcome(name, fault, probe.cell.limit(name), probe.note)
+    return ProbeOutcome(name, fault, limitation, probe.note)
 
 
 def _error_text(error: BaseException) -> str:
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return " ".join(f"{type(error).__name__}: {error}".split())[:500]
-
-
-@asynccontextmanager
-async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
-    """Open a probe session with a peer; unless the transport is stdio, start the server first."""
-    command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
-    if cell.transport == "stdio":
-        yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
-        return
-    process, port = await anyio.to_thread.run_sync(_start_listening, command, 0)
-    path, kind = ("/sse", "sse") if cell.transport == "sse" else ("/mcp", "auto")
-    probe = ProbeSession(
-        cell, ServerConfig(name="peer", url=f"http://127.0.0.1:{port}{path}", transport=kind, era=demanded)
-    )
-
-    async def start_again() -> None:
-        nonlocal process
-        await anyio.to_thread.run_sync(process.communicate)
-        process, _ = await anyio.to_thread.run_sync(_start_listening, command, port)
-
-    probe.start_again = start_again
-    try:
-        yield probe
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def _start_listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
-    """Start a server process on *port* (0 for any free port); return the process and its port."""
-    environment = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL", "PEER_PORT": str(port)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())

@@ -2,13 +2,15 @@
 
 Usage: python_peer.py LIBRARY TRANSPORT DELAY. LIBRARY is mcp1, mcp2, fastmcp2, fastmcp3 or fastmcp4. TRANSPORT is
 stdio, http or sse; the last two listen on $PEER_PORT (0 by default) and print their port. DELAY is the time in seconds
-before anything is read.
+before anything is read. If $PEER_STARTS names a file, each start appends a line to it, and the process that wrote line
+N offers the tool start_N as well.
 """
 
 import os
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -29,7 +31,7 @@ else:
     from mcp.server.mcpserver import Context
 
 server: Any = Server(f"python-{LIBRARY}")
-state = {"was cancelled": False}
+state = {"was cancelled": False, "is waiting": False}
 tool = server.tool()
 QUESTION = {
     "messages": [types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Capital?"))],
@@ -73,13 +75,20 @@ async def log(ctx: Context) -> str:
 
 @tool
 async def wait() -> str:
-    state["was cancelled"] = False
+    state["was cancelled"], state["is waiting"] = False, True
     try:
         await anyio.sleep(30)
     except anyio.get_cancelled_exc_class():
         state["was cancelled"] = True
         raise
+    finally:
+        state["is waiting"] = False
     return "waited"
+
+
+@tool
+def waiting() -> str:
+    return str(state["is waiting"]).lower()
 
 
 @tool
@@ -157,6 +166,19 @@ def crash() -> str:
     os._exit(3)
 
 
+@tool
+def greeted() -> str:
+    return "no question at the start"
+
+
+def add_start_tool(starts: Path) -> None:
+    """Append a line to the file, and add a tool that is named after the number of its lines."""
+    with starts.open("a") as file:
+        file.write("start\n")
+    number = len(starts.read_text().splitlines())
+    server.tool(name=f"start_{number}")(lambda: "started")
+
+
 @server.resource("demo://greeting")
 def greeting() -> str:
     return "hello"
@@ -195,6 +217,8 @@ def app() -> Any:
 
 
 def main() -> None:
+    if starts := os.environ.get("PEER_STARTS"):
+        add_start_tool(Path(starts))
     time.sleep(DELAY)
     if TRANSPORT == "stdio":
         server.run(transport="stdio", **({"show_banner": False} if IS_FAST else {}))

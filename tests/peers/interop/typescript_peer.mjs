@@ -3,7 +3,10 @@
 //   PACKAGE is sdk-first (1.0), sdk-one (1.x) or server (2.x); MODE is dual, modern or legacy (2.x only);
 //   TRANSPORT is stdio, http or sse, and the last two listen on $PEER_PORT (0 by default) and print their port;
 //   DELAY in seconds comes before anything is read.
+// If $PEER_STARTS names a file, each start appends a line to it, and the process that wrote line N offers the tool
+// start_N as well.
 import { randomUUID } from 'node:crypto';
+import { appendFileSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,11 +28,15 @@ const METHODS = {
 };
 const FORM = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
 const QUESTION = { messages: [{ role: 'user', content: { type: 'text', text: 'Capital?' } }], maxTokens: 20 };
-const NAMES = ['add', 'steps', 'log', 'wait', 'cancelled', 'change', 'touch', 'form', 'model', 'folders', 'crash'];
+const NAMES = [
+  'add', 'steps', 'log', 'wait', 'waiting', 'cancelled', 'change', 'touch', 'form', 'model', 'folders', 'crash', 'greeted',
+];
 // A server over HTTP may be made anew for each request: what it must remember is kept here.
 const tools = [...NAMES];
 const hasMore = () => tools.includes('added');
 let wasCancelled = false;
+let isWaiting = false;
+let greeting = 'no question at the start'; // or the answer to the form of the newest session, or its error
 let notifier; // tells subscribers, where instances live for one request only
 
 const text = (words) => ({ content: [{ type: 'text', text: String(words) }] });
@@ -98,13 +105,16 @@ function build({ era } = {}) {
         return text('logged');
       case 'wait':
         wasCancelled = false;
+        isWaiting = true;
         await Promise.race([
           sleep(30_000),
           new Promise((resolve) => {
             request1.signal?.addEventListener('abort', () => { wasCancelled = true; resolve(); });
           }),
         ]);
+        isWaiting = false;
         return text('waited');
+      case 'waiting': return text(isWaiting);
       case 'cancelled': return text(wasCancelled);
       case 'change':
         if (!hasMore()) tools.push('added');
@@ -136,10 +146,25 @@ function build({ era } = {}) {
       case 'crash': process.exit(3);
       // falls through
       case 'added': return text('new');
+      case 'greeted': return text(await greeting);
       default: throw new Error(`no tool ${tool}`);
     }
   });
+  if (!isModern) {
+    server.oninitialized = () => { greeting = greet(server); };
+  }
   return server;
+}
+
+// Over HTTP a request is lost if the client does not read the stream yet: ask again.
+async function greet(server, tries = 5) {
+  try {
+    const reply = await server.elicitInput({ message: 'Who starts me?', requestedSchema: FORM }, { timeout: 2000 });
+    return `Good morning ${reply.content.name}`;
+  } catch (error) {
+    if (tries > 1 && error.message.includes('timed out')) return greet(server, tries - 1);
+    return error.message;
+  }
 }
 
 function listen(handler) {
@@ -178,6 +203,10 @@ function overSse({ SSEServerTransport }) {
   };
 }
 
+if (process.env.PEER_STARTS) {
+  appendFileSync(process.env.PEER_STARTS, 'start\n');
+  tools.push(`start_${readFileSync(process.env.PEER_STARTS, 'utf8').trim().split('\n').length}`);
+}
 await sleep(Number(delay) * 1000);
 if (transport === 'stdio') {
   if (isTwo && mode !== 'legacy') {
