@@ -169,7 +169,13 @@ INTEROP_PEERS = (
         ("stdio", "http", "sse"),
         limits={"completion": _NO_COMPLETION, "subscriptions": _NO_SUBSCRIBE},
     ),
-    Peer("FastMCP 4", "fastmcp4", ("stdio", "http", "sse"), "stateless", limits={"subscriptions": _NO_LISTEN}),
+    Peer(
+        "FastMCP 4",
+        "fastmcp4",
+        ("stdio", "http", "sse"),
+        "stateless",
+        limits={"subscriptions": _NO_LISTEN, "subscriptions sse": _NO_SUBSCRIBE},
+    ),
     Peer(
         "FastMCP 4, old era",
         "fastmcp4",
