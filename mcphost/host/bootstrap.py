@@ -465,7 +465,7 @@ class _LateParts:
         return ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
             core.audit,
-            ApprovalChecks(grants.is_active, self.consent.is_forbidden, grants.was_revoked, may_auto_send),
+            ApprovalChecks(grants.find_end, self.consent.is_forbidden, may_auto_send),
         )  # fmt: skip
 
     @cached_property

@@ -145,13 +145,6 @@ class GrantStore:
         )
         return replace(grant, revoked=now)
 
-    async def is_revoked(self, grant_id: str) -> bool:
-        """Return whether the grant with this id was revoked by any process, or does not exist."""
-        row = await self._database.run(
-            lambda db: db.execute("SELECT 1 FROM grants WHERE id = ? AND revoked IS NULL", (grant_id,)).fetchone()
-        )
-        return row is None
-
     async def suspend(self, grant_ids: Iterable[str], reason: str) -> None:
         """Suspend grants until the user renews them; *reason* is a short phrase."""
         rows = [(reason, grant_id) for grant_id in grant_ids]

@@ -112,6 +112,10 @@ class ToolHistory(Struct, frozen=True):
     server_changed: bool = False
 
 
+GrantEnd = Literal["revoked", "ended"]
+"""Why a grant no longer allows calls: the user revoked it, or it ended otherwise; see `ActiveGrants.find_end`."""
+
+
 class CoveringGrant(Struct, frozen=True):
     """A grant that covers a call; `source` is "session" for a session grant and "grant" for a stored one."""
 
@@ -168,34 +172,27 @@ class ActiveGrants:
         return replace(matches[0], revoked=time.time()) if matches else None
 
     def mark_revoked(self, grant_id: str) -> None:
-        """Remember that the stored grant with this id was revoked, so that `is_active` returns False for it."""
+        """Remember that the stored grant with this id was revoked, so that it allows nothing from now on."""
         self._revoked_ids.add(grant_id)
 
-    def is_active(self, grant_id: str) -> bool:
-        """Return False if the grant with this id was revoked in this process, else True; see `was_revoked`.
+    async def find_end(self, grant_id: str, server: str) -> GrantEnd | None:
+        """Return why the grant with this id no longer allows calls of *server*; None if it does, or if the id is "".
 
-        The result is also True for an empty id, which stands for no grant.
+        A grant for a session that is over, an expired one and a suspended one have "ended". While the store cannot be
+        read, stored grants count as revoked. The answer is for the moment of the return: nothing is waited for after
+        the store was read.
         """
-        if grant_id.startswith("s"):
-            return any(grant.id == grant_id for grant in self._session_grants)
-        return grant_id not in self._revoked_ids
-
-    def is_of_other_session(self, grant_id: str) -> bool:
-        """Return whether a session grant with this id has ended without being revoked in this process."""
-        return grant_id.startswith("s") and not self.is_active(grant_id) and grant_id not in self._revoked_ids
-
-    async def was_revoked(self, grant_id: str) -> bool:
-        """Return whether any process revoked the stored grant with this id; False for "" and session grants.
-
-        While the store cannot be read, the result is True, because stored grants then allow nothing.
-        """
-        if not grant_id or grant_id.startswith("s"):
-            return False
-        try:
-            return await self._grants.is_revoked(grant_id)
-        except StoreError as error:
-            self._on_store_error(error)
-            return True
+        if not grant_id:
+            return None
+        is_stored = not grant_id.startswith("s")
+        stored = await self._load_grants(server) if is_stored else ()
+        if grant_id in self._revoked_ids:
+            return "revoked"
+        grant = next((one for one in (*self._session_grants, *stored) if one.id == grant_id), None)
+        if grant is None:
+            return "revoked" if is_stored else "ended"
+        newest = max(_last_event_time(stored), grant.created)
+        return None if _is_unexpired(grant, newest) and not grant.suspended else "ended"
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant and return it; if it cannot be stored, add it for this session instead."""
@@ -254,7 +251,8 @@ class ActiveGrants:
         stored = await self._load_grants(identity.server)
         newest = _last_event_time(stored)
         grants = (grant for grant in (*self._session_grants, *stored) if grant.id == grant_id)
-        return self.is_active(grant_id) and any(self._applies(grant, identity, newest) for grant in grants)
+        is_revoked = grant_id in self._revoked_ids
+        return not is_revoked and any(self._applies(grant, identity, newest) for grant in grants)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
         """Return whether the user has allowed the tool before, and what has changed since then.

@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, NamedTuple
 
 from mcphost.errors import ConsentDenied
+from mcphost.host.consent.grants import GrantEnd
 from mcphost.host.consent.policy import Approval
 from mcphost.host.servers.tool_registry import OfferedTool
+
+_ASK_AGAIN = "Repeat the call to be asked again."
 
 
 class ApprovalVoid(ConsentDenied):
@@ -36,6 +39,12 @@ class GrantRevoked(ApprovalVoid):
     reason = "its grant was revoked"
 
 
+class GrantEnded(ApprovalVoid):
+    """Raised if the grant that allowed the call expired or was suspended."""
+
+    reason = "its grant no longer applies"
+
+
 class AutoApprovalEnded(ApprovalVoid):
     """Raised if the auto-approve mode that allowed the call has ended."""
 
@@ -51,21 +60,20 @@ class CallForbidden(ApprovalVoid):
 class ApprovalChecks(NamedTuple):
     """Final checks that an approved call is still allowed, made just before it is sent.
 
-    `is_grant_active` returns whether the grant with this id is still valid in this process, and True for "" (no
-    grant). `was_revoked` returns whether any process revoked the grant. `is_forbidden` returns whether a `never`
-    rule forbids a call of the tool with these arguments. `may_auto_send` returns whether a call that was approved in
-    this period of auto-approve mode may be sent now.
+    `find_grant_end` returns why the grant with this id no longer allows calls of the server with this name, None if it
+    still does; any process may have revoked it. `is_forbidden` returns whether a `never` rule forbids a call of the
+    tool with these arguments. `may_auto_send` returns whether a call that was approved in this period of auto-approve
+    mode may be sent now.
     """
 
-    is_grant_active: Callable[[str], bool]
+    find_grant_end: Callable[[str, str], Awaitable[GrantEnd | None]]
     is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
-    was_revoked: Callable[[str], Awaitable[bool]]
     may_auto_send: Callable[[int], bool]
 
     async def check(self, offered: OfferedTool, approval: Approval, account: str) -> None:
         """Raise a subclass of ApprovalVoid if an approved call must no longer be sent.
 
-        This is the case if the tool, the account or the grant changed since the approval, if the auto-approve mode
+        This is the case if the tool or the account changed since the approval, if the grant or the auto-approve mode
         that allowed the call has ended, or if a new `never` rule forbids it. *account* is the account for which the
         call was approved.
         """
@@ -76,15 +84,20 @@ class ApprovalChecks(NamedTuple):
                 f"{offered.definition.name!r}; it did not run.",
                 "To allow it, change [consent] never in config.toml.",
             )
-        was_revoked = bool(grant_id) and await self.was_revoked(grant_id)
+        grant_end = await self.find_grant_end(grant_id, offered.connection.config.name) if grant_id else None
         # Last and without waiting, so that nothing can change between these checks and the request.
         _check_unchanged(offered, account)
-        if was_revoked or not self.is_grant_active(grant_id):
+        server, tool = offered.connection.config.name, offered.definition.name
+        if grant_end == "revoked":
             raise GrantRevoked(
-                f"The permission for the tool {offered.definition.name!r}"
-                f" of {offered.connection.config.name!r} was "
-                "revoked before the call was sent; it did not run.",
-                "Repeat the call to be asked again.",
+                f"The permission for the tool {tool!r} of {server!r} was revoked before the call was sent; it did not "
+                "run.",
+                _ASK_AGAIN,
+            )
+        if grant_end is not None:
+            raise GrantEnded(
+                f"The permission for the tool {tool!r} of {server!r} ended before the call was sent; it did not run.",
+                _ASK_AGAIN,
             )
         if period and not self.may_auto_send(period):
             raise AutoApprovalEnded(

@@ -166,8 +166,8 @@ class ToolPipeline:
         The tool's definition must be the same as in the earlier call. If the server's results must be reviewed by now,
         the user must have reviewed the result. The hooks that run before a call are run again, but not the hooks that
         run after a call, because they have already processed the result. If the call must run after all, *notes* keeps
-        what the hooks returned for it. The user is asked if the permission for the earlier call has ended with its
-        session. Raises ToolFailure if the call is not allowed now.
+        what the hooks returned for it. The user is asked if the permission for the earlier call has expired, or has
+        ended with its session. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -180,11 +180,13 @@ class ToolPipeline:
             rule_input = identity.to_rule_input(arguments)
             checked = await self._hooks.check(call.use.id, rule_input, notes)
             notes.checked = rule_input, checked
+            if arguments_digest(checked) != arguments_digest(arguments):
+                return None
             # The grant may have been revoked while the hooks ran.
-            if arguments_digest(checked) != arguments_digest(arguments) or not await self.recorded.is_permitted(found):
+            if not await self.recorded.is_permitted(found, call.server):
                 return None
             grant_id = found.grant_id
-            if self.recorded.needs_consent(found):
+            if await self.recorded.needs_consent(found, call.server):
                 why = notes.why(call.why)
                 question = tool_question(offered, arguments, call=call.use.id, why=why, recorded_at=found.at)
                 verdict = await self._consent.authorize(identity, arguments, question, call=call.use.id)

@@ -78,23 +78,21 @@ class ResultReuse:
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)
             return None
-        if found is None or not await self.is_permitted(found):
+        if found is None or not await self.is_permitted(found, identity.server):
             return None
         self._used.add(found.part.use_id)
         return found
 
-    async def is_permitted(self, found: RecordedResult) -> bool:
-        """Return whether a result may be used; False if the grant for the earlier call was revoked.
+    async def is_permitted(self, found: RecordedResult, server: str) -> bool:
+        """Return whether a result of *server* may be used; False if the grant for the earlier call was revoked.
 
-        If the grant was for an earlier session, the user must be asked as well; see `needs_consent`.
+        If the grant ended otherwise, the user must be asked as well; see `needs_consent`.
         """
-        if await self._grants.was_revoked(found.grant_id):
-            return False
-        return self._grants.is_active(found.grant_id) or self.needs_consent(found)
+        return await self._grants.find_end(found.grant_id, server) != "revoked"
 
-    def needs_consent(self, found: RecordedResult) -> bool:
-        """Return whether the permission for the earlier call has ended with its session, without being revoked."""
-        return self._grants.is_of_other_session(found.grant_id)
+    async def needs_consent(self, found: RecordedResult, server: str) -> bool:
+        """Return whether the permission for the earlier call has ended without being revoked, such as by its expiry."""
+        return await self._grants.find_end(found.grant_id, server) == "ended"
 
     async def add(
         self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, grant_id: str, at: float = 0.0

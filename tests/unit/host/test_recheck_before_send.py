@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.rules import Rule
 from mcphost.config.schema import AuditConfig, Limits, RootConfig
+from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.events import AutoApprovalChanged, ToolFinished, ToolStarted
@@ -17,6 +19,7 @@ from mcphost.host.questions.questions import (
     Accept,
     AllowAlways,
     AllowOnce,
+    AllowRule,
     AllowSession,
     ApproveTool,
     Deny,
@@ -148,6 +151,49 @@ async def test_a_call_that_waits_for_a_form_is_not_sent_again_after_another_proc
     assert len(peer.calls) == 1
     assert len(frontend.questions_of(ApproveTool)) == 2
     assert [row.decision for row in rows if row.event == "ended"] == ["not sent again: its grant was revoked"]
+
+
+def allow_until(expires: float) -> AllowRule:
+    """Return the answer that allows all calls of the tool `ask` everywhere until this time."""
+    return AllowRule(Rule(server="peer", tool="ask", scope="everywhere", expires=expires))
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "session"])
+@pytest.mark.parametrize(
+    ("revision", "kind", "answer", "sent", "ended"),
+    [
+        ("2025-11-25", "share_roots", DoNotShare(), 0, "not sent: its grant no longer applies"),
+        (STATELESS, "fill_form", Accept(), 1, "not sent again: its grant no longer applies"),
+    ],
+    ids=["call", "answers"],
+)
+async def test_the_user_is_asked_again_if_the_grant_expires_before_a_call_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, kind: str, answer: Any, sent: int, ended: str,
+    *, is_stored: bool,
+) -> None:  # fmt: skip
+    peer = AskingServer(revision, {"who": form_request()} if kind == "fill_form" else {})
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+
+    def expire(_question: Any) -> Any:
+        let_time_pass(host, monkeypatch)
+        return answer
+
+    async def fail(_store: GrantStore, _grant: Any) -> Any:
+        raise StoreError("The disk is full.")
+
+    if not is_stored:
+        monkeypatch.setattr(GrantStore, "add", fail)
+    frontend = SelectiveFrontend(approve_tool=[allow_until(time.time() + 600), Deny()], **{kind: [expire]})
+    roots = (RootConfig(path=str(tmp_path)),)
+    async with open_asking_host(tmp_path, peer, frontend, model, roots=roots, audit_log=audit_log) as host:
+        if kind == "share_roots":
+            peer.ask("r1", "roots/list", {})
+        await host.conversation.send("go")
+        rows = [row for row in await audit_log.read_page(AuditFilter()) if row.kind == "tool"]
+    assert len(peer.calls) == sent
+    assert len(frontend.questions_of(ApproveTool)) == 2
+    assert [row.decision for row in rows if row.event == "ended"] == [ended]
 
 
 async def test_a_call_that_waits_for_a_slot_again_after_its_grant_was_revoked_ends_if_the_turn_is_stopped(

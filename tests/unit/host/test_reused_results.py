@@ -1,6 +1,7 @@
 """Tests that when the user retries an answer, results of read-only calls are reused instead of calling again."""
 
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -302,6 +303,50 @@ async def test_after_a_restart_the_user_is_asked_whether_to_reuse_a_result_of_a_
     (question,), found, calls = await reopen_and_retry(tmp_path, conversation, AllowOnce())
     assert question.recorded_at > 0
     assert (found, calls) == ([("reading 1", "ok", True)], 0)
+
+
+def let_an_hour_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = time.time() + 3_600
+    monkeypatch.setattr(time, "time", lambda: later)
+
+
+def allow_for_ten_minutes() -> AllowRule:
+    return AllowRule(Rule(server="peer", tool="tide", scope="everywhere", expires=time.time() + 600))
+
+
+async def test_the_user_is_asked_whether_to_reuse_a_result_whose_grant_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, frontend = counting_peer(), ScriptedFrontend(allow_for_ten_minutes(), AllowOnce())
+    async with open_host_with(tmp_path, peer, asking_model({}, turns=3), frontend) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert len(frontend.asked) == 1, "the grant has not expired yet"
+        let_an_hour_pass(monkeypatch)
+        await host.conversation.retry()
+        assert [part.reused_at > 0 for part in results(host)] == [True]
+    assert [one.recorded_at > 0 for one in frontend.asked if isinstance(one, ApproveTool)] == [False, True]
+    assert len(peer.asked("tools/call")) == 1
+
+
+async def test_a_result_whose_grant_expires_while_a_hook_runs_is_not_reused_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, frontend, runs = counting_peer(), ScriptedFrontend(allow_for_ten_minutes(), Deny()), list[bytes]()
+
+    async def expire(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        del command, folder, seconds
+        runs.append(document)
+        if len(runs) == 2:
+            let_an_hour_pass(monkeypatch)
+        return HookOutput()
+
+    hook = HookConfig(settings=HookSettings(event="before_call", command=("expire",)))
+    async with open_host_with(tmp_path, peer, asking_model({}), frontend, hooks=(hook,), run_hook=expire) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert [part.outcome for part in results(host)] == ["declined"]
+    assert [one.recorded_at > 0 for one in frontend.asked if isinstance(one, ApproveTool)] == [False, True]
 
 
 @pytest.mark.parametrize("answer", [AllowSession(), AllowAlways(), AllowRule(parse_rule("peer/tide"))])
