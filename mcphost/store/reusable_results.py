@@ -22,13 +22,13 @@ _FIND_MESSAGE = """
 class RecordedResult(NamedTuple):
     """A tool result that was sent to the model and can be reused for an identical call.
 
-    `at` is the time of the call in seconds since 1970. `grant_id` is the id of the grant that allowed the call, or
-    "" if no grant was needed.
+    `at` is the time of the call in seconds since 1970. `permission` is the id of the grant that allowed the call;
+    without a grant it is the source of the approval, such as "once", or "" if an earlier version recorded the result.
     """
 
     part: ToolReturnPart
     at: float
-    grant_id: str
+    permission: str
 
 
 class ReusableResultStore:
@@ -49,15 +49,15 @@ class ReusableResultStore:
         return await self._database.run(lambda db: db.execute(query, (conversation_id, number)).fetchone() is not None)
 
     async def add(
-        self, conversation_id: str, use_id: str, call: str, *, definition: str, grant_id: str, at: float
+        self, conversation_id: str, use_id: str, call: str, *, definition: str, permission: str, at: float
     ) -> None:
         """Record that the tool call with the id *use_id* has a result in the conversation.
 
         *call* is the digest that identifies the call, and *definition* the fingerprint of the tool's definition at the
-        time of the call. *grant_id* is the id of the grant that allowed the call, or "". *at* is the time of the call
-        in seconds since 1970. Raises StoreError.
+        time of the call. *permission* says what allowed the call; see RecordedResult. *at* is the time of the
+        call in seconds since 1970. Raises StoreError.
         """
-        values = (conversation_id, use_id, call, definition, grant_id, at)
+        values = (conversation_id, use_id, call, definition, permission, at)
 
         def work(db: sqlite3.Connection) -> None:
             if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone():
@@ -85,7 +85,7 @@ class ReusableResultStore:
         def work(db: sqlite3.Connection) -> RecordedResult | None:
             rows = db.execute(_FIND, (conversation_id, call, since, _MAX_CANDIDATES)).fetchall()
             links = _load_links(db, conversation_id) if rows else []
-            for use_id, grant_id, at in rows:
+            for use_id, permission, at in rows:
                 if use_id in used:
                     continue
                 mark = f'"use_id":"{use_id}"'.encode()
@@ -97,7 +97,7 @@ class ReusableResultStore:
                     if not isinstance(part, ToolReturnPart) or part.use_id != use_id or part.outcome != "ok":
                         continue
                     if part.reviewed or not only_reviewed:
-                        return RecordedResult(part, at, grant_id)
+                        return RecordedResult(part, at, permission)
             return None
 
         return await self._database.run(work)

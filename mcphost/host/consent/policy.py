@@ -40,6 +40,11 @@ class Approval(Struct, frozen=True):
     origins: tuple[ArgumentOrigin, ...] = ()
     auto_period: int = 0
 
+    @property
+    def permission(self) -> str:
+        """What allowed the call: the id of the grant, or `source` if there is none."""
+        return self.grant_id or self.source
+
 
 class _OpenQuestion:
     """A consent prompt that is waiting for the user's answer; cancelling `scope` withdraws the prompt."""

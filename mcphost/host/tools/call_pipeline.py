@@ -156,7 +156,7 @@ class ToolPipeline:
         is_given = outcome.part.outcome == "ok" and not outcome.is_declined
         if is_given and is_unchanged and has_read_only_hint(offered.definition.tool):
             identity = identify_tool(offered)
-            await self.recorded.add(call.use.id, identity, approval.arguments, grant_id=approval.grant_id)
+            await self.recorded.add(call.use.id, identity, approval.arguments, permission=approval.permission)
 
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
@@ -166,8 +166,8 @@ class ToolPipeline:
         The tool's definition must be the same as in the earlier call. If the server's results must be reviewed by now,
         the user must have reviewed the result. The hooks that run before a call are run again, but not the hooks that
         run after a call, because they have already processed the result. If the call must run after all, *notes* keeps
-        what the hooks returned for it. The user is asked if the permission for the earlier call has expired, or has
-        ended with its session. Raises ToolFailure if the call is not allowed now.
+        what the hooks returned for it. The user is asked if the permission for the earlier call no longer applies and
+        nothing else allows the call. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -182,24 +182,25 @@ class ToolPipeline:
             notes.checked = rule_input, checked
             if arguments_digest(checked) != arguments_digest(arguments):
                 return None
-            # The grant may have been revoked while the hooks ran.
-            if not await self.recorded.is_permitted(found, call.server):
+            # The grant may have been revoked, or may have expired, while the hooks ran.
+            state = await self.recorded.find_permission(found, identity)
+            if state == "revoked":
                 return None
-            grant_id = found.grant_id
-            if await self.recorded.needs_consent(found, call.server):
+            permission = found.permission
+            if state == "ask":
                 why = notes.why(call.why)
                 question = tool_question(offered, arguments, call=call.use.id, why=why, recorded_at=found.at)
                 verdict = await self._consent.authorize(identity, arguments, question, call=call.use.id)
                 if isinstance(verdict, Deny):
                     raise CallDeclined(verdict)
-                grant_id = verdict.grant_id
+                permission = verdict.permission
             denial = await self._consent.check_reuse(
                 identity, arguments, call=call.use.id, recorded_call=found.part.use_id
             )
             if denial is not None:
                 raise CallDeclined(denial)
         part = replace(found.part, use_id=call.use.id, name=call.use.name, reused_at=found.at)
-        await self.recorded.add(call.use.id, identity, arguments, grant_id=grant_id, at=found.at)
+        await self.recorded.add(call.use.id, identity, arguments, permission=permission, at=found.at)
         self._events.publish(
             ToolFinished(call.use.id, call.server, call.tool, "ok", part.text, 0.0, part.kept, part.images, found.at)
         )

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from typing import Any
+from typing import Any, Literal
 
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import ActiveConversation
@@ -14,6 +14,9 @@ from mcphost.store.reusable_results import RecordedResult, ReusableResultStore
 
 MAX_AGE = 24 * 3600.0
 """Maximum age in seconds of a reused result; a day, because its time is shown without a date."""
+ReusePermission = Literal["given", "ask", "revoked"]
+_WITHOUT_GRANT = ("rule", "claim", "autonomy", "")
+"""Sources of approvals without a grant (see `Approval`), and "" for a source that an earlier version did not record."""
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +68,7 @@ class ResultReuse:
 
         Each result is returned at most once per turn, oldest first. If *only_reviewed* is true, only results
         that the user reviewed are returned. A result is not returned if the permission for the earlier call was
-        revoked. Check that again with `is_permitted` before the result is used.
+        revoked. Call `find_permission` before the result is used.
         """
         if not self._source:
             return None
@@ -78,35 +81,39 @@ class ResultReuse:
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)
             return None
-        if found is None or not await self.is_permitted(found, identity.server):
+        if found is None or await self.find_permission(found, identity) == "revoked":
             return None
         self._used.add(found.part.use_id)
         return found
 
-    async def is_permitted(self, found: RecordedResult, server: str) -> bool:
-        """Return whether a result of *server* may be used; False if the grant for the earlier call was revoked.
+    async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
+        """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
 
-        If the grant ended otherwise, the user must be asked as well; see `needs_consent`.
+        A result of a call that the user allowed once was shown with its call, so it may be reused. Any other permission
+        must still apply to the tool *identity*: a grant must not have expired, and a rule of an earlier run, a trusted
+        claim or auto-approve mode must cover the call now, which `ConsentPolicy.authorize` decides.
         """
-        return await self._grants.find_end(found.grant_id, server) != "revoked"
-
-    async def needs_consent(self, found: RecordedResult, server: str) -> bool:
-        """Return whether the permission for the earlier call has ended without being revoked, such as by its expiry."""
-        return await self._grants.find_end(found.grant_id, server) == "ended"
+        if found.permission == "once":
+            return "given"
+        if found.permission in _WITHOUT_GRANT:
+            return "ask"
+        if await self._grants.find_end(found.permission, identity.server) == "revoked":
+            return "revoked"
+        return "given" if await self._grants.still_applies(found.permission, identity) else "ask"
 
     async def add(
-        self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, grant_id: str, at: float = 0.0
+        self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, permission: str, at: float = 0.0
     ) -> None:
         """Record that the call *use_id* has a result; *at* is the time of the call in seconds since 1970, 0 for now.
 
-        *grant_id* is the grant that allowed the call, "" for none. An error from the store is only logged; the result
-        is then not available for reuse.
+        *permission* says what allowed the call; see `Approval.permission`. An error from the store is only logged; the
+        result is then not available for reuse.
         """
         call = identify_call(identity, arguments)
         try:
             await self._store.add(
                 self._active.for_call.conversation.id, use_id, call,
-                definition=identity.digest, grant_id=grant_id, at=at or time.time(),
+                definition=identity.digest, permission=permission, at=at or time.time(),
             )  # fmt: skip
         except StoreError as error:
             _log.warning("a result is not recorded: %s", error)

@@ -152,6 +152,7 @@ async def open_host_with(
     results: ResultStore | None = None,
     *,
     reviewed: tuple[str, ...] = (),
+    trusted: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
     never: tuple[Rule, ...] = (),
     audit_log: AuditLog | None = None,
@@ -168,7 +169,8 @@ async def open_host_with(
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all *peers*; a single one is named `peer`.
 
-    *reviewed* names the servers whose results the user reviews before the model gets them. *same_as* names servers of
+    *reviewed* names the servers whose results the user reviews before the model gets them, *trusted* those whose
+    annotations the user trusts. *same_as* names servers of
     the user that are treated as identical to every server here. *args* contains the arguments of each server's command;
     without them, a command has the server's name as its argument.
     """
@@ -177,7 +179,7 @@ async def open_host_with(
         ServerConfig(
             name=name, command="in-process", args=(args or {}).get(name, (name,)), source="flag",
             era="stateless" if "server/discover" in peer.answers else "handshake", review_results=name in reviewed,
-            matching_servers=same_as,
+            matching_servers=same_as, trust_annotations=name in trusted,
         )
         for name, peer in known.items()
     )  # fmt: skip

@@ -13,6 +13,7 @@ from mcphost.config.hooks import HookOutput
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HookConfig, HookSettings
+from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
@@ -347,6 +348,54 @@ async def test_a_result_whose_grant_expires_while_a_hook_runs_is_not_reused_with
         await host.conversation.retry()
         assert [part.outcome for part in results(host)] == ["declined"]
     assert [one.recorded_at > 0 for one in frontend.asked if isinstance(one, ApproveTool)] == [False, True]
+
+
+async def test_a_result_of_auto_approve_is_reused_without_a_question_only_while_auto_approve_covers_the_call(
+    tmp_path: Path,
+) -> None:
+    peer, frontend = counting_peer(), ScriptedFrontend(Deny())
+    async with open_host_with(tmp_path, peer, asking_model({}, turns=3), frontend) as host:
+        host.auto_approval.start([("peer", "tide")], AutoApprovalBudget(calls=10))
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert [(part.outcome, part.reused_at > 0) for part in results(host)] == [("ok", True)]
+        assert frontend.asked == []
+        assert host.auto_approval.stop("ended by you")
+        await host.conversation.retry()
+        assert [part.outcome for part in results(host)] == ["declined"]
+    assert [one.recorded_at > 0 for one in frontend.asked if isinstance(one, ApproveTool)] == [True]
+    assert len(peer.asked("tools/call")) == 1
+
+
+async def test_a_result_allowed_by_a_trusted_claim_is_not_reused_unasked_after_the_trust_ended(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), trusted=("peer",)) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    (question,), found, calls = await reopen_and_retry(tmp_path, conversation, Deny())
+    assert question.recorded_at > 0
+    assert ([outcome for _, outcome, _ in found], calls) == (["declined"], 0)
+
+
+async def test_a_result_allowed_for_another_conversation_is_not_reused_unasked_in_a_copy(tmp_path: Path) -> None:
+    peer = counting_peer()
+    frontend = ScriptedFrontend(AllowRule(Rule(server="peer", tool="tide", scope="conversation")), Deny())
+    async with open_host_with(tmp_path, peer, asking_model({}), frontend) as host:
+        await host.conversation.send("when?")
+        await host.conversation.branches.fork()
+        await host.conversation.retry()
+        assert [part.outcome for part in results(host)] == ["declined"]
+    assert [one.recorded_at > 0 for one in frontend.asked if isinstance(one, ApproveTool)] == [False, True]
+
+
+async def test_the_user_is_asked_about_a_result_recorded_without_what_allowed_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        database.execute("UPDATE recorded_results SET grant_id = ''")  # as earlier versions wrote it
+    (question,), found, calls = await reopen_and_retry(tmp_path, conversation, AllowOnce())
+    assert question.recorded_at > 0
+    assert (found, calls) == ([("reading 1", "ok", True)], 0)
 
 
 @pytest.mark.parametrize("answer", [AllowSession(), AllowAlways(), AllowRule(parse_rule("peer/tide"))])
