@@ -165,9 +165,10 @@ class ToolPipeline:
 
         The tool's definition must be the same as in the earlier call. If the server's results must be reviewed by now,
         the user must have reviewed the result. The hooks that run before a call are run again, but not the hooks that
-        run after a call, because they have already processed the result. If the call must run after all, *notes* keeps
-        what the hooks returned for it. The user is asked if the permission for the earlier call no longer applies and
-        nothing else allows the call. Raises ToolFailure if the call is not allowed now.
+        run after a call, because they have already processed the result. Notes of the hooks that the result does not
+        contain yet are added to it; the call must run if they have to be reviewed. If the call must run after all,
+        *notes* keeps what the hooks returned for it. The user is asked if the permission for the earlier call no longer
+        applies and nothing else allows the call. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -180,7 +181,9 @@ class ToolPipeline:
             rule_input = identity.to_rule_input(arguments)
             checked = await self._hooks.check(call.use.id, rule_input, notes)
             notes.checked = rule_input, checked
-            if arguments_digest(checked) != arguments_digest(arguments):
+            new_notes = notes.without_known(found.part.text)
+            is_note_unreviewed = needs_review and bool(new_notes.notes)
+            if is_note_unreviewed or arguments_digest(checked) != arguments_digest(arguments):
                 return None
             # The grant may have been revoked, or may have expired, while the hooks ran.
             state = await self.recorded.find_permission(found, identity)
@@ -201,11 +204,13 @@ class ToolPipeline:
                 raise CallDeclined(denial)
         part = replace(found.part, use_id=call.use.id, name=call.use.name, reused_at=found.at)
         await self.recorded.add(call.use.id, identity, arguments, permission=permission, at=found.at)
+        outcome = new_notes.add_to(ToolCallOutcome(part))
+        text = outcome.part.text
         self._events.publish(
-            ToolFinished(call.use.id, call.server, call.tool, "ok", part.text, 0.0, part.kept, part.images, found.at)
+            ToolFinished(call.use.id, call.server, call.tool, "ok", text, 0.0, part.kept, part.images, found.at)
         )
         log_call(call.server, call.tool, arguments, "allowed before", "reused")
-        return ToolCallOutcome(part)
+        return outcome
 
     async def _authorize(
         self,

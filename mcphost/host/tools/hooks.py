@@ -114,6 +114,10 @@ class HookNotes:
         """Return the reason shown in the approval question, naming the hook that changed the arguments, if any."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
+    def without_known(self, text: str) -> "HookNotes":
+        """Return only the notes that *text*, the recorded result of an identical call, does not contain yet."""
+        return HookNotes([note for note in self.notes if f"{_format_note(note)}\n" not in text])
+
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
@@ -134,7 +138,7 @@ class HookNotes:
     @property
     def written(self) -> str:
         """What the hooks wrote for the model, or ""."""
-        return "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
+        return "".join(f"{_format_note(note)}\n\n" for note in self.notes)
 
     @property
     def _change_text(self) -> str:
@@ -491,6 +495,10 @@ def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict
         note=sanitize(answer.get("note", "")[:_MAX_NOTE]),
         notice=_line(answer.get("notice", "")),
     ), ""
+
+
+def _format_note(note: str) -> str:
+    return f"Note from one of the user's hooks: {note}"
 
 
 def _clean_text(text: str) -> str:

@@ -28,7 +28,9 @@ from mcphost.host.questions.questions import (
     ReviewResult,
     WithholdResult,
 )
+from mcphost.host.tools.hooks import RunHook
 from mcphost.llm.messages import ToolReturnPart
+from mcphost.serialization import encode
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -259,6 +261,48 @@ async def test_hooks_run_once_before_a_call_whose_arguments_they_change_although
         assert results(host)[0].text.count("It is late.") == 1
         hooked = [row.event for row in await read_rows(audit_log, "hook")]
         assert hooked == ["started", "ended"] * 2
+
+
+def hook_with_notes(*notes: str) -> tuple[HookConfig, RunHook]:
+    """Return a hook that runs before calls, and a runner that returns the next of *notes* at each run."""
+    remaining = list(notes)
+
+    async def run(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        del command, folder, document, seconds
+        return HookOutput(output=encode({"note": remaining.pop(0)}))
+
+    return HookConfig(settings=HookSettings(event="before_call", command=("note",))), run
+
+
+async def test_the_note_of_a_hook_that_runs_before_a_reused_result_reaches_the_model_once(tmp_path: Path) -> None:
+    hook, run = hook_with_notes("low", "low", "low tide at noon")
+    model = asking_model({}, turns=3)
+    async with opened(tmp_path, counting_peer(), model, AllowOnce(), hooks=(hook,), run_hook=run) as host:
+        await host.conversation.send("when?")
+        first = "Note from one of the user's hooks: low\n\nreading 1"
+        assert [part.text for part in results(host)] == [first]
+        await host.conversation.retry()
+        assert [(part.text, part.reused_at > 0) for part in results(host)] == [(first, True)]
+        await host.conversation.retry()
+        told = f"Note from one of the user's hooks: low tide at noon\n\n{first}"
+        assert [(part.text, part.reused_at > 0) for part in results(host)] == [(told, True)]
+
+
+async def test_a_new_note_on_a_result_that_must_be_reviewed_is_reviewed_with_a_new_call(tmp_path: Path) -> None:
+    hook, run = hook_with_notes("low", "low", "high")
+    frontend, peer = ScriptedFrontend(AllowSession(), PassResult(), PassResult()), counting_peer()
+    async with open_host_with(
+        tmp_path, peer, asking_model({}, turns=3), frontend, reviewed=("peer",), hooks=(hook,), run_hook=run
+    ) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert [part.reused_at > 0 for part in results(host)] == [True], "its note was reviewed"
+        await host.conversation.retry()
+        (part,) = results(host)
+    assert part.reused_at == 0
+    assert [type(one) for one in frontend.asked] == [ApproveTool, ReviewResult, ReviewResult]
+    assert [part.text for part in frontend.asked[-1].parts] == ["Note from one of the user's hooks: high", "reading 2"]
+    assert len(peer.asked("tools/call")) == 2
 
 
 async def test_a_call_that_was_declined_or_failed_is_made_again(tmp_path: Path) -> None:
