@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from typing import NoReturn, TypeVar, TypeVarTuple
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
+MAX_PARSING_THREADS = 4
+"""Maximum number of threads that parse requests of servers at the same time; see `run_in_parsing_thread`."""
+_parsing_limiter: RunVar[CapacityLimiter] = RunVar("parsing limiter")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -34,7 +38,24 @@ async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     other. The arguments then remain in memory until the next full garbage collection, so a server could fill the
     memory by repeatedly sending large invalid input. A cancelled caller still waits until the function has ended.
     """
-    result = await to_thread.run_sync(_catch, function, *arguments)
+    return await _run(None, function, *arguments)
+
+
+async def run_in_parsing_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a function that parses a request of a server like `run_in_thread`, but in one of only four threads.
+
+    Servers send such requests unasked. Without this limit, the large requests of many servers would occupy all worker
+    threads, for which the database, files and other servers would have to wait.
+    """
+    limiter = _parsing_limiter.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(MAX_PARSING_THREADS)
+        _parsing_limiter.set(limiter)
+    return await _run(limiter, function, *arguments)
+
+
+async def _run(limiter: CapacityLimiter | None, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    result = await to_thread.run_sync(_catch, function, *arguments, limiter=limiter)
     if isinstance(result, _Failure):
         result.reraise()
     return result

@@ -28,7 +28,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection, UrlElicitationRequired
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, replace
-from mcphost.threads import run_in_thread
+from mcphost.threads import run_in_parsing_thread
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
@@ -191,7 +191,7 @@ class ElicitationHandler:
 
     async def _answer_form(self, request: Elicit, why: str) -> ElicitResult | ServerRequestRejection:
         if len(bytes(request.requested_schema)) > SHORT_SCHEMA:
-            fields = await run_in_thread(parse_form, request.requested_schema)
+            fields = await run_in_parsing_thread(parse_form, request.requested_schema)
         else:
             fields = parse_form(request.requested_schema)
         secrets = _quote_titles(field for field in fields if field.secret)

@@ -50,7 +50,7 @@ from mcphost.protocol.sampling import (
 )
 from mcphost.protocol.server_requests import CreateMessage, CreateMessageResult, ServerRequestRejection
 from mcphost.serialization import Raw, Struct, encode, loads, replace
-from mcphost.threads import run_in_thread
+from mcphost.threads import run_in_parsing_thread
 
 MAX_REQUEST = 20_000_000
 """Maximum bytes of one request's messages, including images."""
@@ -316,7 +316,7 @@ async def _convert_request(wire_request: CreateMessage, issued_ids: Container[st
         )
 
     is_long = _measure_size(wire_request) + len(wire_request.tool_choice) > LONG_REQUEST
-    return await run_in_thread(convert) if is_long else convert()
+    return await run_in_parsing_thread(convert) if is_long else convert()
 
 
 def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from mcphost.client.session import ServerRequestContext
@@ -28,6 +30,7 @@ from mcphost.llm.token_estimate import bound_tokens
 from mcphost.protocol.sampling import parse_sampling_messages
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.serialization import Raw, encode
+from mcphost.threads import MAX_PARSING_THREADS
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
 from tests.unit.host.asking_server import AskingServer, open_asking_host, sampling_request
@@ -204,3 +207,34 @@ async def test_a_flood_of_refused_requests_is_reported_once(tmp_path: Path) -> N
         await host.tools.call("peer", "ask", {})
         (notice,) = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
         assert notice.text.startswith("Sampling limit of peer reached: ")
+
+
+async def test_long_requests_of_many_servers_are_parsed_in_a_few_threads_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, release = list[int](), threading.Event()
+
+    def parse(messages: tuple[Raw, ...]) -> Any:
+        started.append(len(messages))
+        release.wait(10)
+        return parse_sampling_messages(messages)
+
+    monkeypatch.setattr(sampling, "parse_sampling_messages", parse)
+    peers = {f"p{number}": AskingServer("2025-11-25") for number in range(2 * MAX_PARSING_THREADS)}
+    message = {"role": "user", "content": {"type": "text", "text": "x" * LONG_REQUEST}}
+    frontend = ScriptedFrontend(*[Deny()] * len(peers))
+    async with open_asking_host(tmp_path, peers, frontend, ScriptedModel()):
+        try:
+            for peer in peers.values():
+                peer.ask("r1", *sampling_request(message))
+            while len(started) < MAX_PARSING_THREADS:
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            for _ in range(1_000):  # further threads would start now
+                await anyio.lowlevel.checkpoint()
+            assert len(started) == MAX_PARSING_THREADS
+        finally:
+            release.set()
+        for peer in peers.values():
+            await peer.until(1)
+    assert len(started) == len(peers), "the others are parsed afterwards"
