@@ -30,7 +30,7 @@ from typing import Any, Literal, cast
 
 from mcphost.llm.argument_names import ARGUMENT_NAME, Names, rename_arguments
 from mcphost.llm.worker_protocol import RENAMES_ARGUMENTS
-from mcphost.serialization import Raw, Struct, encode, is_number, loads
+from mcphost.serialization import Raw, Struct, dumps, encode, is_number, loads
 
 Json = dict[str, Any]
 MAX_DEPTH = 12
@@ -48,6 +48,7 @@ _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED_AT_TOP = (*COMBINATORS, "not", "enum", "const")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean")
 _MAX_LISTED_VALUES = 50
+_MAX_TOLD_NAMES = 10
 _MAX_CACHED = 1_024
 _SUBSCHEMAS = ("items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then",
                "else", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
@@ -91,7 +92,7 @@ class SchemaDialect(Struct, frozen=True, kw_only=True):
     """Which properties must have names that match ARGUMENT_NAME.
 
     At the top, properties with other names are renamed (see `argument_names`). Below the top, a rewritten schema omits
-    them."""
+    them, and the description of their object names them."""
 
     renames_definitions: bool = False
     """Whether `definitions` becomes `$defs`; litellm expands the references to the former."""
@@ -330,12 +331,18 @@ class _SchemaRewriter:
 
     def _rewrite_properties(self, members: Json, depth: int, chain: frozenset[str]) -> Json:
         checks_names = depth and self._dialect.checked_names == "all"
+        properties = _dict(members.get("properties"))
+        omitted = {
+            name
+            for name in properties
+            if name == "$ref"  # litellm takes it for a reference
+            or len(name) > MAX_TEXT
+            or (checks_names and not ARGUMENT_NAME.fullmatch(name))
+        }
         simple = {
             name: self._typed(self._rewrite(value, depth + 1, chain))
-            for name, value in _dict(members.get("properties")).items()
-            if name != "$ref"  # litellm takes it for a reference
-            and len(name) <= MAX_TEXT
-            and (not checks_names or ARGUMENT_NAME.fullmatch(name))
+            for name, value in properties.items()
+            if name not in omitted
         }
         required = dict.fromkeys(
             name for name in _list(members.get("required")) if isinstance(name, str) and name in simple
@@ -343,6 +350,11 @@ class _SchemaRewriter:
         result: Json = {"properties": simple} | ({"required": [*required]} if required else {})
         if self._dialect.has_maps and isinstance(others := members.get("additionalProperties"), dict | bool):
             result["additionalProperties"] = self._rewrite(others, depth + 1, chain) if others else others
+        if omitted:
+            note = _describe_omitted({name: properties[name] for name in properties if name in omitted}, members)
+            about = members.get("description")
+            about = about[: MAX_TEXT - len(note) - 1] if isinstance(about, str) else ""
+            result["description"] = f"{about} {note}".strip()
         return result
 
     def _typed(self, schema: Json) -> Json:
@@ -406,6 +418,20 @@ class _SchemaRewriter:
         for word in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
             found = _dict(found).get(word.replace("~1", "/").replace("~0", "~"))
         return _dict(found)
+
+
+def _describe_omitted(properties: Json, members: Json) -> str:
+    """Return a sentence that tells the model which properties of an object the schema omits, if they are not many."""
+    required, told, length = _names(members), list[str](), 0
+    for name, value in properties.items():
+        facts = [*_find_types(_dict(value))[:1], *(["required"] if name in required else [])]
+        words = dumps(name) + (f" ({', '.join(facts)})" if facts else "")
+        if len(told) < _MAX_TOLD_NAMES and length + len(words) <= MAX_TEXT // 2:
+            length += len(words)
+            told.append(words)
+    if left := len(properties) - len(told):
+        told.append(f"{left:,} more")
+    return f"It also has {', '.join(told)}."
 
 
 def _find_types(members: Json) -> list[str]:

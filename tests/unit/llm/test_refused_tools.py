@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.llm.model import ToolSpec
 from mcphost.llm.refused_tools import MAX_PROBES, find_refused_tools, refuses_definition, simplify_tool
-from mcphost.llm.tool_schemas import MAX_NODES
+from mcphost.llm.tool_schemas import MAX_NODES, MAX_TEXT
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw
 from tests.fakes.schemas import an_object
@@ -129,7 +129,11 @@ CASES: dict[str, tuple[Schema, Schema]] = {
     "one value": (an_object(a={"const": "x"}), an_object(a={"type": "string", "enum": ["x"]})),
     "a name that providers refuse": (
         an_object(a={**an_object(**{"a/b": TEXT, "c": TEXT}), "required": ["a/b", "c"]}),
-        an_object(a={**an_object(c=TEXT), "required": ["c"]}),
+        an_object(a={**an_object(c=TEXT), "required": ["c"], "description": 'It also has "a/b" (string, required).'}),
+    ),
+    "refused names beside a description": (
+        an_object(a={**an_object(**{"a/b": True, "c[]": {}}), "description": "d" * MAX_TEXT}),
+        an_object(a={**an_object(), "description": f'{"d" * (MAX_TEXT - 26)} It also has "a/b", "c[]".'}),
     ),
     "no object": ({"type": "string"}, {"type": "object", "properties": {}}),
 }
@@ -153,6 +157,14 @@ def test_an_argument_whose_name_providers_refuse_is_kept_for_the_worker_to_renam
 @pytest.mark.parametrize("schema", [True, [], 1, None, {"properties": 3}, {"type": 1, "anyOf": {}, "enum": "x"}])
 def test_what_is_no_schema_becomes_an_empty_object(schema: Any) -> None:
     assert simplify(schema) == {"type": "object", "properties": {}}
+
+
+def test_of_many_or_long_refused_names_only_some_are_told() -> None:
+    names = ["x/" * 300, *(f"name/{at}" for at in range(200))]
+    described = simplify(an_object(a=an_object(**dict.fromkeys(names, TEXT))))["properties"]["a"]["description"]
+    assert described.startswith('It also has "name/0" (string), "name/1" (string), ')
+    assert described.endswith(" more.")
+    assert len(described) <= MAX_TEXT
 
 
 def test_references_that_multiply_are_cut() -> None:
