@@ -223,9 +223,8 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
     if target == "-":
         count = write_rows(reader, query, sys.stdout, file_format)
     else:
-        # Only the owner can read the new file.
         with (
-            create_output_file(target, mode=0o600) as file,
+            create_output_file(target) as file,
             io.TextIOWrapper(file, encoding="utf-8", newline="") as out,
         ):
             count = write_rows(reader, query, out, file_format)

@@ -255,15 +255,15 @@ def conversation_not_found(id_prefix: str) -> UsageError:
     )
 
 
-def write_output_file(file_name: str, content: bytes, *, mode: int = 0o666) -> None:
-    """Write *content* to a new file with *mode*, restricted by the umask, or to a device. Raises UsageError."""
-    with create_output_file(file_name, mode=mode) as file:
+def write_output_file(file_name: str, content: bytes) -> None:
+    """Write *content* to a new file that only its owner can read, or to a device. Raises UsageError."""
+    with create_output_file(file_name) as file:
         file.write(content)
 
 
 @contextmanager
-def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
-    """Yield a new file with *mode*, restricted by the umask; it gets its name when it is complete.
+def create_output_file(file_name: str) -> Generator[BinaryIO]:
+    """Yield a new file that only its owner can read; it gets its name when it is complete.
 
     If *file_name* is an existing pipe or device, it is opened for writing instead. Raises UsageError if any other
     file with this name exists, or if the file cannot be written.
@@ -275,7 +275,7 @@ def create_output_file(file_name: str, *, mode: int) -> Generator[BinaryIO]:
     target = Path(file_name).expanduser()
     has_begun = False
     try:
-        with _open_device(target) or create_complete_file(target, mode) as file:
+        with _open_device(target) or create_complete_file(target, 0o600) as file:
             has_begun = True
             yield file
     except OSError as error:

@@ -237,7 +237,7 @@ async def _export(
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         return 0
-    write_output_file(args.output, text.encode("utf-8", "replace"), mode=0o600)
+    write_output_file(args.output, text.encode("utf-8", "replace"))
     if args.json:
         print_json({"id": info.id, "format": args.format, "file": args.output})
     elif not options.quiet:

@@ -194,6 +194,7 @@ def test_read_prints_writes_and_names_missing_resources(program: Program) -> Non
     assert told == "mcphost: Wrote guide.md.\n"
     assert (program.work / "guide.md").read_text() == document["contents"][0]["text"]
     assert [path.name for path in program.work.iterdir()] == ["guide.md"]
+    assert (program.work / "guide.md").stat().st_mode & 0o777 == 0o600, "the content may be confidential"
     assert "no such resource" in program.error("--mcp-config", file, "read", "demo", "demo://nope", code=4)
     error_text = program.error("--mcp-config", file, "read", "demo", "demo://guide", "-o", "/no/x", code=2)
     assert "cannot be written" in error_text
