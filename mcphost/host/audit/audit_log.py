@@ -78,8 +78,13 @@ class AuditLog:
 
     @property
     def conversation_id(self) -> str:
-        """The id of the conversation of a tool call that the current task runs, else of the open one; "" for none."""
-        return self.conversation.for_call.conversation.id if self.conversation is not None else ""
+        """The id of the conversation of a tool call that the current task runs, else of the open one.
+
+        It is "" without a conversation, and if a server's request may belong to calls of several conversations.
+        """
+        if self.conversation is None or self.conversation.is_call_ambiguous:
+            return ""
+        return self.conversation.for_call.conversation.id
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
@@ -383,8 +388,11 @@ class AuditingFrontend(FrontendWrapper):
         withdrawn.
         """
         started_at, has_content = time.monotonic(), self._audit.config.content
-        if (active := self._audit.conversation) is not None and active.for_call.conversation.id != active.id:
-            question = replace(question, why=f"{question.why}, in another conversation")
+        if (active := self._audit.conversation) is not None:
+            if active.is_call_ambiguous:
+                question = replace(question, why=f"{question.why}, in one of several conversations")
+            elif active.for_call.conversation.id != active.id:
+                question = replace(question, why=f"{question.why}, in another conversation")
         try:
             answer = await self._frontend.ask(question)
         except BaseException:

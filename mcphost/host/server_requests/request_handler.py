@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines, pause_stopwatches, stopwatches
-from mcphost.host.active_conversation import call_context
+from mcphost.host.active_conversation import call_context, candidate_calls
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
@@ -299,19 +299,22 @@ def _attributed(context: ServerRequestContext) -> Generator[None]:
     2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
     a conversation that the user has left. If the request may belong to one of several calls, the
     stopwatches of all of them are used, and the request is attributed to the conversation only if it is the
-    same for all.
+    same for all. The handler's own task may have started during a call to which the request does not belong.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}
-    token = call_context.set(calls[0]) if len(conversations) == 1 else None
+    is_known = len(conversations) == 1
+    is_in_task_of_call = bool(context.method) and not calls
+    token = call_context.set(call_context.get() if is_in_task_of_call else calls[0] if is_known else None)
+    candidates_token = candidate_calls.set(() if is_known else tuple(calls))
     clocks = [one.get(stopwatches) or () for one in context.task_contexts]
     clocks_token = stopwatches.set(tuple(dict.fromkeys(itertools.chain(*clocks or [stopwatches.get()]))))
     try:
         yield
     finally:
         stopwatches.reset(clocks_token)
-        if token is not None:
-            call_context.reset(token)
+        candidate_calls.reset(candidates_token)
+        call_context.reset(token)
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:

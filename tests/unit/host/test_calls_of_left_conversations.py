@@ -220,3 +220,16 @@ async def test_a_form_of_a_left_conversation_says_so_if_the_server_does_not_say_
         await wait_until(lambda: len(left.frontend.questions_of(FillForm)) == 2)
         assert left.frontend.questions_of(FillForm)[-1].why == "requested by its tool ask, in another conversation"
         await left.finish()
+
+
+async def test_a_form_that_may_be_for_calls_of_several_conversations_names_none(tmp_path: Path) -> None:
+    log = create_audit_log(tmp_path)
+    async with open_left_call(tmp_path, revision="2025-11-25", audit_log=log) as left:
+        left.host.conversation.open_new()
+        await left.host.conversation.send("something else")
+        await left.host.tools.call("web", "ask", {})  # its form may as well be for the call in the background
+        form = left.frontend.questions_of(FillForm)[-1]
+        assert form.why.endswith("2 running calls; it did not say which, in one of several conversations")
+        (row,) = await read_rows(log, "form")
+        assert (row.event, row.conversation) == ("answered", "")
+        await left.finish()
