@@ -154,7 +154,7 @@ class SecretStorage:
             if passphrase and await backend.unlock(passphrase):
                 return ""
         except McpHostError as error:
-            return f"{error.message} {error.hint}".strip()
+            return str(error)
         return WRONG_PASSPHRASE if passphrase else "The passphrase is empty."
 
     async def _apply_choice(self, place: str) -> None:
@@ -193,7 +193,7 @@ class SecretStorage:
                 if passphrase and await encrypted.unlock(passphrase):
                     return True
             except McpHostError as error:
-                self._warn(f"{error.message} {error.hint}".strip())
+                self._warn(str(error))
                 return False
             note = WRONG_PASSPHRASE
         return False

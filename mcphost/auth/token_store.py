@@ -154,7 +154,7 @@ class TokenStore:
                 if is_strict or (reload and known is not None and await self._is_outdated(known)):
                     raise
                 if not isinstance(error, SecretsLocked):
-                    self._report(f"Earlier sign-ins cannot be used. {error.message} {error.hint}")
+                    self._report(f"Earlier sign-ins cannot be used. {error}")
                 return known
             # Other programs can write to the storage, so check that mcphost stored the entry.
             if sign_in is not None and (sign_in.identity, sign_in.issuer) == (entry.identity, entry.issuer):
@@ -366,7 +366,7 @@ class TokenStore:
             except SecretsLocked:
                 pass
             except McpHostError as error:
-                self._report(f"Earlier registrations cannot be used. {error.message} {error.hint}")
+                self._report(f"Earlier registrations cannot be used. {error}")
         if client is None or client.issuer != issuer or not client.is_usable():
             return None
         client.register_secrets()
@@ -425,7 +425,7 @@ class TokenStore:
             if self.storage.can_ask or (isinstance(error, SecretsLocked) and self.storage.is_locked):
                 self._is_storage_needed.set()  # the question to the user gives the reason
             elif not self.storage.is_declined:
-                self._report(f"This sign-in is kept only until mcphost quits. {error.message} {error.hint}")
+                self._report(f"This sign-in is kept only until mcphost quits. {error}")
             return False
         return True
 

@@ -335,7 +335,7 @@ def create_oauth_registry(
         try:
             await anyio.to_thread.run_sync(save_secret_store, path, place)
         except ConfigError as error:
-            return f"The choice applies to this run only. {error.message} {error.hint}"
+            return f"The choice applies to this run only. {error}"
         if on_place_saved is not None:
             on_place_saved(place)
         return f'Saved: secrets.store = "{place}" in {path}.'

@@ -5,7 +5,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import build_options
-from mcphost.cli.printing import print_error, print_json, print_note, print_text
+from mcphost.cli.printing import format_error, print_error, print_json, print_note, print_text
 from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, UsageError
 from mcphost.translation import _, translate_sentence
@@ -183,7 +183,7 @@ class _Update:
         if not was_approved and (refusal := self._refuse_unasked()):
             if args.name:
                 raise refusal
-            print_note(f"{translate_sentence(refusal.message)} {translate_sentence(refusal.hint)}")
+            print_note(format_error(refusal))
             return {"changes": [], "error": refusal.message}
         option = choose_option(latest, args.kind or self._record.kind, installed_programs())
         async with open_server_editor(self._options) as (editor, config):

@@ -165,7 +165,7 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
     try:
         return apply_profile(config, config.profile)
     except UsageError as error:
-        return replace(config, profile="", problems=(*config.problems, f"{error.message} {error.hint}"))
+        return replace(config, profile="", problems=(*config.problems, str(error)))
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:

@@ -409,7 +409,7 @@ class RegistryInstaller:
         try:
             edit, planned = await anyio.to_thread.run_sync(plan)
         except (UsageError, RegistryError, ConfigError) as error:
-            return InstallReview(problem=f"{error.message} {error.hint}".strip())
+            return InstallReview(problem=str(error))
         digest = await plan_digest(edit.server, draft.option.package, edit.file.path, draft.digests, asks=asks)
         command = self._describe_command(draft, values)
         return await anyio.to_thread.run_sync(_describe_draft, draft, edit, planned, digest, command)
@@ -506,7 +506,7 @@ def _describe_draft(
         try:
             digest.check(command=command)
         except RegistryError as error:
-            problem = f"{error.message} {error.hint}"
+            problem = str(error)
     is_pending = digest is not None and digest.is_pending
     file = f"file: {edit.file.path}, as {draft.name}"
     if draft.installed is not None:

@@ -15,7 +15,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import HIDDEN
 from mcphost.config.secrets import NOTHING_KNOWN, KnownSecrets
 from mcphost.config.server_files import Scope, ServerEdit
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError, UsageError, join_sentences
 from mcphost.host.servers.server_data import (
     SecretDeletionError,
     ServerData,
@@ -51,7 +51,7 @@ def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
     *error* is the error raised when they could not be deleted; *data* contains their names.
     """
     if isinstance(error, UnreadableReferencesError):
-        return f"{error.message} {error.hint} Then add the reference to the secret again, and remove it again."
+        return join_sentences(str(error), "Then add the reference to the secret again, and remove it again.")
     cause = error.__cause__ if isinstance(error, SecretDeletionError) else error
     message = cause.message if isinstance(cause, McpHostError) else error.message
     note = f"A secret that nothing refers to is still stored: {', '.join(data.secrets)}."

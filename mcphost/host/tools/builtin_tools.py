@@ -148,7 +148,7 @@ class ResultTool:
         try:
             chunk = await self._read(source, name, offset, limit)
         except StoreError as error:
-            return self._fail(use, server, f"{error.message} {error.hint}".strip())
+            return self._fail(use, server, str(error))
         continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is the end"
         head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
         text = f"{head}\n{chunk.text}"
@@ -267,7 +267,7 @@ class SkillTool:
             content = await self._load(use, server, listed, account, approval, is_loaded=loaded is not None)
             heading, content_part = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:
-            text = f"{error.message} {error.hint}"
+            text = str(error)
             if not isinstance(error, ServerError) or not self._reviewer.is_required(server):
                 return self._fail(use, server, text)
             self._fail(use, server, text)

@@ -117,7 +117,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             picked: list[str] = self.tool_choice.field_value or []
             running = self.auto_approval.start([self.tools[title] for title in picked], budget)
         except UsageError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(running)
 

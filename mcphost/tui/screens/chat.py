@@ -481,7 +481,7 @@ class ChatScreen(Screen[None]):
         try:
             self.finish_turn((await self.host.conversation.continue_turn()).outcome)
         except McpHostError as error:
-            self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
+            self.notify(str(error), markup=False, timeout=4)
         self.refresh_status()
 
     def on_scroll_requested(self, message: ScrollRequested) -> None:

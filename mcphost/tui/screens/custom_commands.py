@@ -66,7 +66,7 @@ class CustomCommandRunner:
             command = await self._host.commands.open(name)
             given = split_arguments(command, typed)
         except McpHostError as error:
-            self._screen.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=8)
+            self._screen.notify(str(error), severity="warning", markup=False, timeout=8)
             return
         if missing_arguments(command, given):
 
@@ -87,7 +87,7 @@ class CustomCommandRunner:
         try:
             text = fill_template(command, typed, given)
         except McpHostError as error:
-            self._screen.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=8)
+            self._screen.notify(str(error), severity="warning", markup=False, timeout=8)
             return
         if command.model:
             await self._use_model(command.model)

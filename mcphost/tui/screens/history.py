@@ -189,7 +189,7 @@ class HistoryScreen(TypeAheadListScreen):
         try:
             result = await self.host.history.search(text, is_typing=True)
         except McpHostError as error:
-            self._found, self._note = (), translate_sentence(f"{error.message} {error.hint}")
+            self._found, self._note = (), translate_sentence(str(error))
         else:
             self._found = result.conversations
             self._note = " ".join(map(translate_sentence, result.notes))
@@ -417,7 +417,7 @@ class HistoryScreen(TypeAheadListScreen):
         try:
             await change()  # pyright: ignore[reportGeneralTypeIssues]
         except McpHostError as error:
-            self.notify(f"{error.message} {error.hint}", severity="error", markup=False)
+            self.notify(str(error), severity="error", markup=False)
         await self._load_conversations()
 
 

@@ -78,7 +78,7 @@ class InputHistoryScreen(ListScreen):
         try:
             self._found = await self.host.history.find_prompts(text)
         except McpHostError as error:
-            self._found = EarlierPrompts(notes=(f"{error.message} {error.hint}",))
+            self._found = EarlierPrompts(notes=(str(error),))
         self._searched_text = text
         self.entries = self.visible_rows = list(self.load())
         self._show_rows(self._found, is_search=bool(text.strip()))

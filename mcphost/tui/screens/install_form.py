@@ -270,7 +270,7 @@ class InstallForm(FormScreen[str]):
                 return
             done = await self._registry.install(self.draft, self._values(), shown)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(done)
 
@@ -284,7 +284,7 @@ class InstallForm(FormScreen[str]):
         try:
             draft = await self._registry.prepare(self.draft.entry.name, self.draft.next_kind)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
         else:
             self.draft.discard()
             self.draft = draft

@@ -90,7 +90,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         try:
             await self._setup.api_keys.store(key, self._config)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(self._config)
 
@@ -260,7 +260,7 @@ class ModelsScreen(ListScreen):
         try:
             is_favorite = await self._setup.toggle_favorite(model.config)
         except McpHostError as error:
-            self.notify(f"{error.message} {error.hint}".strip(), severity="error", markup=False)
+            self.notify(str(error), severity="error", markup=False)
             return
         changed = replace(model, is_favorite=is_favorite)
         self._models = tuple(changed if known is model else known for known in self._models)
@@ -283,7 +283,7 @@ class ModelsScreen(ListScreen):
         try:
             await self._setup.retry_tools(model.config)
         except McpHostError as error:
-            self.notify(f"{error.message} {error.hint}".strip(), severity="error", markup=False)
+            self.notify(str(error), severity="error", markup=False)
             return
         changed = replace(model, supports_tools=None, tools_refused_at=0)
         self._models = tuple(changed if known is model else known for known in self._models)
@@ -507,7 +507,7 @@ class ModelForm(FormScreen[ModelChoice]):
         try:
             config = await self._setup.protect_headers(parse_fields(texts))
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         variable = await self._setup.api_keys.find_missing(config)
         if not variable:

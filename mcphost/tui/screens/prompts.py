@@ -402,7 +402,7 @@ class PromptPreview(FormScreen[PromptDecision]):
                 self.host.attachments,
             )
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.show_fault("")
         self._show_messages()
@@ -491,6 +491,6 @@ async def undo_insert(chat: "ChatScreen") -> None:
     try:
         count = await chat.host.conversation.undo_insert()
     except McpHostError as error:
-        chat.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=6)
+        chat.notify(str(error), severity="warning", markup=False, timeout=6)
         return
     chat.notify(_("{messages} removed.").format(messages=translate_count(count, "message")), markup=False, timeout=4)

@@ -425,7 +425,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
                     return
                 made = await self.roots.add(path, self.query_one("#name", Input).value.strip(), keep)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         finally:
             self._is_busy = False

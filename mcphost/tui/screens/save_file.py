@@ -92,7 +92,7 @@ class SaveFileForm(FormScreen[None]):
         try:
             written = await self.write(field.value)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.notify(written, markup=False, timeout=8)
         self.dismiss(None)

@@ -186,7 +186,7 @@ class ServerForm(FormScreen[str]):
                 return
             done = await self._save(name, text.text, self._scope, typed)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(done)
 

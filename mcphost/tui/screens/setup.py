@@ -497,7 +497,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         try:
             offer = await self._setup.api_keys.store_for_provider(key, provider)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self._finish(None if offer is None else offer.config, is_model_missing=offer is None)
 

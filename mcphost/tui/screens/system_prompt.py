@@ -108,7 +108,7 @@ class SystemPromptForm(FormScreen[str]):
         try:
             await self._conversation.set_system_prompt(text)
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(_("The model gets it with your next message. /system can undo it."))
 
@@ -116,6 +116,6 @@ class SystemPromptForm(FormScreen[str]):
         try:
             await self._conversation.undo_system_prompt()
         except McpHostError as error:
-            self.show_fault(f"{error.message} {error.hint}".strip())
+            self.show_fault(str(error))
             return
         self.dismiss(_("The last change of the system prompt was undone."))
