@@ -55,8 +55,9 @@ def explain_unexpected_value(command: str) -> str:
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
     """Return the completions that the composer offers after the character *kind*.
 
-    "/" completes slash commands and the servers' prompts, "@" completes resources, and "!" completes tools to call.
-    *views* contains the servers whose prompts, resources and tools are offered.
+    "/" completes slash commands and the servers' prompts, "@" completes resources and resource templates, and "!"
+    completes tools to call.
+    *views* contains the servers whose prompts, resources, templates and tools are offered.
     """
     match kind:
         case "/":
@@ -89,6 +90,11 @@ def _resource_completions(view: "ServerView") -> Iterable[CompletionItem]:
         yield CompletionItem(
             "resource", one.uri, view.name, one.title or one.name or one.uri, f"{view.name} · {one.uri}"
         )
+    for template in view.catalog.templates:
+        uri_template = template.uri_template
+        title = template.title or template.name or uri_template
+        detail = _("{server} · template {uri_template}").format(server=view.name, uri_template=uri_template)
+        yield CompletionItem("template", uri_template, view.name, title, detail)
 
 
 def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:

@@ -56,6 +56,15 @@ class AttachRequested(Message):
         self.uri = uri
 
 
+class TemplateRequested(Message):
+    """Posted when the user selects a resource template from the "@" completions, to attach one of its resources."""
+
+    def __init__(self, server: str, uri_template: str) -> None:
+        super().__init__()
+        self.server = server
+        self.uri_template = uri_template
+
+
 class FileAttachRequested(Message):
     """Posted when the user chooses a file to attach; `path` may end with a line range such as `:10-40`."""
 

@@ -987,6 +987,8 @@ SCREENS: dict[str, ScreenSetup] = {
     "unasked_on": keys("f9", "down", "space", "ctrl+s"),
     "slash": keys("/"),
     "attach": keys("@"),
+    "attach_template": keys("@", *"any"),
+    "fill_template": keys("@", *"any", "tab"),
     "attached": attached,
     "attached_changed": changed_resources,
     "attached_changed_chosen": with_keys(changed_resources, "shift+tab"),

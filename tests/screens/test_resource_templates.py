@@ -4,15 +4,21 @@ import asyncio
 from typing import Any
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
+from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.resources import ResourceTemplate
 from mcphost.serialization import replace
 from mcphost.tui.screens.resources import ResourceTemplateForm
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
+from tests.screens.fake_host import sample_server
 
 pytestmark = pytest.mark.anyio
+
+
+def rows(driver: Any) -> list[str]:
+    return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 
 @pytest.mark.req("res.app-driven")
@@ -87,3 +93,79 @@ async def test_a_late_preview_does_not_appear_under_another_entry(run: Run) -> N
         await driver.pilot.pause(0.1)
         assert "It reads files." not in driver.text()
         assert '"a"' not in driver.text()
+
+
+async def test_a_template_is_chosen_in_the_message_filled_in_with_suggestions_and_its_resource_attached(
+    run: Run,
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        driver.host.features.suggestions["path"] = ["docs/a.md", "docs/b.md"]
+        await driver.type("see @any")
+        await driver.until(lambda: any("template file:///{path}" in row for row in rows(driver)), "the template")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: isinstance(driver.app.screen, ResourceTemplateForm), "the form")
+        await driver.type("do")
+        await driver.until(lambda: "docs/b.md" in driver.text(), "the suggestions")
+        await driver.type("cs/a.md")
+        await driver.until(lambda: "file:///docs%2Fa.md" in driver.text(), "the address")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.query_one(Composer).attachment_names, "the attachment")
+        [part] = driver.app.chat.attachments.parts
+        assert isinstance(part, ResourcePart)
+        assert (part.server, part.uri) == ("files", "file:///docs%2Fa.md")
+        assert driver.app.screen is driver.app.chat
+        await driver.type("please")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("see please", (part,))
+
+
+async def test_leaving_the_form_of_a_template_attaches_nothing_and_keeps_the_message(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await driver.type("see @any")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: isinstance(driver.app.screen, ResourceTemplateForm), "the form")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the message")
+        composer = driver.app.query_one(Composer)
+        assert (composer.composer_input.text, composer.attachment_names) == ("see ", ())
+        assert composer.composer_input.has_focus
+
+
+async def test_resources_and_templates_of_all_servers_are_found_by_the_letters_of_their_names(run: Run) -> None:
+    async with run() as driver:
+        driver.host.views = (*driver.host.views, sample_server("other"))
+        await driver.type("@anfl")
+        await driver.until(
+            lambda: (
+                [row.split()[:3] for row in rows(driver) if "template" in row]
+                == [["any", "file", name] for name in ("files", "github", "other")]
+            ),
+            "the templates",
+        )
+        await driver.pilot.press(*["backspace"] * 4)
+        await driver.type("rdm")
+        await driver.until(lambda: sum("README.md" in row and "file:///" in row for row in rows(driver)) == 3, "it")
+
+
+async def test_a_name_with_the_typed_text_comes_before_one_with_only_its_letters(run: Run) -> None:
+    async with run() as driver:
+        templates = tuple(
+            ResourceTemplate(uri_template=f"x:/{number}/{{id}}", name=name)
+            for number, name in enumerate(("long old gate", "a log", "log of today"))
+        )
+        view = driver.host.views[0]
+        driver.host.views = (replace(view, catalog=replace(view.catalog, resources=(), templates=templates)),)
+        await driver.type("@log")
+        wanted = ["log of today", "a log", "long old gate"]
+        await driver.until(lambda: [row.split("  ")[0] for row in rows(driver) if "x:/" in row] == wanted, "the order")
+
+
+async def test_templates_are_offered_beside_many_resources_and_files(run: Run) -> None:
+    async with run() as driver:
+        view = driver.host.views[0]
+        many = tuple(replace(view.catalog.resources[0], name=f"note {number}") for number in range(20))
+        driver.host.views = (replace(view, catalog=replace(view.catalog, resources=many)),)
+        await driver.type("@")
+        await driver.until(lambda: "Files" in rows(driver), "the files")
+        assert any("template file:///{path}" in row for row in rows(driver))

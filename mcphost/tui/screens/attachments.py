@@ -5,16 +5,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from textual.screen import Screen
+
 from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widget_messages import AttachmentAction
+from mcphost.tui.widget_messages import (
+    AttachmentAction,
+    AttachmentRequested,
+    AttachRequested,
+    ClipboardImageRequested,
+    FileAttachRequested,
+    PathsPasted,
+    TemplateRequested,
+)
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
     from mcphost.host import events
     from mcphost.host.conversation.local_files import Attachment
     from mcphost.host.conversation.resource_changes import ResourceVersions, SentResource
@@ -195,6 +203,24 @@ class Attachments:
         """Read a server's resource in the background, and attach its contents."""
         self._screen.run_worker(partial(self._read_resource, server, uri), group="attach")
 
+    def add_from_template(self, server: str, uri_template: str) -> None:
+        """Ask for the variables of a resource template in a form, and attach the resource at the expanded URI.
+
+        Do nothing if the server no longer offers the template.
+        """
+        from mcphost.tui.screens.resources import ResourceTemplateForm
+
+        def attach(uri: str | None) -> None:
+            if uri is not None:
+                self.add_resource(server, uri)
+
+        for view in self._host.servers.views():
+            for template in view.catalog.templates:
+                if (view.name, template.uri_template) == (server, uri_template):
+                    form = ResourceTemplateForm(self._host, server, template)
+                    self._screen.app.push_screen(form, attach)  # pyright: ignore[reportUnknownMemberType]
+                    return
+
     def add_file(self, path: str) -> None:
         """In the background, read and attach a file, a folder, or a range of lines such as `PATH:10-40`."""
         self._screen.run_worker(partial(self._read_file, path), group="attach")
@@ -324,6 +350,47 @@ class Attachments:
 
         self._rows[id(part)] = found = known.get(id(part)) or (part, build_row(part))
         return found[1]
+
+
+class AttachmentScreen(Screen[None]):
+    """Base class of the chat screen, which handles the composer's messages about attachments."""
+
+    attachments: Attachments
+    _host: "Host | None" = None
+
+    def on_attach_requested(self, message: AttachRequested) -> None:
+        """Attach the resource that the user selected from the "@" completions."""
+        message.stop()
+        self.attachments.add_resource(message.server, message.uri)
+
+    def on_template_requested(self, message: TemplateRequested) -> None:
+        """Ask for the variables of the template that the user selected from the "@" completions."""
+        message.stop()
+        self.attachments.add_from_template(message.server, message.uri_template)
+
+    def on_file_attach_requested(self, message: FileAttachRequested) -> None:
+        """Attach the file that the user selected from the "@" completions."""
+        message.stop()
+        self.attachments.add_file(message.path)
+
+    def on_paths_pasted(self, message: PathsPasted) -> None:
+        """Check whether the pasted paths exist; if so, the composer offers to attach the files."""
+        message.stop()
+        if self._host is not None:
+            self.attachments.check_paths(message.paths, message.on_found)
+
+    def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
+        """Attach the image in the clipboard or, if there is none, paste the text in the clipboard."""
+        message.stop()
+        if self._host is not None:
+            self.attachments.add_clipboard_image(message.on_none)
+        else:
+            message.on_none()
+
+    def on_attachment_requested(self, message: AttachmentRequested) -> None:
+        """Open, remove or refresh an attachment."""
+        message.stop()
+        self.attachments.handle_action(message.action, message.index)
 
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:

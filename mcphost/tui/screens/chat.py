@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 from textual import events as ui
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -18,18 +17,10 @@ from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.screen_reader import is_reader, update_seconds
-from mcphost.tui.screens.attachments import Attachments
+from mcphost.tui.screens.attachments import Attachments, AttachmentScreen
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
-from mcphost.tui.widget_messages import (
-    AttachmentRequested,
-    AttachRequested,
-    ClipboardImageRequested,
-    FileAttachRequested,
-    PathsPasted,
-    QueueRecallRequested,
-    ScrollRequested,
-)
+from mcphost.tui.widget_messages import QueueRecallRequested, ScrollRequested
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import (
     HORIZONTAL_MARGIN,
@@ -73,7 +64,7 @@ class ChatBody(Horizontal):
     BLANK = True
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(AttachmentScreen):
     """Main screen, which shows the conversation and handles entered messages, commands and tool calls."""
 
     AUTO_FOCUS = "#prompt"
@@ -490,35 +481,6 @@ class ChatScreen(Screen[None]):
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
-    def on_attach_requested(self, message: AttachRequested) -> None:
-        """Attach the resource that the user selected from the "@" completions."""
-        message.stop()
-        self.attachments.add_resource(message.server, message.uri)
-
-    def on_file_attach_requested(self, message: FileAttachRequested) -> None:
-        """Attach the file that the user selected from the "@" completions."""
-        message.stop()
-        self.attachments.add_file(message.path)
-
-    def on_paths_pasted(self, message: PathsPasted) -> None:
-        """Check whether the pasted paths exist; if so, the composer offers to attach the files."""
-        message.stop()
-        if self._host is not None:
-            self.attachments.check_paths(message.paths, message.on_found)
-
-    def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
-        """Attach the image in the clipboard or, if there is none, paste the text in the clipboard."""
-        message.stop()
-        if self._host is not None:
-            self.attachments.add_clipboard_image(message.on_none)
-        else:
-            message.on_none()
-
-    def on_attachment_requested(self, message: AttachmentRequested) -> None:
-        """Open, remove or refresh an attachment."""
-        message.stop()
-        self.attachments.handle_action(message.action, message.index)
-
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""
         self.manual_calls.attach_result(self.attachments.add)
@@ -526,8 +488,8 @@ class ChatScreen(Screen[None]):
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".
 
-        "/" completes commands and prompts, "@" completes resources, and "!" completes tools. A command such as "/theme"
-        completes its values. Until the host is attached, there are only commands.
+        "/" completes commands and prompts, "@" completes resources and templates, and "!" completes tools. A command
+        such as "/theme" completes its values. Until the host is attached, there are only commands.
         """
         is_value = len(kind) > 1
         if self._host is None:

@@ -1,4 +1,4 @@
-"""Popup with completions for the word at the cursor: commands, prompts, tools, resources and files."""
+"""Popup with completions for the word at the cursor: commands, prompts, tools, resources, templates and files."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -8,7 +8,13 @@ from textual.content import Content
 from mcphost.translation import N_, _
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.screen_text import clean_line, fold_separators, pad_cells
-from mcphost.tui.widget_messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
+from mcphost.tui.widget_messages import (
+    ActionRequested,
+    AttachRequested,
+    FileAttachRequested,
+    PromptRequested,
+    TemplateRequested,
+)
 from mcphost.tui.widgets.unmatched_mentions import Mentions
 
 if TYPE_CHECKING:
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 50
 _MAX_BESIDE_FILES = 5
+_TEMPLATES_BESIDE_FILES = 2
+"""How many of the items above files are resource templates if there are many resources."""
 _TITLE_WIDTH = 24
 SEARCHING = N_("Looking for files…")
 
@@ -27,15 +35,16 @@ SEARCHING = N_("Looking for files…")
 class CompletionItem(NamedTuple):
     """An item of the completion popup.
 
-    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, insert text,
-    or insert a value after a command. An item of the kind "alias" runs an action, and is offered only if its title
-    begins with the typed text.
+    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, fill in a
+    resource template and attach the result, insert text, or insert a value after a command. An item of the kind "alias"
+    runs an action, and is offered only if its title begins with the typed text.
 
-    `value` is the action name, prompt name, URI, path, text or command's value. `server` is the name of the server
-    that provides the prompt or resource, or "" if no server does. The popup shows `title` and `detail`.
+    `value` is the action name, prompt name, URI, URI template, path, text or command's value. `server` is the name of
+    the server that provides the prompt, resource or template, or "" if no server does. The popup shows `title` and
+    `detail`.
     """
 
-    kind: Literal["action", "alias", "prompt", "resource", "file", "text", "value"]
+    kind: Literal["action", "alias", "prompt", "resource", "template", "file", "text", "value"]
     value: str
     server: str
     title: str
@@ -73,13 +82,38 @@ def _is_match(offer: CompletionItem, needle: str) -> bool:
         return bool(needle) and title.startswith(f"/{needle}")
     if offer.kind == "value":
         return fold_separators(needle) in fold_separators(offer.value)
-    return needle in title or needle in offer.value.lower()
+    if needle in title or needle in offer.value.lower():
+        return True
+    return offer.kind in {"resource", "template"} and _abbreviates(needle, title)
 
 
-def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool]:
-    """Return a sort key: a value that was typed completely comes first, then titles that begin with the typed text."""
+def _abbreviates(needle: str, title: str) -> bool:
+    """Return whether *title* contains the letters of *needle* in this order, the first one at the start of a word."""
+    for start, letter in enumerate(title):
+        if letter == needle[0] and not title[start - 1 : start].isalnum():
+            rest = iter(title[start:])
+            return all(letter in rest for letter in needle)  # a later start finds no more
+    return False
+
+
+def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
+    """Return a sort key.
+
+    A value that was typed completely comes first, then titles that begin with the typed text, then items that contain
+    it, and then titles that contain only its letters.
+    """
     title = offer.title.lower().lstrip("/")
-    return not (offer.kind == "value" and title == needle), not title.startswith(needle)
+    is_contained = needle in title or needle in offer.value.lower()
+    return not (offer.kind == "value" and title == needle), not title.startswith(needle), not is_contained
+
+
+def _limit_beside_files(found: list[CompletionItem]) -> list[CompletionItem]:
+    """Return the first resources and the first templates, in the order of *found*."""
+    templates = [offer for offer in found if offer.kind == "template"]
+    resource_count = len(found) - len(templates)
+    kept = set(templates[: max(_TEMPLATES_BESIDE_FILES, _MAX_BESIDE_FILES - resource_count)])
+    kept.update([offer for offer in found if offer.kind == "resource"][: _MAX_BESIDE_FILES - len(kept)])
+    return [offer for offer in found if offer in kept]
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
@@ -91,8 +125,9 @@ def no_completions(kind: str) -> list[CompletionItem]:
 class CompletionPopup:
     """List of completions that a composer shows above its text area.
 
-    The list's widget exists only while the popup is open. Resources are listed immediately. Files are added below
-    the resources once a thread has found them, so that the item that the user is about to choose does not move.
+    The list's widget exists only while the popup is open. Resources and resource templates are listed immediately.
+    Files are added below them once a thread has found them, so that the item that the user is about to choose does not
+    move.
     """
 
     def __init__(
@@ -169,7 +204,7 @@ class CompletionPopup:
         found = self._find_offered(word)
         found.sort(key=lambda offer: _rank(offer, needle))
         files = self._files[1] if self._files[0] == word else []
-        return [*found[: _MAX_BESIDE_FILES if files else _MAX_SHOWN], *files][:_MAX_SHOWN]
+        return [*(_limit_beside_files(found) if files else found), *files][:_MAX_SHOWN]
 
     @property
     def word_at_cursor(self) -> str | None:
@@ -321,5 +356,7 @@ class CompletionPopup:
             self._composer.post_message(PromptRequested(offer.server, offer.value))
         elif offer.kind == "resource":
             self._composer.post_message(AttachRequested(offer.server, offer.value))
+        elif offer.kind == "template":
+            self._composer.post_message(TemplateRequested(offer.server, offer.value))
         elif offer.kind == "file":
             self._composer.post_message(FileAttachRequested(offer.value))
