@@ -2,17 +2,15 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_json, print_note, print_table, print_text, show_status
-from mcphost.errors import McpHostError, UsageError
+from mcphost.errors import McpHostError
 from mcphost.pluralize import format_prices, translate_count
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mcphost.cli.parser import Options
     from mcphost.llm.model_finder import AvailableModel
 
@@ -66,70 +64,22 @@ async def _retry_tools() -> int:
     return 0
 
 
-def _explain_no_models(provider: str, providers: "Sequence[str]", missing_key: str) -> UsageError:
-    """Return the error for a provider without models.
-
-    *providers* are those with models. *missing_key* is the variable of the provider's missing API key, or "".
-    """
-    from difflib import get_close_matches
-
-    from mcphost.llm.local_servers import TITLES
-    from mcphost.llm.model_catalog import DEFAULT_MODELS
-    from mcphost.llm.provider_models import LISTING_PROVIDERS
-    from mcphost.llm.providers import LOCAL_PROVIDERS, is_known_provider
-
-    if provider in LOCAL_PROVIDERS or provider in TITLES:
-        prefix = provider if provider in LOCAL_PROVIDERS else "openai"
-        return UsageError(
-            f"No models of {provider} were found on this machine.",
-            f"Start its server, or give its address: mcphost --model {prefix}/NAME --api-base URL",
-        )
-    if provider in LISTING_PROVIDERS and missing_key:
-        return UsageError(
-            f"No models of {provider} are known, and no key to ask it for them was found.", f"Set {missing_key}."
-        )
-    if provider in LISTING_PROVIDERS:
-        return UsageError(f"{provider} did not list its models.", "Check the key and the network.")
-    if is_known_provider(provider):
-        return UsageError(
-            f"There is no list of the models of {provider}.", f"Name a model: mcphost --model {provider}/NAME"
-        )
-    similar = ", ".join(get_close_matches(provider[:100], [*providers, *LOCAL_PROVIDERS], 5))
-    examples = ", ".join([*DEFAULT_MODELS][:6])
-    return UsageError(
-        f"No provider {provider!r} is known.",
-        f"Similar: {similar}." if similar else f"Known are for example {examples}.",
-    )
-
-
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
     from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
     from mcphost.config.remembered_models import ToolRefusals
-    from mcphost.config.schema import ModelConfig
-    from mcphost.llm.local_servers import LATE_PROBE_SECONDS
-    from mcphost.llm.model_finder import DEMO, ModelFinder, make_demo_model
-    from mcphost.llm.providers import add_default_provider, add_local_address, find_missing_key
+    from mcphost.llm.model_listing import list_models
 
-    provider = provider.casefold() if provider else None
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
     with show_status(_("Searching for models…"), quiet=options.quiet):
-        refusals = ToolRefusals(paths.state_dir())
         keyring = create_secrets(config.secret_store).get
-        finder = ModelFinder(os.environ, keyring, refusals=refusals, probe_seconds=LATE_PROBE_SECONDS)
-        selected = add_local_address(add_default_provider(config.model), os.environ)
-        if provider is None:
-            models = await finder.find_proposed(selected)
-        elif provider == DEMO:
-            models = (make_demo_model(),)
-        else:
-            models, providers = await finder.list_provider(provider, selected)
-            if not models:
-                missing_key = await find_missing_key(ModelConfig(name=f"{provider}/"), os.environ, keyring)
-                raise _explain_no_models(provider, providers, missing_key)
+        refusals = ToolRefusals(paths.state_dir())
+        models = await list_models(provider or "", config.model, os.environ, keyring, refusals)
     if as_json:
-        print_json({"selected": config.model.name, "models": [_model_json(model) for model in models]})
+        from mcphost.headless.json_output import models_json
+
+        print_json(models_json(config.model.name, models))
         return 0
     print_table(
         [_cells(model) for model in models], (_("Model"), _("Available"), _("Context"), _("Abilities"), _("Price"))
@@ -164,20 +114,3 @@ def _cells(model: "AvailableModel") -> tuple[str, ...]:
         join_list(abilities),
         format_prices(model.input_price, model.output_price),
     )
-
-
-def _model_json(model: "AvailableModel") -> dict[str, Any]:
-    return {
-        "name": model.config.name,
-        "provider": model.provider,
-        "usable": model.is_usable,
-        "origin": model.origin,
-        "key_variable": model.key_variable,
-        "api_base": model.config.api_base,
-        "context_window": model.context_window or None,
-        "tools": model.supports_tools,
-        "images": model.supports_images,
-        "reasoning": model.supports_reasoning,
-        "input_price": model.input_price,
-        "output_price": model.output_price,
-    }

@@ -17,7 +17,10 @@ from mcphost.serialization import Raw, encode, loads, to_builtins
 from mcphost.store.audit_reader import AuditVerification
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcphost.client.session import Account, StoredAccount
+    from mcphost.llm.model_finder import AvailableModel
 
 MAX_PARSED_BYTES = 256 * 1024
 CATALOG_KINDS = ("tools", "resources", "templates", "prompts", "skills")
@@ -165,6 +168,28 @@ def stored_account_json(stored: "StoredAccount", *, is_locked: bool = False) -> 
         "used_by": list(stored.used_by),
         "fixed_by": list(stored.configured_by),
         "configured": bool(stored.servers),
+    }
+
+
+def models_json(selected: str, models: "Iterable[AvailableModel]") -> dict[str, Any]:
+    """Return the name of the selected model and the models that can be chosen as JSON."""
+    return {"selected": selected, "models": [_model_json(model) for model in models]}
+
+
+def _model_json(model: "AvailableModel") -> dict[str, Any]:
+    return {
+        "name": model.config.name,
+        "provider": model.provider,
+        "usable": model.is_usable,
+        "origin": model.origin,
+        "key_variable": model.key_variable,
+        "api_base": model.config.api_base,
+        "context_window": model.context_window or None,
+        "tools": model.supports_tools,
+        "images": model.supports_images,
+        "reasoning": model.supports_reasoning,
+        "input_price": model.input_price,
+        "output_price": model.output_price,
     }
 
 

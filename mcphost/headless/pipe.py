@@ -10,6 +10,8 @@ from anyio.abc import TaskGroup
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
+from mcphost.headless.command_members import get_number, get_object, get_text, get_texts
+from mcphost.headless.conversation_commands import ConversationCommands
 from mcphost.headless.exit_codes import call_exit_code, turn_exit_code
 from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, OversizedLine
 from mcphost.headless.question_answers import PipeFrontend
@@ -75,6 +77,7 @@ class PipeCommands:
             "preview": self._preview,
             "roots": self._roots,
             "switch": self._switch,
+            **ConversationCommands(host, self._turn_order).handlers,
         }
 
     async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -221,10 +224,7 @@ class PipeCommands:
 
         If `before` is given, only rows with smaller numbers are returned.
         """
-        limit, before = message.get("limit", 100), message.get("before", 0)
-        for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-                raise UsageError(f'"{name}" must be a number from 0 to {most}.')
+        limit, before = get_number(message, "limit", 100, 1_000), get_number(message, "before", 0, 2**53)
         server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
         if kind and kind not in KIND_LABELS and not await self._host.audit.read_page(AuditFilter(kind=kind), 1):
             raise unknown_kind_error(kind, KIND_LABELS)
@@ -244,14 +244,16 @@ class PipeCommands:
         text, files = get_text(message, "text"), message.get("files", [])
         if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
             raise UsageError('"files" is not a list of paths.')
-        result = TurnResult("stopped", "")
+        result, opened = TurnResult("stopped", ""), ""
         with self._turn_order.join() as place:
             attachments = await read_files(self._host, cast("list[str]", files), b"")
             await place.start()
             result = await self._host.conversation.send(text, attachments)
+            opened = self._host.conversation.id
         if result.error:
             raise TurnFailed(result.error, result.hint, turn_exit_code(result))
-        return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, turn_exit_code(result)
+        sent = {"outcome": result.outcome, "text": result.text, "declined": result.declined, "conversation": opened}
+        return sent, turn_exit_code(result)
 
     async def _compact(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Summarize earlier messages after asking the user; if `undo` is true, stop using the summary instead."""
@@ -349,35 +351,6 @@ class TurnFailed(McpHostError):
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
         self.code = code
-
-
-def get_text(message: dict[str, Any], key: str) -> str:
-    """Return the non-empty string under *key* in a command. Raises UsageError if there is no such string."""
-    value = message.get(key)
-    if value == "":
-        raise UsageError(f'"{key}" is empty.')
-    if not isinstance(value, str):
-        raise UsageError(f'"{key}" is missing, or is not text.')
-    return value
-
-
-def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    """Return the object under *key* in a command, or {} if there is none; all of its values must be strings.
-
-    Raises UsageError for any other type.
-    """
-    values = get_object(message, key)
-    if not all(isinstance(value, str) for value in values.values()):
-        raise UsageError(f'The values of "{key}" must be strings.')
-    return cast("dict[str, str]", values)
-
-
-def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under *key* in a command, or {} if it is missing. Raises UsageError for other types."""
-    value = message.get(key, {})
-    if not isinstance(value, dict):
-        raise UsageError(f'"{key}" is not an object.')
-    return cast("dict[str, Any]", value)
 
 
 DRAIN_SECONDS = 10

@@ -1,13 +1,13 @@
-"""The order in which the commands of `mcphost pipe` start turns while files are still being read."""
+"""The order in which the commands of `mcphost pipe` start turns, or change what the next turn uses."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 
 
 class TurnOrder:
-    """Queue of commands that start turns, in the order in which they were written; see `join`."""
+    """Queue of commands that start turns (`join`) or change what they use (`change`), in the order of their lines."""
 
     def __init__(self) -> None:
         self._waiting: dict[TurnPlace, None] = {}
@@ -26,9 +26,23 @@ class TurnOrder:
         finally:
             self.leave(place)
 
+    @asynccontextmanager
+    async def change(self) -> "AsyncGenerator[None]":
+        """Return a context manager that waits for all earlier commands; later ones wait until the end of the block.
+
+        `stop` does not end the block.
+        """
+        place = TurnPlace(self, is_stoppable=False)
+        self._waiting[place] = None
+        try:
+            await place.wait()
+            yield
+        finally:
+            self.leave(place)
+
     def stop(self) -> bool:
-        """End the blocks of all commands that have not started a turn; return False if there are none."""
-        stopped = tuple(self._waiting)
+        """End the blocks of all `join` commands that have not started a turn; return False if there are none."""
+        stopped = tuple(place for place in self._waiting if place.is_stoppable)
         for place in stopped:
             place.scope.cancel()
         return bool(stopped)
@@ -48,7 +62,8 @@ class TurnOrder:
 class TurnPlace:
     """Place of one command in a `TurnOrder`."""
 
-    def __init__(self, order: TurnOrder) -> None:
+    def __init__(self, order: TurnOrder, *, is_stoppable: bool = True) -> None:
+        self.is_stoppable = is_stoppable
         self.scope = anyio.CancelScope()
         self.may_start = anyio.Event()
         self._order = order
@@ -58,6 +73,10 @@ class TurnPlace:
 
         The caller must then start its turn before it awaits anything else. `TurnOrder.stop` no longer applies to it.
         """
+        await self.wait()
+        self._order.leave(self)
+
+    async def wait(self) -> None:
+        """Wait until all earlier commands have started their turns or have ended."""
         if not self._order.is_first(self):
             await self.may_start.wait()
-        self._order.leave(self)

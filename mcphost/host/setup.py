@@ -205,6 +205,17 @@ class Setup:
         selected = self._resolve(self._model_selection.config)
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load), selected)
 
+    async def find_models(self, provider: str = "") -> tuple[AvailableModel, ...]:
+        """Return the models that can be used now or, if *provider* is not "", all models of that provider.
+
+        Raises UsageError if no model of the provider is known. Safe to cancel.
+        """
+        from mcphost.llm.model_listing import list_models
+
+        selected, secrets = self._model_selection.config, self._secrets
+        environ = self._places.environ
+        return await list_models(provider, selected, environ, secrets.get, self._refusals, secrets.is_session_only)
+
     async def list_remembered(self) -> tuple[PricedModel, ...]:
         """Return the favorite and recent models whose prices are known, without sending a request to any provider.
 

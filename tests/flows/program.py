@@ -198,4 +198,10 @@ class PipeClient:
         return self.events
 
 
+def error_of(result: dict[str, Any]) -> tuple[str, int]:
+    """Return the kind of error and the exit code in the result of a command of the pipe that must have failed."""
+    assert result["ok"] is False
+    return result["error"]["kind"], result["exit"]
+
+
 CANARY = "tweety-4711-0815"

@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import DEMO, Program, faulty_server
-
-
-def error_of(result: dict[str, Any]) -> tuple[str, int]:
-    assert result["ok"] is False
-    return result["error"]["kind"], result["exit"]
+from tests.flows.program import DEMO, Program, error_of, faulty_server
 
 
 def test_commands_of_a_server(program: Program) -> None:
@@ -254,7 +249,8 @@ def test_stop_cancels_a_message_that_still_waits_for_servers_and_no_model_is_ask
     with program.pipe("--model", "demo", "--mcp-config", program.servers(silent=silent)) as pipe:
         sent = pipe.send("send", text="hello")
         assert pipe.ask("stop")["result"] == {"stopped": True}
-        assert pipe.result(sent)["result"] == {"outcome": "stopped", "text": "", "declined": 0}
+        result = pipe.result(sent)["result"]
+        assert (result["outcome"], result["text"], result["declined"]) == ("stopped", "", 0)
         assert pipe.ask("stop")["result"] == {"stopped": False}
         assert [event for event in pipe.events if event["event"] == "round_started"] == []
 

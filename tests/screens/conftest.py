@@ -11,6 +11,7 @@ import pytest
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets import OptionList
 
 from mcphost.tui import input_guard
 from mcphost.tui.app import McpHostApp
@@ -53,6 +54,11 @@ class AppDriver:
         """Draw the screen at the end of a test, unless it is the chat and other screens were drawn before."""
         if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
+
+    def popup_rows(self) -> list[str]:
+        """Return the rows of the open popup with completions."""
+        lists = self.app.screen.query(OptionList)
+        return [str(option.prompt).strip() for popup in lists for option in popup.options]
 
     @property
     def dialog(self) -> Any:

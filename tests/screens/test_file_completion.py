@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import OptionList
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.translation import CHINESE, ENGLISH, set_language
@@ -27,10 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rows(driver: Any) -> list[str]:
-    return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
-
-
 def text(driver: Any) -> str:
     return driver.app.query_one(Composer).composer_input.text
 
@@ -46,8 +41,8 @@ def parts(driver: Any) -> list[Any]:
 async def test_files_are_listed_below_resources_and_attached(run: Run) -> None:
     async with run() as driver:
         await driver.type("see @READ")
-        await driver.until(lambda: any("README.txt" in row for row in rows(driver)), "the file")
-        found = rows(driver)
+        await driver.until(lambda: any("README.txt" in row for row in driver.popup_rows()), "the file")
+        found = driver.popup_rows()
         assert (found[0], found[3]) == ("Resources", "Files")
         assert [row.split()[0] for row in (*found[1:3], found[4])] == ["README.md", "README.md", "README.txt"]
         await driver.pilot.press("down", "down", "enter")
@@ -84,7 +79,7 @@ async def test_tab_enters_a_folder_and_enter_attaches_its_listing(run: Run) -> N
         await driver.type("@sr")
         await driver.pilot.press("tab")
         await driver.until(lambda: text(driver) == "@src/", "the folder")
-        await driver.until(lambda: any("screens/" in row for row in rows(driver)), "what is in it")
+        await driver.until(lambda: any("screens/" in row for row in driver.popup_rows()), "what is in it")
         await driver.pilot.press("enter")
         await driver.until(lambda: names(driver), "the attachment")
         assert [(part.uri, part.text) for part in parts(driver)] == [("src/", "screens/")]
@@ -110,7 +105,9 @@ async def test_a_file_that_cannot_be_attached_is_reported(run: Run, folder: Path
 async def test_a_word_that_matches_nothing_is_text(run: Run) -> None:
     async with run() as driver:
         await driver.type("mail me@zzz or @zzz")
-        await driver.until(lambda: rows(driver) == ["No matching resource or file: it is sent as text."], "the remark")
+        await driver.until(
+            lambda: driver.popup_rows() == ["No matching resource or file: it is sent as text."], "the remark"
+        )
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent, "the message")
         assert driver.host.sent[0] == ("mail me@zzz or @zzz", ())
@@ -121,10 +118,10 @@ async def test_a_file_made_after_the_first_search_is_found_and_attached(run: Run
     typed = place.removesuffix("bra.md")
     async with run() as driver:
         await driver.type(f"see @{typed}")
-        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         (folder / place).write_text("just made")
         await driver.type("b")
-        await driver.until(lambda: any("zebra.md" in row for row in rows(driver)), "the file")
+        await driver.until(lambda: any("zebra.md" in row for row in driver.popup_rows()), "the file")
         await driver.pilot.press("enter")
         await driver.until(lambda: names(driver), "the attachment")
         assert parts(driver) == [ResourcePart("", place, "just made", "text/plain")]
@@ -134,7 +131,7 @@ async def test_a_file_made_after_the_first_search_is_found_and_attached(run: Run
 async def test_a_mention_that_attaches_nothing_is_pointed_out_before_and_after_sending(run: Run) -> None:
     async with run() as driver:
         await driver.type("@nosuch.txt")
-        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         await driver.type(" hi")
         await driver.until(lambda: "@nosuch.txt matches no file or resource" in driver.text(), "the hint")
         await driver.pilot.press("enter")
@@ -148,9 +145,9 @@ async def test_a_mention_that_attaches_nothing_is_pointed_out_before_and_after_s
 async def test_a_file_that_is_named_but_not_attached_is_pointed_out(run: Run) -> None:
     async with run() as driver:
         await driver.type("@notes.md,")
-        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         await driver.pilot.press("backspace")
-        await driver.until(lambda: any("notes.md" in row for row in rows(driver)), "the file")
+        await driver.until(lambda: any("notes.md" in row for row in driver.popup_rows()), "the file")
         await driver.type(" please")
         await driver.until(lambda: "@notes.md is sent as text, without the file" in driver.text(), "the hint")
         await driver.pilot.press("enter")
@@ -161,7 +158,7 @@ async def test_a_file_that_is_named_but_not_attached_is_pointed_out(run: Run) ->
 async def test_a_name_that_is_not_meant_as_a_mention_is_sent_without_a_warning(run: Run) -> None:
     async with run() as driver:
         await driver.type("@zzz")
-        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         await driver.type(" says hi")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent, "the message")
@@ -194,9 +191,9 @@ async def test_escape_closes_the_remark_that_nothing_matches_before_it_stops_the
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.conversation.is_busy, "the answer")
         await driver.type("see @nothing")
-        await driver.until(lambda: any("No matching" in row for row in rows(driver)), "the remark")
+        await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         await driver.pilot.press("escape")
-        await driver.until(lambda: not rows(driver), "the end of the remark")
+        await driver.until(lambda: not driver.popup_rows(), "the end of the remark")
         assert driver.host.conversation.is_busy
         assert text(driver) == "see @nothing"
         await driver.pilot.press("escape")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.resources import ResourceTemplate
@@ -15,10 +15,6 @@ from tests.screens.conftest import Run
 from tests.screens.fake_host import sample_server
 
 pytestmark = pytest.mark.anyio
-
-
-def rows(driver: Any) -> list[str]:
-    return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
 
 
 @pytest.mark.req("res.app-driven")
@@ -101,7 +97,7 @@ async def test_a_template_is_chosen_in_the_message_filled_in_with_suggestions_an
     async with run(size=(80, 24)) as driver:
         driver.host.features.suggestions["path"] = ["docs/a.md", "docs/b.md"]
         await driver.type("see @any")
-        await driver.until(lambda: any("template file:///{path}" in row for row in rows(driver)), "the template")
+        await driver.until(lambda: any("template file:///{path}" in row for row in driver.popup_rows()), "the template")
         await driver.pilot.press("tab")
         await driver.until(lambda: isinstance(driver.app.screen, ResourceTemplateForm), "the form")
         await driver.type("do")
@@ -138,14 +134,16 @@ async def test_resources_and_templates_of_all_servers_are_found_by_the_letters_o
         await driver.type("@anfl")
         await driver.until(
             lambda: (
-                [row.split()[:3] for row in rows(driver) if "template" in row]
+                [row.split()[:3] for row in driver.popup_rows() if "template" in row]
                 == [["any", "file", name] for name in ("files", "github", "other")]
             ),
             "the templates",
         )
         await driver.pilot.press(*["backspace"] * 4)
         await driver.type("rdm")
-        await driver.until(lambda: sum("README.md" in row and "file:///" in row for row in rows(driver)) == 3, "it")
+        await driver.until(
+            lambda: sum("README.md" in row and "file:///" in row for row in driver.popup_rows()) == 3, "it"
+        )
 
 
 async def test_a_name_with_the_typed_text_comes_before_one_with_only_its_letters(run: Run) -> None:
@@ -158,7 +156,9 @@ async def test_a_name_with_the_typed_text_comes_before_one_with_only_its_letters
         driver.host.views = (replace(view, catalog=replace(view.catalog, resources=(), templates=templates)),)
         await driver.type("@log")
         wanted = ["log of today", "a log", "long old gate"]
-        await driver.until(lambda: [row.split("  ")[0] for row in rows(driver) if "x:/" in row] == wanted, "the order")
+        await driver.until(
+            lambda: [row.split("  ")[0] for row in driver.popup_rows() if "x:/" in row] == wanted, "the order"
+        )
 
 
 async def test_templates_are_offered_beside_many_resources_and_files(run: Run) -> None:
@@ -167,5 +167,5 @@ async def test_templates_are_offered_beside_many_resources_and_files(run: Run) -
         many = tuple(replace(view.catalog.resources[0], name=f"note {number}") for number in range(20))
         driver.host.views = (replace(view, catalog=replace(view.catalog, resources=many)),)
         await driver.type("@")
-        await driver.until(lambda: "Files" in rows(driver), "the files")
-        assert any("template file:///{path}" in row for row in rows(driver))
+        await driver.until(lambda: "Files" in driver.popup_rows(), "the files")
+        assert any("template file:///{path}" in row for row in driver.popup_rows())

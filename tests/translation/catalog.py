@@ -75,7 +75,12 @@ SENTENCE_PACKAGES = (
 )  # fmt: skip
 """The packages whose sentences, such as those of errors, are translated as a whole where they are shown."""
 
-FOR_PROGRAMS = {"headless/pipe.py", "headless/pipe_commands.py", "headless/question_answers.py"}
+FOR_PROGRAMS = {
+    "headless/pipe.py",
+    "headless/command_members.py",
+    "headless/conversation_commands.py",
+    "headless/question_answers.py",
+}
 """Modules whose errors only programs receive."""
 
 ARGPARSE_SENTENCES = (

@@ -1,0 +1,50 @@
+"""Members of the commands of `mcphost pipe`, checked as they are read."""
+
+from typing import Any, cast
+
+from mcphost.errors import UsageError
+
+
+def check_members(message: dict[str, Any], *names: str) -> None:
+    """Raise UsageError if a command has other members than `id`, `do` and *names*."""
+    unknown = [f'"{name[:60]}"' for name in message if name not in ("id", "do", *names)]
+    if unknown:
+        known = f"Its members: {', '.join(names)}." if names else "It has no members."
+        raise UsageError(f"{message['do']} takes no {', '.join(unknown[:5])}.", known)
+
+
+def get_number(message: dict[str, Any], key: str, default: int, most: int) -> int:
+    """Return the whole number from 0 to *most* under *key* in a command, or *default*. Raises UsageError."""
+    value = message.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise UsageError(f'"{key}" must be a number from 0 to {most}.')
+    return value
+
+
+def get_text(message: dict[str, Any], key: str) -> str:
+    """Return the non-empty string under *key* in a command. Raises UsageError if there is no such string."""
+    value = message.get(key)
+    if value == "":
+        raise UsageError(f'"{key}" is empty.')
+    if not isinstance(value, str):
+        raise UsageError(f'"{key}" is missing, or is not text.')
+    return value
+
+
+def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
+    """Return the object under *key* in a command, or {} if there is none; all of its values must be strings.
+
+    Raises UsageError for any other type.
+    """
+    values = get_object(message, key)
+    if not all(isinstance(value, str) for value in values.values()):
+        raise UsageError(f'The values of "{key}" must be strings.')
+    return cast("dict[str, str]", values)
+
+
+def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under *key* in a command, or {} if it is missing. Raises UsageError for other types."""
+    value = message.get(key, {})
+    if not isinstance(value, dict):
+        raise UsageError(f'"{key}" is not an object.')
+    return cast("dict[str, Any]", value)
