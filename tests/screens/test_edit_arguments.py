@@ -83,6 +83,32 @@ async def test_arguments_of_too_many_lines_are_not_put_into_a_text_area(run: Run
         assert pending.answer is None
 
 
+@pytest.mark.parametrize("edit", ["xyz", ""])
+async def test_a_key_pressed_as_the_editor_closes_does_not_approve_the_arguments_from_before(
+    run: Run, edit: str
+) -> None:
+    async with run(size=(120, 40)) as driver:
+        pending = await open_argument_editor(driver, {"path": "/x", "limit": 5})
+        await driver.pilot.press("end")
+        await driver.type(edit)
+        question, editor = driver.app.screen_stack[-2:]
+        close = editor.on_dismissed
+
+        def close_and_press(answer: Any) -> None:
+            close(answer)
+            driver.press_together("a")
+
+        editor.on_dismissed = close_and_press
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: driver.app.screen is not editor, "the end of editing")
+        await driver.until(lambda: driver.dialog is question and question.is_read, "the question")
+        assert pending.answer is None
+        await driver.until(lambda: not question.guard.is_blocking(0.0, is_letter=True), "the end of the delay")
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+        assert pending.answer == AllowOnce({"path": "/xxyz", "limit": 5} if edit else None)
+
+
 async def test_changes_are_marked_against_the_models_original(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await open_argument_editor(driver, {"path": "/x", "limit": 5})

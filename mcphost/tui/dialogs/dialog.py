@@ -335,8 +335,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _mark_shown(self, version: int) -> None:
-        if version != self._body_version:
-            return  # a newer body is not laid out yet
+        if version == self._body_version:  # otherwise, a newer body is not laid out yet
+            self.accept_keys()
+
+    def accept_keys(self) -> None:
+        """Accept keys from a moment after now on, because the body is on the screen."""
         self.guard.show()
         self.update_remaining()
         self.update_key_hint_opacity()

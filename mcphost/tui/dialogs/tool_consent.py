@@ -464,14 +464,24 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             if editor.is_json and (excess := describe_excess(self.review.arguments)):
                 self.show_hint(excess)
                 return
+            editor.on_dismissed = self._await_edits
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
+
+    def _await_edits(self, arguments: dict[str, Any] | None) -> None:
+        """Ignore all keys until `apply_edits` runs: until then, a key would approve the arguments from before."""
+        del arguments
+        self.guard.hide()
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
         """Show the edited arguments, which the user must read to the end again before approving the call."""
+        if not self.is_open:
+            return
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None
             await self.show_body()
             self._request_file_diff()
+        else:
+            self.accept_keys()
 
 
 class ContinueTurnDialog(Dialog[bool]):
