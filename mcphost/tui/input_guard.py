@@ -290,7 +290,9 @@ class InputGuardApp(App[None]):
         if event.is_forwarded:
             return not guard.is_new(ago)
         if question.is_field_focused:
-            guard.record_key(ago, is_navigation=True)  # a letter that follows immediately is text as well
+            # A letter that follows immediately is text as well, and an Enter that follows Enter may be the same key,
+            # held down: it goes through the fields, but must not press the button after the last one.
+            guard.record_key(ago, is_navigation=not (isinstance(event, events.Key) and event.key == "enter"))
             return True
         if isinstance(event, events.Key):
             return (self._accepts_entered_key if guard.is_entered else self._accepts_unentered_key)(

@@ -26,6 +26,7 @@ from tests.screens.screenshots import FORM
 
 pytestmark = pytest.mark.anyio
 ENTER_TEXT, NOT_ENTERED_TEXT = DEFAULT_KEYS.fill(ENTER_HINT), DEFAULT_KEYS.fill(NOT_ENTERED_HINT)
+OPTIONAL_FORM = replace(FORM, fields=FORM.fields[1:])
 
 
 def composer_input(driver: Any) -> Any:
@@ -359,3 +360,31 @@ async def test_enter_does_not_cancel_a_form_whose_keys_before_were_ignored(run: 
         await driver.pilot.press(*"Bob")
         assert driver.app.screen.form.rows[0].field_widget.text == "Bob"
         assert pending.answer is None
+
+
+@pytest.mark.parametrize("question", [OPTIONAL_FORM, tool_question(folder="/tmp")], ids=["form", "rule"])
+async def test_enter_held_down_runs_through_a_form_but_does_not_answer_with_it(
+    run: Run, clock: ManualClock, question: Any
+) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
+        clock.now += 60
+        await driver.pilot.press("f8")
+        clock.now += 60
+        if question is not OPTIONAL_FORM:
+            await driver.pilot.press("A")
+            await driver.until(lambda: driver.app.screen is not dialog, "the rule builder")
+            await driver.until(lambda: "Applies from this call on" in driver.text(), "what the rule covers")
+            clock.now += 60
+        dialog = driver.app.screen
+        await driver.pilot.press("tab")
+        for _ in range(30):
+            clock.now += 0.033
+            await driver.pilot.press("enter")
+        await driver.until(lambda: TOO_SOON_HINT in driver.text(), "why Enter does nothing")
+        assert driver.app.screen is dialog
+        assert driver.app.focused.id in {"send", "save"}
+        assert pending.answer is None
+        clock.now += 0.4
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer is not None, "the answer")
