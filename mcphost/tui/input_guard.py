@@ -23,6 +23,8 @@ GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
 IGNORED_FACTOR = 4
 """How many times as long Enter has no effect after a key that was ignored, unless a later key moved the focus."""
+BURST_SECONDS = 0.03
+"""Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 TYPING_SECONDS = 2.0
 """How long after the last key in a text field the user is still considered to be typing."""
 FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right"})
@@ -98,6 +100,43 @@ class AnswerGuard:
             self._navigated_at = max(self._navigated_at, clock() - ago)
         else:
             self._key_pressed_at = max(self._key_pressed_at, clock() - ago)
+
+
+class PasteGuard:
+    """Guard that distinguishes keys that are part of a paste from keys that are typed afterwards.
+
+    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives
+    as key presses, without pauses between them. The paste is considered finished once two consecutive keys have each
+    arrived after a pause. The parameter *ago* of the methods is the number of seconds since the key was pressed.
+    """
+
+    def __init__(self) -> None:
+        self._pasted_at = self._last_key_at = self._last_enter_at = clock()
+        self._typed_keys = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the paste is over, so that later keys are not part of it."""
+        return self._typed_keys >= 2
+
+    def is_pasted(self, ago: float) -> bool:
+        """Record a key other than Enter; return whether it belongs to the paste."""
+        at = clock() - ago
+        is_pasted = at - self._pasted_at < GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
+        self._last_key_at = max(self._last_key_at, at)
+        self._typed_keys = 0 if is_pasted else self._typed_keys + 1
+        return is_pasted
+
+    def is_early_enter(self, ago: float) -> bool:
+        """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
+
+        An Enter may belong to the paste if it came right after the paste, or if it repeats such an Enter because the
+        key is held down.
+        """
+        at = clock() - ago
+        is_early = at - max(self._pasted_at, self._last_enter_at) < GUARD_SECONDS
+        self._last_enter_at = max(self._last_enter_at, at)
+        return is_early
 
 
 TextInput = Input | TextArea
@@ -183,6 +222,7 @@ class InputGuardApp(App[None]):
     _last_input: Widget | None = None
     _last_typed_at = float("-inf")
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
+    _paste_guard: PasteGuard | None = None
 
     key_table: KeyTable = DEFAULT_KEYS
 
@@ -233,6 +273,8 @@ class InputGuardApp(App[None]):
         if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp):
             screen = self.screen
             ago = monotonic() - event.time
+            if self._was_pasted(event, ago) and self._acts_on_question(screen, event):
+                return
             confirms = isinstance(event, events.Key) and event.key in _CONFIRM_KEYS
             if confirms and isinstance(screen, GuardedForm) and screen.was_hidden(ago):
                 return
@@ -254,6 +296,28 @@ class InputGuardApp(App[None]):
             ):
                 return
         await super().on_event(event)
+
+    def _was_pasted(self, event: _UserInput, ago: float) -> bool:
+        """Return whether a key or click may belong to a paste that contains the code that ends a paste."""
+        if isinstance(event, events.Paste):
+            self._paste_guard = PasteGuard()
+        elif self._paste_guard is not None and not event.is_forwarded:
+            is_pasted = self._paste_guard.is_pasted(ago)
+            if self._paste_guard.is_over:
+                self._paste_guard = None
+            return is_pasted
+        return False
+
+    def _acts_on_question(self, screen: Screen[Any], event: _UserInput) -> bool:
+        """Return whether a key or click that was probably pasted might answer a question; if so, show a hint."""
+        key = event.key if isinstance(event, events.Key) else ""
+        if not isinstance(screen, Guarded):
+            return self._is_answer(key)
+        is_text = isinstance(event, events.Key) and event.is_printable
+        if self._is_global(key) or (is_text and (screen.is_field_focused or not screen.guard.is_entered)):
+            return False
+        screen.show_hint(_(TOO_SOON_HINT))
+        return True
 
     async def _wait_for_delivery(self, key: str) -> None:
         """Wait until the text field that last had the focus has received all text typed before this key.

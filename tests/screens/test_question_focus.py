@@ -388,3 +388,40 @@ async def test_enter_held_down_runs_through_a_form_but_does_not_answer_with_it(
         clock.now += 0.4
         await driver.pilot.press("enter")
         await driver.until(lambda: pending.answer is not None, "the answer")
+
+
+async def test_keys_that_follow_the_end_of_a_paste_at_once_answer_nothing(run: Run, clock: ManualClock) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, tool_question(folder="/tmp"))
+        clock.now += 60
+        await driver.pilot.press("f8")
+        clock.now += 60
+        await driver.pilot.press("r")
+        clock.now += 60
+        driver.app.post_message(events.Paste("because"))
+        for key in ("escape", "tab", "tab", "enter"):  # the pasted text can contain the code that ends a paste
+            driver.press_together(key)
+        await driver.until(lambda: TOO_SOON_HINT in driver.text(), "why the keys do nothing")
+        assert driver.app.screen is dialog
+        assert driver.app.focused.value == "because"
+        assert pending.answer is None
+        clock.now += 1
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer == Deny(reason="because"), "the answer")
+
+
+async def test_no_question_is_opened_by_a_key_that_follows_the_end_of_a_paste_at_once(
+    run: Run, clock: ManualClock
+) -> None:
+    async with run() as driver:
+        await driver.type("x")
+        pending = PendingQuestion(driver, tool_question())
+        await wait_for_card(driver)
+        driver.app.post_message(events.Paste("y"))
+        driver.press_together("f8", "z")
+        await driver.until(lambda: composer_input(driver).text == "xyz", "the text")
+        assert driver.app.screen is driver.app.chat
+        clock.now += 1
+        await driver.pilot.press("f8")
+        await driver.until(lambda: driver.app.screen is not driver.app.chat, "the question")
+        assert pending.answer is None

@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from mcphost.translation import N_, _
 from mcphost.tui.actions import parse_slash_command
+from mcphost.tui.input_guard import PasteGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.widget_messages import (
     ActionRequested,
@@ -29,7 +30,6 @@ from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.pasted_text import (
     FoldedPastes,
-    PasteGuard,
     SendConfirmation,
     describe_origin,
     describe_path_offer,

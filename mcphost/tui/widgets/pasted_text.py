@@ -1,4 +1,4 @@
-"""Handling of pasted or dropped text in the composer: long pastes, file paths, and Enter right after a paste."""
+"""Handling of pasted or dropped text in the composer: long pastes, file paths, and pasted commands."""
 
 import re
 import shlex
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 from mcphost.translation import N_, _, join_list, ngettext
-from mcphost.tui import input_guard
 from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.screen_text import clean_line
 
@@ -20,8 +19,6 @@ FOLDED_LINES = 30
 """Number of lines from which a paste is folded."""
 FOLDED_LENGTH = 4_000
 """Number of characters from which a paste is folded."""
-BURST_SECONDS = 0.03
-"""Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
 UNSURE_CALL = N_(
@@ -35,43 +32,6 @@ AFTER_RESTORED_TEXT = N_(
 _CALL = re.compile(r"![\w.-]+/[\w./-]+(?:\s|\Z)")
 # A placeholder has brackets in every language.
 _BRACKETED = re.compile(r"\[[^\[\]]*\]")
-
-
-class PasteGuard:
-    """Guard that distinguishes keys that are part of a paste from keys that are typed afterwards.
-
-    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives
-    as key presses, without pauses between them. The paste is considered finished once two consecutive keys have each
-    arrived after a pause. The parameter *ago* of the methods is the number of seconds since the key was pressed.
-    """
-
-    def __init__(self) -> None:
-        self._pasted_at = self._last_key_at = self._last_enter_at = input_guard.clock()
-        self._typed_keys = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the paste is over, so that later keys are not part of it."""
-        return self._typed_keys >= 2
-
-    def is_pasted(self, ago: float) -> bool:
-        """Record a key other than Enter; return whether it belongs to the paste."""
-        at = input_guard.clock() - ago
-        is_pasted = at - self._pasted_at < input_guard.GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
-        self._last_key_at = max(self._last_key_at, at)
-        self._typed_keys = 0 if is_pasted else self._typed_keys + 1
-        return is_pasted
-
-    def is_early_enter(self, ago: float) -> bool:
-        """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
-
-        An Enter may belong to the paste if it came right after the paste, or if it repeats such an Enter because the
-        key is held down.
-        """
-        at = input_guard.clock() - ago
-        is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
-        self._last_enter_at = max(self._last_enter_at, at)
-        return is_early
 
 
 class WrittenText(Protocol):
