@@ -1,9 +1,9 @@
 """Detection of changes in the configuration files; most changes can be applied without a restart."""
 
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import anyio
 import anyio.to_thread
@@ -13,15 +13,19 @@ from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent
 from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig, find_unread_settings
+from mcphost.config.target_secrets import masked_argv, masked_url
+from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import (
+    LISTS,
     RuntimeSettings,
     SettingChange,
     compare_settings,
     describe_kept_setting,
+    format_setting,
     keep_invalid_settings,
     keep_settings,
 )
@@ -29,10 +33,13 @@ from mcphost.host.server_requests.root_folders import compare_roots, configured_
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.servers.servers import Servers
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.store.large_results import ResultStore
+from mcphost.translation import N_
 
 POLL_SECONDS = 1.0
+_MAX_NAMES_SHOWN = 10
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):
@@ -100,9 +107,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return one line for each kind of change that can be applied, translated with *translate*."""
-        from mcphost.host.config_change_text import describe_changes  # loaded with the first change
-
-        return describe_changes(self, translate)
+        return _describe_changes(self, translate)
 
 
 class ProjectInstructions(Protocol):
@@ -257,10 +262,8 @@ class ConfigChangeDetector:
         self._parts.roots.use_configured(configured_roots(changes.config))
         self.config = changes.config
         if changes.needs_confirmation:
-            from mcphost.host.config_change_text import list_for_audit
-
             self._parts.audit.queue_event(
-                AuditSubject(kind="config"), "changed", who="person", detail={"changes": list_for_audit(changes)}
+                AuditSubject(kind="config"), "changed", who="person", detail={"changes": _list_for_audit(changes)}
             )
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
@@ -452,13 +455,146 @@ def _compare_sampling_models(old: HostConfig, new: HostConfig) -> tuple[SettingC
     before, after = old.sampling.models, new.sampling.models
     if before == after:
         return ()
-    from mcphost.host.config_change_text import format_sampling_model
-
     removed = [model for model in before if model not in after]
     added = [model for model in after if model not in before]
     if not removed and not added:
         added = list(after)
     return (
-        *(SettingChange("sampling.models", format_sampling_model(model), None) for model in removed),
-        *(SettingChange("sampling.models", None, format_sampling_model(model)) for model in added),
+        *(SettingChange("sampling.models", _format_sampling_model(model), None) for model in removed),
+        *(SettingChange("sampling.models", None, _format_sampling_model(model)) for model in added),
     )
+
+
+def _describe_changes(changes: ConfigChanges, translate: Callable[[str], str]) -> tuple[str, ...]:
+    """Return one line for each kind of change that can be applied, translated with *translate*."""
+    names: tuple[tuple[str, Iterable[str]], ...] = (
+        (N_("add {names}"), [server.name for server in changes.added]),
+        (N_("change {names}"), [new.name for old, new in changes.changed if old.disabled == new.disabled]),
+        (N_("enable {names}"), [new.name for old, new in changes.changed if old.disabled and not new.disabled]),
+        (N_("disable {names}"), [new.name for old, new in changes.changed if new.disabled and not old.disabled]),
+        (N_("remove {names}"), changes.removed),
+        (N_("use the model {names}"), _describe_other_model(changes.model_before, changes.model, translate)),
+        (
+            N_("change the model's settings: {names}"),
+            [f"{name}: {change}" for name, change in list_model_settings(changes.model_before, changes.model)],
+        ),
+        (N_("another system prompt"), ("",) if changes.system_prompt is not None else ()),
+        (N_("forbid {names}"), changes.never_added),
+        (N_("no longer forbid {names}"), changes.never_removed),
+        (N_("run the hook {names}"), [hook.name for hook in changes.hooks_added]),
+        (N_("no longer run the hook {names}"), [hook.name for hook in changes.hooks_removed]),
+        (
+            N_("change the profile {names}") if len(changes.profiles) == 1 else N_("change the profiles {names}"),
+            changes.profiles,
+        ),
+        (N_("use the project's instructions"), ("",) if changes.project_instructions else ()),
+        (N_("no longer use the project's instructions"), ("",) if changes.project_instructions is False else ()),
+        (N_("add the folder {names}"), _list_changed(changes, "roots", "after")),
+        (N_("remove the folder {names}"), _list_changed(changes, "roots", "before")),
+        (N_("allow sampling with {names}"), _list_changed(changes, "sampling.models", "after")),
+        (N_("no longer allow sampling with {names}"), _list_changed(changes, "sampling.models", "before")),
+        ("{names}", [one.describe(translate) for one in changes.settings if one.name not in LISTS]),
+        (N_("the theme {names}"), [changes.theme or translate(N_("default"))] if changes.theme is not None else ()),
+    )
+    return tuple(translate(template).format(names=_join_names(shown, translate)) for template, shown in names if shown)
+
+
+def _list_changed(changes: ConfigChanges, name: str, side: Literal["before", "after"]) -> list[str]:
+    """Return the items of the list *name* that only the configuration "before" or "after" the change has."""
+    items = (getattr(one, side) for one in changes.settings if one.name == name)
+    return [format_setting(item) for item in items if item is not None]
+
+
+def _list_for_audit(changes: ConfigChanges) -> list[str]:
+    """Return a line for each applied change, with the values before and after it, without secrets."""
+    lines: list[str] = []
+    for change in changes.settings:
+        before, after = (format_setting(value) for value in (change.before, change.after))
+        item = f"+ {after}" if change.after is not None else f"- {before}"
+        lines.append(f"{change.name}: {item if change.name in LISTS else f'{before} → {after}'}")
+    if changes.model is not None:
+        before, after = (_describe_model(one, str) for one in (changes.model_before, changes.model))
+        lines += [f"model: {before} → {after}"] if before != after else []
+        lines += [f"model.{name}: {text}" for name, text in list_model_settings(changes.model_before, changes.model)]
+    for old, new in changes.changed:
+        before, after = _describe_target(old), _describe_target(new)
+        fields = [name for name in new.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+        lines.append(f"server {new.name}: {f'{before} → {after}' if before != after else ', '.join(fields)}")
+    lines += [f"server {name}: removed" for name in changes.removed]
+    lines += [f"server {server.name}: added" for server in changes.added]
+    lines += [f"consent.never: + {rule}" for rule in changes.never_added]
+    lines += [f"consent.never: - {rule}" for rule in changes.never_removed]
+    lines += [f"hooks: + {hook.name}" for hook in changes.hooks_added]
+    lines += [f"hooks: - {hook.name}" for hook in changes.hooks_removed]
+    lines += [f"profiles: {name}" for name in changes.profiles]
+    lines += ["system_prompt"] if changes.system_prompt is not None else []
+    if changes.project_instructions is not None:
+        lines.append(f"context.project_instructions: {format_setting(changes.project_instructions)}")
+    return [_clean(line) for line in lines]
+
+
+def _describe_target(server: ServerConfig) -> str:
+    state = " (disabled)" if server.disabled else ""
+    return f"{' '.join(masked_argv(server)) if server.is_stdio else masked_url(server)}{state}"
+
+
+def _join_names(names: Iterable[str], translate: Callable[[str], str]) -> str:
+    listed = [_clean(name) for name in names]
+    shown, more = translate(N_(", ")).join(listed[:_MAX_NAMES_SHOWN]), len(listed) - _MAX_NAMES_SHOWN
+    return translate(N_("{shown} and {more} more")).format(shown=shown, more=more) if more > 0 else shown
+
+
+def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:
+    name = model.name or translate(N_("none"))
+    if not model.api_base:
+        return name
+    return translate(N_("{name} at {address}")).format(name=_clean(name), address=model.api_base)
+
+
+def _describe_other_model(
+    before: ModelConfig, model: ModelConfig | None, translate: Callable[[str], str]
+) -> tuple[str, ...]:
+    """Return one text that names the new model and the one it replaces, as a tuple.
+
+    The tuple is empty if there is no new model, or if the name and the address stay the same.
+    """
+    if model is None or (model.name, model.api_base) == (before.name, before.api_base):
+        return ()
+    shown = _describe_model(model, translate)
+    if not before.name:
+        return (shown,)
+    old = _clean(_describe_model(before, translate))
+    return (translate(N_("{new} instead of {old}")).format(new=_clean(shown), old=old),)
+
+
+def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple[tuple[str, str], ...]:
+    """Return a pair for each changed setting of the model: its name and a text such as "1 → 2".
+
+    The model's name and address are left out. Returns an empty tuple if *model* is None. For headers, whose
+    values may be secrets, only the names are included.
+    """
+    if model is None:
+        return ()
+    fields = [field for field in settable_fields(ModelConfig) if field not in ("name", "api_base")]
+    return tuple(
+        (field, f"{_show_value(getattr(before, field))} → {_show_value(getattr(model, field))}")
+        for field in fields
+        if getattr(before, field) != getattr(model, field)
+    )
+
+
+def _format_sampling_model(model: ModelConfig) -> str:
+    """Return the model's name with all of its settings; of headers, only the names."""
+    address = f" at {model.api_base}" if model.api_base else ""
+    settings = [f"{name}: {change}" for name, change in list_model_settings(ModelConfig(), model)]
+    return "; ".join((f"{model.name}{address}", *settings))
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = ", ".join(cast("Mapping[str, str]", value))
+    return "–" if value in (None, "", 0) else format_setting(value)
+
+
+def _clean(text: str) -> str:
+    return sanitize(text[:200], keep_newlines=False)

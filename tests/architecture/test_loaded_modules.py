@@ -83,7 +83,6 @@ WITH_THE_FIRST_USE = {
     "mcphost.config.secrets",
     "mcphost.host.argument_origins",
     "mcphost.host.audit.answer_summary",
-    "mcphost.host.config_change_text",
     "mcphost.host.consent.grants",
     "mcphost.host.consent.policy",
     "mcphost.host.consent.rule_matching",

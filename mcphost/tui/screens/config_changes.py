@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.config.target_secrets import masked_argv, masked_url
-from mcphost.host.config_change_text import list_model_settings
+from mcphost.host.config_changes import list_model_settings
 from mcphost.host.runtime_settings import LISTS, format_setting
 from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.screen_text import clean_line
