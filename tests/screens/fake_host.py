@@ -225,6 +225,7 @@ class FakeAutoApproval:
         self.status: AutoApprovalStatus | None = None
         self.started: list[tuple[list[tuple[str, str]], AutoApprovalBudget]] = []
         self.is_waiting_for_servers = False
+        self.tool_names: tuple[str, ...] = ("read_file", "list_files")
 
     def candidates(self) -> tuple[Any, ...]:
         return tuple(
@@ -232,7 +233,7 @@ class FakeAutoApproval:
                 connection=SimpleNamespace(config=SimpleNamespace(name="files")),
                 definition=SimpleNamespace(name=name, tool=SimpleNamespace(name=name)),
             )
-            for name in ("read_file", "list_files")
+            for name in self.tool_names
         )
 
     def start(self, tools: list[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcphost.host import events
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.serialization import replace
@@ -94,3 +95,34 @@ async def test_a_waiting_question_hides_nothing_of_the_form_in_a_small_terminal(
             lambda: "Run files · write_file?" in driver.text() and "deny" in driver.text(), "the question"
         )
         assert pending.answer is None
+
+
+async def test_the_tools_of_servers_that_become_ready_appear_in_the_open_form(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        auto = driver.host.auto_approval
+        auto.tool_names, auto.is_waiting_for_servers = (), True
+        await driver.pilot.press("f9")
+        await driver.until(lambda: "The servers are still starting." in driver.text(), "the form without tools")
+        auto.tool_names = ("read_file", "list_files")
+        driver.host.put(events.ServerState("files", "ready"))
+        await driver.until(lambda: "list_files" in driver.text(), "the tools")
+        await driver.pilot.press("down", "down", "space")
+        auto.tool_names, auto.is_waiting_for_servers = ("a_tool", "read_file", "list_files"), False
+        driver.host.put(events.ServerState("other", "ready"))
+        await driver.until(lambda: "a_tool" in driver.text(), "the later tool")
+        assert driver.text().index("list_files") < driver.text().index("a_tool")
+        await driver.pilot.press("down", "space", "ctrl+s")
+        await driver.until(lambda: auto.started, "the start")
+        assert auto.started[0][0] == [("files", "list_files"), ("files", "a_tool")]
+
+
+async def test_the_open_form_says_so_when_the_servers_are_ready_without_such_tools(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        auto = driver.host.auto_approval
+        auto.tool_names, auto.is_waiting_for_servers = (), True
+        await driver.pilot.press("f9")
+        await driver.until(lambda: "The servers are still starting." in driver.text(), "the form without tools")
+        auto.is_waiting_for_servers = False
+        driver.host.put(events.ServerState("files", "ready"))
+        await driver.until(lambda: "No tool of a ready server" in driver.text(), "the reason")
+        assert driver.app.focused.id == "leave"

@@ -12,7 +12,8 @@ from textual.strip import Strip
 from textual.widgets import OptionList, SelectionList
 from textual.widgets.selection_list import Selection
 
-from mcphost.host.questions.form_fields import Field
+from mcphost.host.questions.form_fields import Field, Option
+from mcphost.serialization import replace
 from mcphost.translation import _, join_list
 from mcphost.tui.forms.field_widgets import EXIT_KEYS, FieldChanged, describe_missing, request_focus_move
 from mcphost.tui.forms.wrapped_text import WrappedText
@@ -82,6 +83,15 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         if self._is_multiple:
             return values or ([] if self.field.required and not self.field.min_items else None)
         return values[0] if values else None
+
+    def append_options(self, options: tuple[Option, ...]) -> None:
+        """Add options below the others; what is selected and highlighted stays."""
+        first = len(self.field.options)
+        self.field = replace(self.field, options=(*self.field.options, *options))
+        if self.options:  # otherwise, they are created with the others
+            self.add_options(Selection(Content(self._title(at)), at) for at in range(first, len(self.field.options)))
+        self.set_class(len(self.field.options) > _MAX_ROWS, "long")
+        self.refresh(layout=True)
 
     @property
     def scrolls_pages(self) -> bool:

@@ -3,6 +3,7 @@
 During auto-approve, the selected tools run without the user's approval.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -30,7 +31,7 @@ _ABOUT = N_(
     "read-only, which is not verified. Everything else asks as usual."
 )
 _NO_TOOLS = N_("No tool of a ready server claims to be read-only, so there is nothing to select.")
-_STARTING = N_("The servers are still starting. Open this form again when they are ready.")
+_STARTING = N_("The servers are still starting. Their read-only tools appear here as soon as they are ready.")
 _MAX_TOOLS = 500
 
 
@@ -57,11 +58,48 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         super().__init__()
         self.auto_approval = auto_approval
         self.tools: dict[str, tuple[str, str]] = {}
-        for one in auto_approval.candidates()[:_MAX_TOOLS]:
-            server, tool = one.connection.config.name, one.definition.name
+        names = self._add_tools()
+        field = Field(name="tools", kind="choices", options=names)
+        self.tool_choice = ChoiceList(field, None, missing=_("no tool selected"))
+
+    def _add_tools(self) -> tuple[Option, ...]:
+        """Add the tools that can be selected and are not listed yet, and return their options."""
+        known = set(self.tools.values())
+        candidates = ((one.connection.config.name, one.definition.name) for one in self.auto_approval.candidates())
+        added: list[str] = []
+        for server, tool in islice((one for one in candidates if one not in known), _MAX_TOOLS - len(self.tools)):
             title = f"{server}  {tool}"
             # Tool names may contain spaces, and two servers may have the same titles; each line selects one tool.
-            self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
+            added.append(title if title not in self.tools else f"{title}  ({len(self.tools)})")
+            self.tools[added[-1]] = server, tool
+        return tuple(Option(value=title, title=title) for title in added)
+
+    def _explain_no_tools(self) -> str:
+        return _(_STARTING) if self.auto_approval.is_waiting_for_servers else _(_NO_TOOLS)
+
+    def handle_server_change(self) -> None:
+        """Add the tools of servers that have become ready below the others, so that no listed tool moves.
+
+        Tools that can no longer be selected stay in the list, and are refused if they are selected.
+        """
+        had_tools, added = bool(self.tools), self._add_tools()
+        if added:
+            self.tool_choice.append_options(added)
+        if not had_tools:
+            self._show_tools()
+            if added:
+                self.tool_choice.focus()
+
+    def _show_tools(self) -> None:
+        """Show the list and the limits if there is a tool to select; otherwise, say why there is none."""
+        text = keys_in_use(self).fill(_(_ABOUT)) if self.tools else self._explain_no_tools()
+        self.query_one("#about", Static).update(Content.styled(text, "$text"))
+        for widget in self.query("ChoiceList, #limits, #start"):
+            widget.display = bool(self.tools)
+        self.query_one("#keys", Static).update(self.key_hints())
+
+    def handle_resource_change(self, server: str, uri: str) -> None:
+        """Do nothing, because the form shows no resources."""
 
     def headline(self) -> str:
         """Return the title."""
@@ -70,26 +108,20 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def body(self) -> ComposeResult:
         """Yield the list of tools, and inputs for the limits on tool calls, minutes and tokens."""
         default = AutoApprovalBudget()
-        no_tools = _STARTING if self.auto_approval.is_waiting_for_servers else _NO_TOOLS
-        text = keys_in_use(self).fill(_(_ABOUT)) if self.tools else _(no_tools)
-        yield Static(Content.styled(text, "$text"), markup=False)
-        if self.tools:
-            names = tuple(Option(value=title, title=title) for title in self.tools)
-            field = Field(name="tools", kind="choices", options=names)
-            self.tool_choice = ChoiceList(field, None, missing=_("no tool selected"))
-            yield self.tool_choice
-            with Horizontal(id="limits"):
-                for label, input_id, value in (
-                    (_("calls"), "calls", f"{default.calls}"),
-                    (_("minutes"), "minutes", f"{default.seconds / 60:g}"),
-                    (_("tokens"), "tokens", f"{default.tokens}"),
-                ):
-                    yield Static(Content.styled(label, "$muted"), markup=False)
-                    yield OrderedInput(value, id=input_id, compact=True, type="number")
+        yield Static("", id="about", markup=False)
+        yield self.tool_choice
+        with Horizontal(id="limits"):
+            for label, input_id, value in (
+                (_("calls"), "calls", f"{default.calls}"),
+                (_("minutes"), "minutes", f"{default.seconds / 60:g}"),
+                (_("tokens"), "tokens", f"{default.tokens}"),
+            ):
+                yield Static(Content.styled(label, "$muted"), markup=False)
+                yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; the Start button is omitted if there are no tools."""
-        return (("leave", _("Back")), ("start", _("Start")))[: 2 if self.tools else 1]
+        """Return the action and the label of each button; the Start button is hidden while there are no tools."""
+        return (("leave", _("Back")), ("start", _("Start")))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
@@ -97,6 +129,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
 
     def on_mount(self) -> None:
         """Focus the list of tools, or the Back button if there is no tool."""
+        self._show_tools()
         (self.tool_choice if self.tools else self.query_one("#leave")).focus()
 
     def on_focus_move_requested(self, message: FocusMoveRequested) -> None:
