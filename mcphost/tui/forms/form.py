@@ -257,7 +257,7 @@ class Form(Vertical):
         self.rows = tuple(
             FormRow(field, given.get(field.name), self.label_cells, shows_name=shows_names) for field in fields
         )
-        self.set_class(shows_whole_values, "whole")
+        self.set_class(shows_whole_values, "whole", update=False)
 
         self._pages = split_into_pages(self.rows)
         self._page_index = 0

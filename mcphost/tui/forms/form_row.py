@@ -170,7 +170,7 @@ class FormRow(Vertical):
         self.label = Static(self._render_label(), classes="title", markup=False)
         self.label.styles.width = width
         self._note = QuotedText(())
-        self._note.add_class("note")
+        self._note.add_class("note", update=False)  # the style sheet is applied when the note is mounted
         self._note.styles.margin = (0, 0, 0, width + 1)
         self._initial_value: Any = None
         self._external_problem = ""

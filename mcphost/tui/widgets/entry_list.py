@@ -40,6 +40,11 @@ class HeadingOption(Option):
     def __init__(self, content: Content) -> None:
         super().__init__(content, disabled=True)
 
+    @property
+    def line_count(self) -> int:
+        """Number of lines of the row, which are never wrapped."""
+        return str(self.prompt).count("\n") + 1
+
 
 class Entries(OptionList):
     """Option list whose rows are entries and headings; only entries have an index.
@@ -78,6 +83,16 @@ class Entries(OptionList):
             options.append(row)
         self._measure()
         self.clear_options().add_options(options)
+
+    def _update_lines(self) -> None:
+        # The lines of a row are known; Textual would style and wrap the texts of all 500 rows.
+        cache = self._line_cache
+        for index in range(cache.lines[-1][0] + 1 if cache.lines else 0, len(self.options)):
+            option = self.options[index]
+            count = option.line_count if isinstance(option, EntryOption | HeadingOption) else 1
+            cache.index_to_line[index], cache.heights[index] = len(cache.lines), count
+            cache.lines.extend((index, line) for line in range(count))
+        super()._update_lines()
 
     def show_message(self, content: Content) -> None:
         """Replace all rows with a message, for example that nothing was found."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
 
@@ -13,6 +13,7 @@ from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup
 
 _FIRST_WIDGETS = 10
 _WIDGETS_PER_STEP = 8
+_LINES_IN_BLOCK = 4
 
 
 class SteppedMounting(Widget):
@@ -27,6 +28,8 @@ class SteppedMounting(Widget):
 
     _rest: Iterator[Widget]
     _whole: asyncio.Event
+    _first_count = _FIRST_WIDGETS
+    _step_count = _WIDGETS_PER_STEP
 
     def set_widgets(self, widgets: Iterable[Widget]) -> None:
         """Set the children to mount; *widgets* is iterated over while they are mounted."""
@@ -34,7 +37,7 @@ class SteppedMounting(Widget):
 
     def compose(self) -> ComposeResult:
         """Create the first few children."""
-        yield from islice(self._rest, _FIRST_WIDGETS)
+        yield from islice(self._rest, self._first_count)
 
     def on_mount(self) -> None:
         """Mount the other children after the first ones have been drawn."""
@@ -44,13 +47,13 @@ class SteppedMounting(Widget):
         """Replace the children; this returns when the first few are mounted."""
         self.set_widgets(widgets)
         await self.remove_children()
-        await self.mount(*islice(self._rest, _FIRST_WIDGETS))
+        await self.mount(*islice(self._rest, self._first_count))
         self.call_after_refresh(self._mount_next, self._rest)
 
     async def _mount_next(self, rest: Iterator[Widget]) -> None:
         if not self.is_attached or rest is not self._rest:
             return
-        if widgets := list(islice(rest, _WIDGETS_PER_STEP)):
+        if widgets := list(islice(rest, self._step_count)):
             await self.mount(*widgets)
             self.call_after_refresh(self._mount_next, rest)
         else:
@@ -76,10 +79,28 @@ class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
         self.set_widgets(widgets)
 
 
+class InputBlock(Vertical):
+    """A few labeled inputs that are mounted in one step, and laid out only once while others are added below them."""
+
+    DEFAULT_CSS = "InputBlock { height: auto; }"
+
+
 class SteppedInputGroup(LabeledInputGroup, SteppedMounting):
     """Group of any number of labeled inputs."""
+
+    _first_count = 3
+    _step_count = 1
 
     def __init__(self, lines: Iterable[LabeledInput]) -> None:
         """Create a group; *lines* is iterated over while the group is mounted."""
         super().__init__()
         self.set_widgets(lines)
+
+    def set_widgets(self, widgets: Iterable[Widget]) -> None:
+        """Set the inputs to mount, which are put into blocks; *widgets* is iterated over while they are mounted."""
+        super().set_widgets(_divide_into_blocks(iter(widgets)))
+
+
+def _divide_into_blocks(widgets: Iterator[Widget]) -> Iterator[InputBlock]:
+    while block := tuple(islice(widgets, _LINES_IN_BLOCK)):
+        yield InputBlock(*block)

@@ -43,6 +43,16 @@ async def wait_for_typed_text(*fields: Widget) -> None:
                     await arrived.wait()
 
 
+def make_compact(widget: Input | TextArea) -> None:
+    """Remove the border of an input that was just created.
+
+    This is faster than passing `compact=True` to Textual's inputs, which matches the widget against all style
+    rules. That takes 3 milliseconds for a text area, and happens again when the input is mounted.
+    """
+    widget.add_class("-textual-compact", update=False)
+    widget.set_reactive(Input.compact if isinstance(widget, Input) else TextArea.compact, True)  # pyright: ignore[reportArgumentType]
+
+
 class OrderedInput(Input):
     """Input that handles letters and editing keys such as Backspace in the order of the key presses."""
 
@@ -96,7 +106,8 @@ class LabeledInput(Horizontal):
     def __init__(self, name: str, widget_id: str, *, hidden: bool = False, placeholder: str = "") -> None:
         super().__init__()
         self._label = Content(name)
-        self._input = OrderedInput(placeholder=placeholder, id=widget_id, password=hidden, compact=True)
+        self._input = OrderedInput(placeholder=placeholder, id=widget_id, password=hidden)
+        make_compact(self._input)
 
     def compose(self) -> ComposeResult:
         """Create the label and the input."""
