@@ -397,9 +397,6 @@ call_context: ContextVar[CallContext | None] = ContextVar("call context", defaul
 A call in the background outlives the user's stay in its conversation, and must not be judged by another one.
 """
 
-candidate_calls: ContextVar[tuple[CallContext | None, ...]] = ContextVar("candidate calls", default=())
-"""The contexts of calls to which a server's request may belong (None: a call by the user); () if its call is known."""
-
 
 class ActiveConversation:
     """Holder for the currently open conversation, shared by all parts of the host.
@@ -438,11 +435,6 @@ class ActiveConversation:
         Without such a call, these are the open conversation and its messages.
         """
         return call_context.get() or CallContext(self.current, self.messages)
-
-    @property
-    def is_call_ambiguous(self) -> bool:
-        """Whether the current task handles a request that may belong to calls of several conversations."""
-        return len({id(call.conversation if call else self.current) for call in candidate_calls.get()}) > 1
 
     def has_images(self) -> bool:
         """Return whether a message contains an image; call this in a worker thread, because it reads all messages."""

@@ -7,6 +7,7 @@ secrets removed. Hashing, redaction and disk access run on the store's thread.
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -14,7 +15,7 @@ import anyio.to_thread
 
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
-from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.active_conversation import ActiveConversation, CallContext
 from mcphost.host.audit.audit_summary import (
     arguments_digest,
     origin_details,
@@ -40,6 +41,9 @@ _REFUSAL_HINT = (
     "Free disk space or make the folder writable; `[audit] required = false` allows actions without a record."
 )
 
+candidate_calls: ContextVar[tuple[CallContext | None, ...]] = ContextVar("candidate calls", default=())
+"""The contexts of calls to which a server's request may belong (None: a call by the user); () if its call is known."""
+
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
     """The subject of a decision or an action, as recorded in the audit log.
@@ -57,6 +61,11 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     arguments: Mapping[str, Any] | None = None
     definition: str = ""
     origins: "tuple[ArgumentOrigin, ...]" = ()
+
+
+def is_call_ambiguous(active: ActiveConversation) -> bool:
+    """Return whether the current task handles a request that may belong to calls of several conversations."""
+    return len({id(call.conversation if call else active.current) for call in candidate_calls.get()}) > 1
 
 
 class AuditLog:
@@ -82,7 +91,7 @@ class AuditLog:
 
         It is "" without a conversation, and if a server's request may belong to calls of several conversations.
         """
-        if self.conversation is None or self.conversation.is_call_ambiguous:
+        if self.conversation is None or is_call_ambiguous(self.conversation):
             return ""
         return self.conversation.for_call.conversation.id
 
@@ -389,7 +398,7 @@ class AuditingFrontend(FrontendWrapper):
         """
         started_at, has_content = time.monotonic(), self._audit.config.content
         if (active := self._audit.conversation) is not None:
-            if active.is_call_ambiguous:
+            if is_call_ambiguous(active):
                 question = replace(question, why=f"{question.why}, in one of several conversations")
             elif active.for_call.conversation.id != active.id:
                 question = replace(question, why=f"{question.why}, in another conversation")

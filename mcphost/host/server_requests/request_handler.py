@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines, pause_stopwatches, stopwatches
-from mcphost.host.active_conversation import call_context, candidate_calls
-from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.active_conversation import call_context
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject, candidate_calls
 from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
 from mcphost.host.server_requests.root_folders import FolderQuestions
