@@ -10,7 +10,7 @@ from tests.architecture.source_tree import ROOT
 from tests.terminal.demo_program import TOOL_QUESTION, open_demo
 from tests.terminal.terminal import Terminal
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUICK_START = (ROOT / "docs/quick-start.md").read_text(encoding="utf-8")
 DEMO_SECTION = QUICK_START.partition("\n## Try the demo\n")[2].partition("\n## ")[0]
 DURATION = re.compile(r"\d+(?:\.\d+)? m?s\b")
@@ -43,7 +43,7 @@ def quit_by(terminal: Terminal, key: str) -> None:
 
 
 def test_the_first_minute_of_the_readme_works_as_written(terminal: Terminal) -> None:
-    text = " ".join(README.split())
+    text = " ".join(_README.split())
     steps = re.search(
         r"Type `([^`]+)`, open the question with `(\w+)`, and allow the call once with `(\w+)`\. "
         r"`(\w+)` lists the keys and `([^`]+)` quits\.",
@@ -51,7 +51,7 @@ def test_the_first_minute_of_the_readme_works_as_written(terminal: Terminal) -> 
     )
     assert steps, "the README no longer tells the first minute in these words"
     message, open_key, allow_key, help_key, quit_key = steps.groups()
-    assert "uv run mcphost demo" in README
+    assert "uv run mcphost demo" in _README
     open_demo(terminal)
     terminal.type(message)
     terminal.wait_for(message)
