@@ -250,7 +250,8 @@ async def test_gemini_gets_arguments_with_the_names_of_keywords(
     properties: Json = dict.fromkeys(names, TEXT)
     schema = {**an_object(**properties), "required": [*names]}
     more = {**schema, "properties": {"$ref": TEXT, **properties}}
-    assert await send_schema("gemini", more, worker, raw_provider) == schema
+    told = {"description": 'It also has "$ref" (string).'}  # the model learns of the name that Gemini refuses
+    assert await send_schema("gemini", more, worker, raw_provider) == {**schema, **told}
 
 
 def assert_gemini_takes(schema: Json) -> None:

@@ -15,16 +15,16 @@ from mcphost.errors import UsageError
 KILLED = """
 import os, signal, sys
 from mcphost.cli.printing import create_output_file
-with create_output_file(sys.argv[1], mode=0o600) as file:
+with create_output_file(sys.argv[1]) as file:
     file.write(b"a part")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_file_appears_when_it_is_complete_and_has_the_wanted_permissions(tmp_path: Path) -> None:
+def test_a_file_appears_when_it_is_complete_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     target = tmp_path / "out.json"
-    with create_output_file(str(target), mode=0o600) as file:
+    with create_output_file(str(target)) as file:
         file.write(b"all")
         assert not target.exists()
     assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"all", 0o600)
@@ -39,7 +39,7 @@ def test_a_killed_program_leaves_no_part_of_a_file_under_its_name(tmp_path: Path
 
 def test_a_full_disk_leaves_no_file_at_all(tmp_path: Path) -> None:
     def fill_disk() -> None:
-        with create_output_file(str(tmp_path / "out.json"), mode=0o600) as file:
+        with create_output_file(str(tmp_path / "out.json")) as file:
             file.write(b"a part")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -74,7 +74,7 @@ def test_a_file_that_another_program_created_meanwhile_is_not_replaced(
         monkeypatch.setattr(os, "link", refuse_links)
 
     def write_while_another_does() -> None:
-        with create_output_file(str(target), mode=0o600) as file:
+        with create_output_file(str(target)) as file:
             file.write(b"ours")
             target.write_text("theirs")
 
@@ -89,7 +89,7 @@ def test_a_file_is_written_where_the_file_system_has_no_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", refuse_links)
-    write_output_file(str(tmp_path / "out.json"), b"all", mode=0o600)
+    write_output_file(str(tmp_path / "out.json"), b"all")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.json", b"all")]
 
 
