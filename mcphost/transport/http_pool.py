@@ -25,8 +25,8 @@ IDLE_TIMEOUT = 30.0
 MAX_IDLE_CONNECTIONS = 20
 STALE_WINDOW = 0.5
 MAX_IDLE_FOR_CALLS = 4.0
-"""Seconds after which a kept connection is not used for a request that must not run twice, because many servers close
-connections that were idle for five seconds."""
+"""Seconds after which a kept connection is closed instead of used for a request that must not run twice, because many
+servers close connections that were idle for five seconds."""
 _UNQUOTED_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 # A peer that has vanished (a suspended laptop, a lost network) is detected after about two minutes of silence.
 _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
@@ -70,7 +70,7 @@ class HttpConnectionPool:
         RequestNotSent, ConnectionLost or MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
-        connection = self._take_idle() if is_repeatable or self._has_fresh_connection() else None
+        connection = self._take_idle(IDLE_TIMEOUT if is_repeatable else MAX_IDLE_FOR_CALLS)
         if connection is not None:
             sent = time.monotonic()
             try:
@@ -138,12 +138,12 @@ class HttpConnectionPool:
         with anyio.CancelScope(shield=True):
             await anyio.lowlevel.checkpoint()
 
-    def _has_fresh_connection(self) -> bool:
-        """Return whether the connection that was used last was idle for so short that the server has kept it."""
-        return bool(self._idle) and time.monotonic() - self._idle[-1].idle_since < MAX_IDLE_FOR_CALLS
+    def _take_idle(self, seconds: float) -> HttpConnection | None:
+        """Return a usable connection that was idle for less than *seconds*, or None.
 
-    def _take_idle(self) -> HttpConnection | None:
-        oldest = time.monotonic() - IDLE_TIMEOUT
+        All connections are closed that are not usable or were idle for longer, so that they do not fill the pool.
+        """
+        oldest = time.monotonic() - seconds
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable and connection.idle_since > oldest:

@@ -1,6 +1,7 @@
 """Tests for the HTTP/1.1 client: messages split at any byte, hostile responses, reused connections."""
 
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -265,6 +266,48 @@ async def test_a_request_that_must_not_run_twice_uses_no_connection_that_was_idl
             pool.release(connection)
 
     assert (await with_pool(lambda item: item.reply(200, b"ok"), use)).connections == 2
+
+
+async def test_connections_that_were_idle_too_long_for_calls_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_pool, "MAX_IDLE_FOR_CALLS", 0)
+    left: list[int] = []
+
+    async def handler(request: ReceivedRequest) -> None:
+        await request.reply(200, b"ok")
+        await request.wait_closed()
+        left.append(len(left))
+
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
+        for _ in range(3):
+            connection = await pool.request("POST", server.url, (), b"{}", is_repeatable=False)
+            assert await connection.read_chunk() == b"ok"
+            assert await connection.read_chunk() is None
+            pool.release(connection)
+        while len(left) < 2:
+            await anyio.lowlevel.checkpoint()
+
+    await with_pool(handler, use)
+
+
+async def test_a_call_uses_no_connection_that_was_idle_for_long_although_a_later_one_was_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [1_000.0]
+    monkeypatch.setattr(http_pool, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
+        old, new = [await pool.request("POST", server.url, (), b"{}") for _ in range(2)]
+        for connection in (old, new):
+            while await connection.read_chunk() is not None:
+                pass
+            pool.release(connection)
+            clock[0] += 3
+        server.seen[1].writer.close()
+        while new.is_usable:
+            await anyio.lowlevel.checkpoint()
+        assert await pool.request("POST", server.url, (), b"{}", is_repeatable=False) is not old
+
+    await with_pool(lambda item: item.reply(200, b"ok"), use)
 
 
 async def test_a_request_sent_on_a_kept_connection_may_have_run_even_if_no_new_one_can_be_opened() -> None:
