@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -13,6 +12,7 @@ import anyio.lowlevel
 from mcphost.client.pagination import (
     SEPARATOR,
     LazySequence,
+    ListEntry,
     Listing,
     list_prompts,
     list_resource_templates,
@@ -42,6 +42,7 @@ _MANY_DIGITS = b"0" * 18
 NAME_LIMIT = 1_000
 SLICE_SECONDS = 0.005
 _GROUP_SIZE = 64
+_GROUP_BYTES = 64 * 1024
 DEFINITION_LIMIT = 1024 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
@@ -215,8 +216,8 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
     """Check a tool list in steps for `run_in_slices`; return the valid tools and a message for each invalid one."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
-    entries = iter(listing.entries)
-    while group := tuple(islice(entries, _GROUP_SIZE)):
+    for group in _group_entries(listing.entries):
+        yield
         schemas = _decode_together([entry.value.input_schema for entry in group]) or [None] * len(group)
         for entry, schema in zip(group, schemas, strict=True):
             tool = entry.value
@@ -228,6 +229,23 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
                 named[name] = ToolDefinition(name, entry.raw)
             yield
     return named, left_out
+
+
+def _group_entries(entries: Iterable[ListEntry[Tool]]) -> Generator[list[ListEntry[Tool]]]:
+    """Yield the entries in groups that can be decoded together within milliseconds.
+
+    A larger entry is a group of its own, because each entry is decoded when it is taken from the list.
+    """
+    group: list[ListEntry[Tool]] = []
+    size = 0
+    for entry in entries:
+        group.append(entry)
+        size += len(entry.raw)
+        if len(group) == _GROUP_SIZE or size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:

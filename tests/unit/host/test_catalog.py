@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.pagination import ListEntry, Listing
+from mcphost.client.pagination import LazySequence, ListEntry, Listing
 from mcphost.host.servers import catalog
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw, decode, encode
@@ -36,6 +36,21 @@ async def test_other_tasks_run_while_many_tools_are_checked(monkeypatch: pytest.
         group.cancel_scope.cancel()
     assert (len(found), left_out) == (500, [])
     assert turns >= 400
+
+
+async def test_large_tools_are_checked_one_by_one_so_that_other_tasks_run_between_them() -> None:
+    taken = 0
+
+    def take(text: bytes | Raw) -> ListEntry[Tool]:
+        nonlocal taken
+        taken += 1
+        return ListEntry(decode(text, Tool), Raw(bytes(text)))
+
+    schema = {"type": "object", "description": "x" * 100_000}
+    texts = [encode({"name": f"t{number}", "inputSchema": schema}) for number in range(5)]
+    for _ in catalog.parse_tools(Listing[Tool](entries=LazySequence(texts, take))):
+        assert taken <= 1
+        taken = 0
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"-1E+999", b"1" * 5_000])
