@@ -191,8 +191,8 @@ class ActiveGrants:
         grant = next((one for one in (*self._session_grants, *stored) if one.id == grant_id), None)
         if grant is None:
             return "revoked" if is_stored else "ended"
-        newest = max(_last_event_time(stored), grant.created)
-        return None if _is_unexpired(grant, newest) and not grant.suspended else "ended"
+        # Only the grant's own events: it may have been made after the clock was set back, and is still for its call.
+        return None if _is_unexpired(grant, _last_event_time((grant,))) and not grant.suspended else "ended"
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant and return it; if it cannot be stored, add it for this session instead."""

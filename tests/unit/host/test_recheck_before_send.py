@@ -196,6 +196,23 @@ async def test_the_user_is_asked_again_if_the_grant_expires_before_a_call_is_sen
     assert [row.decision for row in rows if row.event == "ended"] == [ended]
 
 
+async def test_a_time_limited_grant_made_after_the_clock_was_set_back_allows_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = AskingServer(STATELESS)
+    rounds = tool_round(("peer__ask", {})), text_round("ok")
+    model = ScriptedModel(*rounds, *rounds)
+    now = time.time()
+    before = AllowRule(Rule(server="peer", tool="ask", scope="conversation", expires=now + 600))
+    frontend = SelectiveFrontend(approve_tool=[before, allow_until(now - 3_000), Deny()])
+    async with open_asking_host(tmp_path, peer, frontend, model) as host:
+        await host.conversation.send("go")
+        monkeypatch.setattr(time, "time", lambda: now - 3_600)
+        await host.conversation.send("again")
+    assert len(peer.calls) == 2
+    assert len(frontend.questions_of(ApproveTool)) == 2
+
+
 async def test_a_call_that_waits_for_a_slot_again_after_its_grant_was_revoked_ends_if_the_turn_is_stopped(
     tmp_path: Path,
 ) -> None:
