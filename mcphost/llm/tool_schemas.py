@@ -424,9 +424,13 @@ def _describe_omitted(properties: Json, members: Json) -> str:
     """Return a sentence that tells the model which properties of an object the schema omits, if they are not many."""
     required, told, length = _names(members), list[str](), 0
     for name, value in properties.items():
+        if len(told) == _MAX_TOLD_NAMES:
+            break
+        if length + len(name) > MAX_TEXT // 2:
+            continue  # before it is encoded: a reference may repeat a name of a megabyte two thousand times
         facts = [*_find_types(_dict(value))[:1], *(["required"] if name in required else [])]
         words = dumps(name) + (f" ({', '.join(facts)})" if facts else "")
-        if len(told) < _MAX_TOLD_NAMES and length + len(words) <= MAX_TEXT // 2:
+        if length + len(words) <= MAX_TEXT // 2:
             length += len(words)
             told.append(words)
     if left := len(properties) - len(told):

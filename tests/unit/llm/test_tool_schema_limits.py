@@ -24,6 +24,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": ["string"] * 20_000}, {"properties": MANY_ARGUMENTS}),
     ({"anyOf": [{"type": "null"}] * 9_000}, {"properties": MANY_ARGUMENTS}),
     ({"enum": NAMES}, {"properties": MANY_ARGUMENTS}),
+    (an_object(**{"n" * 3_000_000: {}}), {"properties": MANY_ARGUMENTS}),
     ({"$ref": f"#/$defs{'/a' * 100_000}"}, {"properties": MANY_ARGUMENTS}),
     ({**dict.fromkeys(NAMES, 0), "$ref": "#/properties/r0"}, {"properties": MANY_ARGUMENTS | LINKS}),
 ]
