@@ -80,7 +80,8 @@ class ToolPipeline:
         self._scheduler.describe_call(server, tool)
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         try:
-            offered = _require_available(offered, f"There is no tool named {use.name!r}.")
+            missing_text = f"There is no tool named {use.name!r}."
+            offered = _require_available(offered, missing_text)
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
             arguments, has_changed, notes = use.arguments, False, HookNotes()
@@ -88,6 +89,8 @@ class ToolPipeline:
                 reused = await self._reuse(call, offered, arguments, notes)
                 if reused is not None:
                     return reused
+                # The tool may have changed during a question about the result.
+                offered = _require_available(self._tool_registry.resolve(use.name), missing_text)
             while True:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
@@ -168,7 +171,8 @@ class ToolPipeline:
         run after a call, because they have already processed the result. Notes of the hooks that the result does not
         contain yet are added to it; the call must run if they have to be reviewed. If the call must run after all,
         *notes* keeps what the hooks returned for it. The user is asked if the permission for the earlier call no longer
-        applies and nothing else allows the call. Raises ToolFailure if the call is not allowed now.
+        applies and nothing else allows the call; the call must also run if its tool has changed since then. Raises
+        ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -197,6 +201,8 @@ class ToolPipeline:
                 if isinstance(verdict, Deny):
                     raise CallDeclined(verdict)
                 permission = verdict.permission
+            if not self._is_unchanged(call, offered, identity.account):
+                return None
             denial = await self._consent.check_reuse(
                 identity, arguments, call=call.use.id, recorded_call=found.part.use_id
             )
@@ -211,6 +217,12 @@ class ToolPipeline:
         )
         log_call(call.server, call.tool, arguments, "allowed before", "reused")
         return outcome
+
+    def _is_unchanged(self, call: ProposedCall, offered: OfferedTool, account: str) -> bool:
+        """Return whether the tool, its server and *account*, the server's account, are still those of *offered*."""
+        current = self._tool_registry.resolve(call.use.name)
+        is_same_server = current is not None and current.connection is offered.connection
+        return is_same_server and offered.is_current and offered.connection.account == account
 
     async def _authorize(
         self,

@@ -374,6 +374,23 @@ async def test_the_user_is_asked_whether_to_reuse_a_result_whose_grant_expired(
     assert len(peer.asked("tools/call")) == 1
 
 
+async def test_a_result_is_not_reused_if_its_tool_was_turned_off_while_the_user_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def turn_off(_question: Any) -> Any:
+        await host.servers.set_tool_enabled("peer", "tide", enabled=False)
+        return AllowOnce()
+
+    frontend = ScriptedFrontend(allow_for_ten_minutes(), turn_off)
+    async with open_host_with(tmp_path, counting_peer(), asking_model({}), frontend) as host:
+        await host.conversation.send("when?")
+        let_an_hour_pass(monkeypatch)
+        await host.conversation.retry()
+        (part,) = results(host)
+    assert (part.outcome, part.reused_at) == ("failed", 0)
+    assert "turned this tool off" in part.text
+
+
 async def test_a_result_whose_grant_expires_while_a_hook_runs_is_not_reused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
