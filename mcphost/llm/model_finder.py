@@ -152,8 +152,8 @@ def insert_usable_models(
     models: Sequence[AvailableModel], found: Sequence[AvailableModel]
 ) -> tuple[AvailableModel, ...]:
     """Return *models*, with any further models in *found* inserted after the last one that can be used now."""
-    known = {(model.config.name, model.config.api_base) for model in models}
-    found = [model for model in found if (model.config.name, model.config.api_base) not in known]
+    known = {_full_name(model.config) for model in models}
+    found = [model for model in found if _full_name(model.config) not in known]
     first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
     return (*models[:first], *found, *models[first:])
 
@@ -236,8 +236,11 @@ class ModelFinder:
     ) -> list[AvailableModel]:
         """Return the *remembered* models with their settings, followed by the other models in *found*."""
         others = {self._endpoint(model.config): model for model in reversed(found)}
-        first: list[AvailableModel] = []
+        own: dict[tuple[str, str], RememberedModel] = {}
         for item in remembered:
+            own.setdefault(_full_name(item.config), item)
+        first: list[AvailableModel] = []
+        for item in own.values():
             model = others.pop(self._endpoint(item.config), None) or self._make_unlisted(item.config, origins)
             first.append(_mark_remembered(model, item, origins))
         return [*first, *(model for model in found if self._endpoint(model.config) in others)]
@@ -443,6 +446,11 @@ class ModelFinder:
         servers = await find_local_servers(addresses, keys, seconds=seconds)
         detailed = [await load_model_details(server) for server in servers]
         return [_from_server(server, model) for server in detailed for model in server.chat_models]
+
+
+def _full_name(config: ModelConfig) -> tuple[str, str]:
+    """Return the model's name with its provider, and its base URL, which together identify it in a list."""
+    return add_default_provider(config).name, normalize_base(config.api_base)
 
 
 def _listing_order(model: AvailableModel) -> tuple[object, ...]:

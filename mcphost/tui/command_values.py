@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.errors import McpHostError
+from mcphost.llm.providers import add_default_provider
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line, fold_separators
@@ -212,7 +213,8 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
     """Return the models that match *name*, ignoring case.
 
-    If a model has exactly this name, only that model is returned. Otherwise, *name* is compared with the names of
+    If a model has exactly this name, only that model is returned; `openai/NAME` is also the name of a model that was
+    saved as NAME with an address. Otherwise, *name* is compared with the names of
     the models without their providers. If any of the models found in this way can be used now, only those are
     returned. If none is found, dots, hyphens, underscores and blanks are treated alike.
     """
@@ -222,6 +224,7 @@ def find_models(models: Sequence["AvailableModel"], name: str) -> "list[Availabl
 def _find_folded(models: Sequence["AvailableModel"], name: str, fold: Callable[[str], str]) -> "list[AvailableModel]":
     folded = fold(name)
     exact = [one for one in models if fold(one.config.name) == folded]
+    exact = exact or [one for one in models if fold(add_default_provider(one.config).name) == folded]
     if exact:
         return exact[:1]
     short = [one for one in models if fold(one.config.name).endswith(f"/{folded}")]

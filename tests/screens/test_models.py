@@ -340,7 +340,7 @@ async def test_a_model_at_an_own_address_with_headers_is_used_without_saving(run
         await driver.until(lambda: "There is no keyring." in driver.text(), "the refusal")
         driver.app.screen.query_one("#headers", TextArea).text = "X-Team: research"
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: setup.used == [("mine", True)], "the use")
+        await driver.until(lambda: setup.used == [("openai/mine", True)], "the use")
         assert setup.configs[0].headers == {"X-Team": "research"}
         assert setup.configs[0].api_base == "http://127.0.0.1:1/v1"
 
@@ -501,3 +501,40 @@ async def test_the_names_of_models_are_completed_after_the_command(run: Run) -> 
         await driver.until(lambda: "ollama_chat/two" in driver.text(), "the completion")
         await driver.pilot.press("tab", "enter")
         await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the use")
+
+
+BARE = AvailableModel(
+    config=ModelConfig(name="alpha-small", api_base="http://127.0.0.1:18771/v1"), provider="", provider_title="",
+    origin="at 127.0.0.1:18771/v1",
+)  # fmt: skip
+
+
+async def test_a_model_saved_without_a_provider_is_found_by_the_name_that_the_screen_shows(run: Run) -> None:
+    setup = FakeModels()
+    setup.models = (*setup.models, BARE)
+    async with run(size=(120, 40), setup=setup) as driver:
+        driver.app.screen.query_one(Composer).set_text("/model openai/alpha-small", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used, "the use")
+        assert setup.used == [("alpha-small", False)]
+
+
+async def test_a_model_saved_without_a_provider_is_listed_once_while_it_is_in_use(run: Run) -> None:
+    setup = FakeModels()
+    setup.models = (*setup.models, BARE)
+    async with run(size=(120, 40), setup=setup) as driver:
+        driver.host.model_selection.config = BARE.config
+        await driver.pilot.press("ctrl+b")
+        await driver.until(lambda: "of 4" in driver.text(), "the list")
+        assert "4 of 4" in driver.text()
+
+
+async def test_a_new_model_at_an_address_is_saved_with_its_provider(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+n")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        await driver.pilot.press(*"alpha", "tab", *"http://127.0.0.1:1/v1", "ctrl+s")
+        await driver.until(lambda: setup.configs, "the use")
+        assert setup.configs[0].name == "openai/alpha"

@@ -170,7 +170,8 @@ class ModelsScreen(ListScreen):
 
     def _is_used(self, model: "AvailableModel") -> bool:
         own = self._current.api_base
-        return model.config.name == self._current.name and (not own or model.config.api_base == own)
+        name = add_default_provider(model.config).name
+        return name == self._current.name and (not own or model.config.api_base == own)
 
     def _make_row(self, model: "AvailableModel") -> ListRow:
         is_used = self._is_used(model)
@@ -505,7 +506,7 @@ class ModelForm(FormScreen[ModelChoice]):
         await wait_for_typed_text(*inputs.values(), headers)
         texts = {"headers": headers.text, **{key: field.value for key, field in inputs.items()}}
         try:
-            config = await self._setup.protect_headers(parse_fields(texts))
+            config = await self._setup.protect_headers(add_default_provider(parse_fields(texts)))
         except McpHostError as error:
             self.show_fault(str(error))
             return

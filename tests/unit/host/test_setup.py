@@ -502,6 +502,15 @@ async def test_the_configured_model_is_listed_although_its_server_does_not_run(t
     assert (first.config.name, first.origin, first.is_usable) == ("openai/parrot", "at 127.0.0.1:9/v1", True)
 
 
+async def test_a_model_saved_with_and_without_its_provider_is_listed_once(tmp_path: Path) -> None:
+    bare = ModelConfig(name="parrot", api_base="http://127.0.0.1:9/v1")
+    async with open_setup(tmp_path) as (_, setup):
+        await setup.toggle_favorite(bare)
+        await setup.toggle_favorite(replace(bare, name="openai/parrot"))
+        models = await setup.list_models()
+    assert len([one for one in models if one.config.api_base]) == 1
+
+
 @pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-5"])
 async def test_a_model_whose_key_variable_is_not_set_needs_that_key(tmp_path: Path, name: str) -> None:
     model = ModelConfig(name=name, api_key_env="OTHER_KEY")
