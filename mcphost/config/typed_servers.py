@@ -8,7 +8,14 @@ from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import CODEX_TABLE, parse_pasted_servers
-from mcphost.config.typed_pairs import PairSeparator, pair_key, parse_pair_lines
+from mcphost.config.typed_pairs import (
+    PAIR_FORMS,
+    PairSeparator,
+    is_pair_name,
+    pair_key,
+    parse_pair_lines,
+    split_pair_line,
+)
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import find_program
 from mcphost.serialization import Struct
@@ -19,6 +26,10 @@ _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", 
 _ADD_COMMANDS = frozenset(
     {("mcphost", "servers", "add"), *((host, "mcp", "add") for host in ("claude", "codex", "gemini", "amp"))}
 )
+_CLAUDE_ADD = ("claude", "mcp", "add")
+_CLAUDE_OPTIONS = {"-t": "--transport", "-e": "--env", "-H": "--header", "-s": "--scope"}
+_CLAUDE_VALUES = {"--transport": ("stdio", "http", "sse"), "--scope": ("local", "user", "project")}
+_CLAUDE_PAIRS: dict[str, PairSeparator] = {"--env": "=", "--header": ":"}
 _ADD_JSON = ("claude", "mcp", "add-json")
 _CODE_ADD = ("code", "--add-mcp")
 _JSON_STARTS = ("{", '"', "```", CODEX_TABLE)
@@ -101,12 +112,15 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     if text.startswith(_URL_STARTS):
         return {name or _name_of_url(text): {"url": text}}
     try:
-        words = shlex.split(text)
+        words = shlex.split(text.replace("\\\n", " "))
     except ValueError as error:
         raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
     if (pasted := _find_json(words)) is not None:
         own_name, document = pasted
         return parse_pasted_servers(document, name or own_name)
+    if tuple(words[:3]) == _CLAUDE_ADD:
+        own_name, entry = _parse_claude_add(words[3:], cwd)
+        return {name or own_name: entry}
     own_name, words = _split_name(words)
     name = name or own_name
     entry = make_entry(words, cwd)
@@ -152,6 +166,73 @@ def _find_json(words: list[str]) -> tuple[str, str] | None:
     else:
         return None
     raise _unread_options(command)
+
+
+def _parse_claude_add(words: list[str], cwd: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the entry of `claude mcp add`. `--scope` is checked, but not used.
+
+    Raises UsageError for an option that cannot be part of an entry.
+    """
+    options, plain = _split_claude_options(words)
+    name, *target = plain or [""]
+    if not name or not target or target[0].startswith("-"):
+        raise _unread_options([*_CLAUDE_ADD])
+    pairs: dict[PairSeparator, dict[str, str]] = {"=": {}, ":": {}}
+    transport = ""
+    for option, value in options:
+        if option in _CLAUDE_VALUES and value not in _CLAUDE_VALUES[option]:
+            raise UsageError(f"{option} is not one of {', '.join(_CLAUDE_VALUES[option])}.", "Correct it.")
+        if option == "--transport":
+            transport = value
+        elif option in _CLAUDE_PAIRS:
+            separator = _CLAUDE_PAIRS[option]
+            _add_pair(pairs[separator], option, value, separator)
+    entry = make_entry(target, cwd)
+    if transport and ("url" in entry) == (transport == "stdio"):
+        raise UsageError(
+            f"--transport {transport} does not suit the rest of the command.",
+            "Write a URL after the name for http and sse, and a program for stdio.",
+        )
+    entry = {"type": "sse", **entry} if transport == "sse" else entry
+    return name, TypedSettings(env=pairs["="], headers=pairs[":"]).apply(entry)
+
+
+def _split_claude_options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the options of `claude mcp add` with their values, and the other words.
+
+    Options stand before and after the name and the URL. After "--", and after a program that follows the name, all
+    words belong to the program. As in Claude Code, several variables may follow one `--env`.
+    """
+    options: list[tuple[str, str]] = []
+    plain: list[str] = []
+    at = 0
+    while at < len(words) and (len(plain) < 2 or "://" in plain[1]):
+        word, at = words[at], at + 1
+        if word == "--":
+            break
+        if not word.startswith("-"):
+            plain.append(word)
+            continue
+        option, has_value, value = word.partition("=")
+        option = _CLAUDE_OPTIONS.get(option, option)
+        if option not in _CLAUDE_OPTIONS.values():
+            raise _unread_options([*_CLAUDE_ADD])
+        if not has_value:
+            value, at = words[at] if at < len(words) else "", at + 1
+        options.append((option, value))
+        while option == "--env" and at < len(words) and "=" in words[at] and not words[at].startswith("-"):
+            options.append((option, words[at]))
+            at += 1
+    return options, [*plain, *words[at:]]
+
+
+def _add_pair(pairs: dict[str, str], option: str, text: str, separator: PairSeparator) -> None:
+    """Add `NAME=VALUE` or `NAME: VALUE` to *pairs*; the error does not quote the text, which may contain a secret."""
+    name, found, value = split_pair_line(text, separator)
+    value = value.strip() if separator == ":" else value
+    if not found or not is_pair_name(name, separator) or (separator == ":" and not value):
+        raise UsageError(f"The value of {option} has no name or no value.", PAIR_FORMS[separator])
+    pairs[name] = value
 
 
 def _unread_options(command: list[str]) -> UsageError:

@@ -81,6 +81,43 @@ def test_a_command_that_adds_a_server_to_another_host_adds_it_here_and_is_never_
 
 
 @pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        ("claude mcp add --transport http a https://x.example/mcp", {"url": REMOTE["url"]}),
+        ("claude mcp add -s user -t http a https://x.example/mcp --header 'X-Key: V'", REMOTE),
+        ("claude mcp add --transport=http a https://x.example/mcp \\\n  -H 'X-Key: V'", REMOTE),
+        ("claude mcp add --transport sse a https://x.example/sse", {"type": "sse", "url": "https://x.example/sse"}),
+        ("claude mcp add -e K=V a -- npx -y pkg", {**NPX, "env": {"K": "V"}}),
+        ("claude mcp add --env K=V L= a -- npx -y pkg", {**NPX, "env": {"K": "V", "L": ""}}),
+        ("claude mcp add a --scope project --env K=V -e L=a=b -- npx -y pkg", {**NPX, "env": {"K": "V", "L": "a=b"}}),
+        ("claude mcp add --transport stdio a npx -y pkg", NPX),
+        ("claude mcp add a -- npx -e K=V", {"command": "npx", "args": ["-e", "K=V"]}),
+    ],
+)
+def test_the_options_of_claude_mcp_add_become_part_of_the_entry(line: str, entry: dict[str, Any]) -> None:
+    assert parse_server_text(line) == {"a": entry}
+    check_pasted_server("a", entry)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("claude mcp add --transport http a -- npx x", "--transport http does not suit"),
+        ("claude mcp add --transport stdio a https://x.example", "--transport stdio does not suit"),
+        ("claude mcp add --transport ws a https://x.example", "--transport is not one of stdio, http, sse"),
+        ("claude mcp add -e s3cret a -- npx x", "The value of --env has no name or no value"),
+        ("claude mcp add a https://x.example -H s3cret", "The value of --header has no name or no value"),
+        ("claude mcp add a https://x.example -e K=V", "Environment variables can only be set"),
+        ("claude mcp add -H 'X: y' a -- npx x", "Headers can only be set"),
+    ],
+)
+def test_wrong_options_of_claude_mcp_add_are_named_without_their_values(line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as exc_info:
+        parse_server_text(line)
+    assert "s3cret" not in f"{exc_info.value.message} {exc_info.value.hint}"
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "codex mcp add a --env K=V -- npx x",

@@ -106,8 +106,8 @@ def test_a_text_without_a_server_is_an_error(text: str) -> None:
     "text",
     [
         "mcphost servers add files --scope local -- npx x",
-        "claude mcp add -e K=V gh -- npx x",
-        "claude mcp add gh -e K=V -- npx x",
+        "claude mcp add --client-id x gh https://a.example/mcp",
+        "claude mcp add gh --",
         "mcphost servers add",
         "mcphost servers add x --",
     ],
