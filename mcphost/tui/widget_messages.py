@@ -66,11 +66,14 @@ class TemplateRequested(Message):
 
 
 class FileAttachRequested(Message):
-    """Posted when the user chooses a file to attach; `path` may end with a line range such as `:10-40`."""
+    """Posted when the user chooses a file to attach; `path` may end with a line range such as `:10-40`.
 
-    def __init__(self, path: str) -> None:
+    `on_failure` is called if the file cannot be attached.
+    """
+
+    def __init__(self, path: str, on_failure: Callable[[], None] = lambda: None) -> None:
         super().__init__()
-        self.path = path
+        self.path, self.on_failure = path, on_failure
 
 
 class PathsPasted(Message):

@@ -142,17 +142,74 @@ async def test_a_mention_that_attaches_nothing_is_pointed_out_before_and_after_s
         ]
 
 
-async def test_a_file_that_is_named_but_not_attached_is_pointed_out(run: Run) -> None:
+async def test_a_file_that_is_named_exactly_is_announced_before_sending(run: Run) -> None:
     async with run() as driver:
         await driver.type("@notes.md,")
         await driver.until(lambda: any("No matching" in row for row in driver.popup_rows()), "the remark")
         await driver.pilot.press("backspace")
         await driver.until(lambda: any("notes.md" in row for row in driver.popup_rows()), "the file")
         await driver.type(" please")
-        await driver.until(lambda: "@notes.md is sent as text, without the file" in driver.text(), "the hint")
+        await driver.until(lambda: "@notes.md is attached when you send the message." in driver.text(), "the hint")
         await driver.pilot.press("enter")
         await driver.until(lambda: driver.host.sent, "the message")
-        assert driver.host.sent[0] == ("@notes.md please", ())
+        assert driver.host.sent[0] == ("@notes.md please", (ResourcePart("", "notes.md", "the notes", "text/plain"),))
+
+
+async def test_a_file_whose_exact_path_is_typed_is_attached_when_the_message_is_sent(run: Run) -> None:
+    async with run() as driver:
+        driver.press_together(*"explain @src/screens/chat.py:5-7, now", "enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        sent, attached = driver.host.sent[0]
+        assert sent == "explain @src/screens/chat.py:5-7, now"
+        assert [(part.uri, part.text) for part in attached] == [("src/screens/chat.py:5-7", "line 5\nline 6\nline 7\n")]
+        assert not driver.app._notifications
+
+
+async def test_a_message_is_not_sent_without_a_file_that_it_names_exactly(run: Run) -> None:
+    async with run() as driver:
+        driver.press_together(*"explain @src/screens/chat.py:100-200 now", "enter")
+        await driver.until(lambda: "has only 60 lines" in driver.text(), "the reason")
+        await driver.until(lambda: "the @ to send it as text" in driver.text(), "the hint")
+        assert text(driver) == "explain @src/screens/chat.py:100-200 now"
+        assert not driver.host.sent
+
+
+@pytest.mark.parametrize("word", ["@../notes.md", "@~/notes.md", "@src/screens", "@link.md", "@gone.md"])
+async def test_another_path_than_that_of_a_file_in_the_folder_is_pointed_out_after_sending(
+    run: Run, folder: Path, word: str
+) -> None:
+    (folder / "link.md").symlink_to("/etc/hostname")
+    async with run() as driver:
+        driver.press_together(*f"see {word} now", "enter")
+        await driver.until(lambda: driver.host.sent or "outside of this folder" in driver.text(), "the end")
+        if word == "@link.md":
+            assert not driver.host.sent
+            return
+        assert driver.host.sent[0] == (f"see {word} now", ())
+        await driver.until(lambda: driver.app._notifications, "the notification")
+        assert [one.message for one in driver.app._notifications] == [
+            f"{word} was sent as text. Tab while you type it attaches the file."
+        ]
+
+
+async def test_a_file_named_in_pasted_text_is_not_attached_but_pointed_out(run: Run) -> None:
+    async with run() as driver:
+        driver.app.query_one(Composer).set_text("see @notes.md now")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("see @notes.md now", ())
+        await driver.until(lambda: driver.app._notifications, "the notification")
+        assert [one.message for one in driver.app._notifications] == ["@notes.md was sent as text, without the file."]
+
+
+async def test_a_mention_whose_file_cannot_be_attached_stays_in_the_text(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("read @src/screens/chat.py:100-200")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "has only 60 lines" in driver.text(), "the reason")
+        assert text(driver) == "read @src/screens/chat.py:100-200"
+        await driver.pilot.press("backspace")
+        assert text(driver) == "read @src/screens/chat.py:100-20"
 
 
 async def test_a_name_that_is_not_meant_as_a_mention_is_sent_without_a_warning(run: Run) -> None:

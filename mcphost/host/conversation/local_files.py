@@ -8,7 +8,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import BinaryIO, NamedTuple, cast
 
@@ -17,7 +17,7 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import is_sanitized, sanitize
 from mcphost.serialization import Struct, replace
 
 MAX_TEXT_BYTES = 256 * 1024
@@ -74,6 +74,22 @@ def parse_reference(text: str) -> FileReference:
         return FileReference(text)
     first = int(match[2])
     return FileReference(match[1], first, int(match[3] or first))
+
+
+def find_mentioned(names: Mapping[str, str]) -> dict[str, FileReference]:
+    """Return a reference for each of *names* that is exactly the relative path of a regular file, by the same keys.
+
+    A line range may follow the path. A path with `..` is ignored, so that no file outside of the working folder is
+    found; `read_attachment` refuses links that lead out of it.
+    """
+    found: dict[str, FileReference] = {}
+    for key, name in names.items():
+        reference = parse_reference(name)
+        path = reference.path
+        is_inside = path and "\0" not in path and not os.path.isabs(path) and ".." not in path.split("/")
+        if is_inside and path[0] != "~" and is_sanitized(path) and path.isprintable() and os.path.isfile(path):
+            found[key] = reference
+    return found
 
 
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:

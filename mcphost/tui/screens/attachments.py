@@ -1,13 +1,13 @@
 """Attachments to the next message, which are read in the background and listed above the composer."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
@@ -20,7 +20,8 @@ from mcphost.tui.widget_messages import (
     PathsPasted,
     TemplateRequested,
 )
-from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.unmatched_mentions import list_mentions, mentioned_name
 
 if TYPE_CHECKING:
     from mcphost.host import events
@@ -221,9 +222,12 @@ class Attachments:
                     self._screen.app.push_screen(form, attach)  # pyright: ignore[reportUnknownMemberType]
                     return
 
-    def add_file(self, path: str) -> None:
-        """In the background, read and attach a file, a folder, or a range of lines such as `PATH:10-40`."""
-        self._screen.run_worker(partial(self._read_file, path), group="attach")
+    def add_file(self, path: str, on_failure: Callable[[], None]) -> None:
+        """In the background, read and attach a file, a folder, or a range of lines such as `PATH:10-40`.
+
+        *on_failure* is called if this is not possible.
+        """
+        self._screen.run_worker(partial(self._read_file, path, on_failure), group="attach")
 
     def check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
         """Check in the background whether all paths exist; if so, call *on_found* with them."""
@@ -278,7 +282,7 @@ class Attachments:
                 self._sources[key] = (server, uri)
         self._add_noted(*fitted)
 
-    async def _read_file(self, path: str) -> None:
+    async def _read_file(self, path: str, on_failure: Callable[[], None]) -> None:
         import anyio.to_thread
 
         from mcphost.host.conversation.local_files import parse_reference, read_attachment
@@ -290,10 +294,46 @@ class Attachments:
         try:
             self._add_noted(await self._host.attachments.fit(await anyio.to_thread.run_sync(read), facts))
         except McpHostError as error:
+            on_failure()
             self._presenter.add_notice("error", error.message, error.hint)
+
+    async def add_mentioned(self, draft: "Draft", own: "Sequence[Part]") -> "tuple[Part, ...]":
+        """Return the attachments *own*, and the files whose exact paths follow "@" in a *draft* that the user typed.
+
+        A notification points out a path that is sent as text. Raises UsageError if a file cannot be attached, so that
+        the message is not sent without it.
+        """
+        import anyio.to_thread
+
+        from mcphost.host.conversation.local_files import find_mentioned, read_attachment
+
+        words = list_mentions(draft.text)
+        files = await anyio.to_thread.run_sync(find_mentioned, {word: mentioned_name(word) for word in words})
+        parts, facts = list(own), self._model_facts
+        for reference in files.values() if draft.origin == "typed" else ():
+            try:
+                read = await anyio.to_thread.run_sync(read_attachment, reference, os.getcwd(), facts)
+                fitted = await self._host.attachments.fit(read, facts)
+            except McpHostError as error:
+                raise UsageError(error.message, _("Correct the path, or delete the @ to send it as text.")) from error
+            self._show_notes([fitted])
+            parts += [] if fitted.part in parts else [fitted.part]
+        unattached = [word for word in words if draft.origin != "typed" or word not in files]
+        if told := self._screen.query_one(Composer).mentions.describe_sent(unattached, files):
+            self._screen.notify(told, markup=False, timeout=8)
+        return tuple(parts)
+
+    def steer(self, text: str, attachments: "Sequence[Part]") -> bool:
+        """Add a message to the running turn, and point out a path in it; return whether a turn is running."""
+        if is_taken := self._host.conversation.steer(text, attachments):
+            self._screen.run_worker(partial(self.add_mentioned, Draft(text), ()), group="attach")
+        return is_taken
 
     def _add_noted(self, *attachments: "Attachment") -> None:
         self.add(*(one.part for one in attachments))
+        self._show_notes(attachments)
+
+    def _show_notes(self, attachments: "Sequence[Attachment]") -> None:
         noted = [one for one in attachments if one.note]
         for one in noted[:MAX_NOTES]:
             note = _("; ").join(map(translate_sentence, clean_line(one.note).split("; ")))
@@ -371,7 +411,7 @@ class AttachmentScreen(Screen[None]):
     def on_file_attach_requested(self, message: FileAttachRequested) -> None:
         """Attach the file that the user selected from the "@" completions."""
         message.stop()
-        self.attachments.add_file(message.path)
+        self.attachments.add_file(message.path, message.on_failure)
 
     def on_paths_pasted(self, message: PathsPasted) -> None:
         """Check whether the pasted paths exist; if so, the composer offers to attach the files."""

@@ -414,7 +414,7 @@ class ChatScreen(AttachmentScreen):
         is_written = bool(composer.draft.text.strip())
         composer.submit()
         if not is_written or len(self.queue) > count:
-            self.queue.steer(self.host.conversation.steer, newest=is_written)
+            self.queue.steer(self.attachments.steer, newest=is_written)
         self._show_queue()
 
     def _handle_user_message(self, _event: object) -> None:
@@ -431,7 +431,10 @@ class ChatScreen(AttachmentScreen):
             self._show_queue()
             outcome = "failed"
             try:
-                outcome = (await self.host.conversation.send(message.draft.text, message.attachments)).outcome
+                parts = message.attachments
+                if "@" in message.draft.text:
+                    parts = await self.attachments.add_mentioned(message.draft, parts)
+                outcome = (await self.host.conversation.send(message.draft.text, parts)).outcome
             except McpHostError as error:
                 self._remove_pending_messages()
                 self.restore(message.draft, message.attachments)

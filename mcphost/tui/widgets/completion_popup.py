@@ -1,6 +1,7 @@
 """Popup with completions for the word at the cursor: commands, prompts, tools, resources, templates and files."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual.content import Content
@@ -359,4 +360,13 @@ class CompletionPopup:
         elif offer.kind == "template":
             self._composer.post_message(TemplateRequested(offer.server, offer.value))
         elif offer.kind == "file":
-            self._composer.post_message(FileAttachRequested(offer.value))
+            before = text_area.document.get_line(row)[: start[1]]
+            restore = partial(self._restore, f"@{offer.value}", start, before)
+            self._composer.post_message(FileAttachRequested(offer.value, restore))
+
+    def _restore(self, mention: str, start: tuple[int, int], before: str) -> None:
+        """Insert a mention again whose file could not be attached, unless the text *before* it has changed."""
+        text_area = self._text_area()
+        if start[0] < text_area.document.line_count and text_area.document.get_line(start[0]).startswith(before):
+            self.is_suppressed = True
+            text_area.insert(mention, start)

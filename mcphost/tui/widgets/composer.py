@@ -260,8 +260,8 @@ class Composer(Vertical):
         """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
-        self._mentions = Mentions(self._show_origin)
-        self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed", self._mentions)
+        self.mentions = Mentions(self._show_origin)
+        self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed", self.mentions)
         self.submit_handler: SubmitHandler = no_submit
         self.edit_handler: EditHandler | None = None
         self._attachments: tuple[AttachmentRow, ...] = ()
@@ -312,9 +312,6 @@ class Composer(Vertical):
     def mark_sent(self) -> None:
         """Add the text to the history, and clear the composer."""
         draft = self.draft
-        is_message = not draft.text.startswith(("/", "!"))
-        if is_message and (told := self._mentions.describe_sent(self.composer_input.document.lines)):
-            self.notify(told, markup=False, timeout=8)
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
             self._history = [*self._history[-_MAX_HISTORY:], draft]
         self._history_index = len(self._history)
@@ -456,7 +453,9 @@ class Composer(Vertical):
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         draft, is_unsure = Draft(beginning, self._origin, self._sources), self._confirmation.is_unsure
         said = self._describe_paste() or describe_origin(draft, document.line_count, is_unsure=is_unsure)
-        said = said or self._mentions.describe_unsent(document.lines, self.popup.word_at_cursor)
+        said = said or self.mentions.describe_unsent(
+            document.lines, self.popup.word_at_cursor, is_typed=self._origin == "typed"
+        )
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
             line = Static("", id="origin", markup=False)
