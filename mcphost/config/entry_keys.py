@@ -36,6 +36,9 @@ _FOREIGN_KEYS = frozenset(
 _MISPLACED_KEYS = ("reviewResults", "trustAnnotations", "caFile", "logLevel")
 """Keys of the "mcphost" object that no other host has, so that they have no effect outside of it."""
 
+_KEYS_OF_OTHER_HOSTS = frozenset({"timeout", "oauth"})
+"""Keys of the "mcphost" object that other hosts read outside of it."""
+
 _MAX_WARNINGS = 20
 _MAX_CHECKED_ARGUMENTS = 200
 
@@ -66,6 +69,8 @@ def describe_entry_keys(entry: Mapping[str, Any]) -> Iterator[str]:
             continue
         if near := find_similar(key, ENTRY_KEYS):
             yield _describe_key(key, near)
+        elif key in OWN_KEYS and key not in _KEYS_OF_OTHER_HOSTS:
+            yield _describe_key(key, f"mcphost.{key}")
         elif near := find_similar(key, _MISPLACED_KEYS):
             yield _describe_key(key, f"mcphost.{near}")
 

@@ -538,6 +538,8 @@ def test_a_file_of_very_many_comments_or_texts_is_refused_by_its_name(text: str)
         ({"disabled_tools": ["x"]}, "disabled_tools", "disabledTools"),
         ({"arg": ["x"]}, "arg", "args"),
         ({"reviewResults": True}, "reviewResults", "mcphost.reviewResults"),
+        ({"watch": ["*.py"]}, "watch", "mcphost.watch"),
+        ({"sampling": {}}, "sampling", "mcphost.sampling"),
     ],
 )
 def test_a_misspelt_key_is_a_warning(tmp_path: Path, entry: dict[str, Any], key: str, meant: str) -> None:

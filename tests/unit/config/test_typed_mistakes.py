@@ -39,5 +39,8 @@ def test_misspelt_keys_of_an_entry_are_described_in_both_forms() -> None:
     expected = ('"argz" is unknown: did you mean "args"?', '"mcphost.wach" is unknown: did you mean "mcphost.watch"?')
     assert find_entry_mistakes(entry, "notes") == expected
     assert find_new_server_mistakes(f'{{"mcpServers": {{"notes": {entry}}}}}') == expected
+    assert find_entry_mistakes('{"command": "x", "watch": ["*.py"]}', "notes") == (
+        '"watch" is unknown: did you mean "mcphost.watch"?',
+    )
     assert find_entry_mistakes("[", "notes") == ()
     assert find_entry_mistakes('{"command": "x", "mcphost": 5}', "notes") == ()
