@@ -10,9 +10,12 @@ from textual.events import Key
 from textual.geometry import Region
 from textual.widget import Widget
 
+from mcphost.config.schema import UnreadFile
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.serialization import replace
+from mcphost.tui.chat.status import has_unread_servers
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.screens.theme_picker import ThemePicker
 from mcphost.tui.themes import ThemeOptions
@@ -383,6 +386,32 @@ async def test_the_sidebar_is_shown_where_it_fits_and_f2_toggles_it(run: Run, wi
         assert sidebar.display is shown
         await driver.pilot.press("f2")
         assert sidebar.display is not shown
+
+
+async def test_the_sidebar_says_why_it_has_no_servers(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        assert "Reading…" in str(ServerList().render())
+        sidebar = driver.app.query_one(ServerList)
+        sidebar.show(())
+        await driver.until(lambda: "None yet." in str(sidebar.render()), "the hint")
+        problem = UnreadFile("mcp.json: not valid JSON")
+        driver.host.config = replace(driver.host.config, problems=(problem,))
+        sidebar.show((), is_unreadable=has_unread_servers(driver.host))
+        await driver.until(lambda: "mcp.json cannot be" in driver.text(), "the reason")
+
+
+async def never_reply(host: FakeHost, turn: int, text: str) -> str:
+    await asyncio.Event().wait()
+    return text
+
+
+async def test_ctrl_c_during_an_answer_says_how_to_stop_it(run: Run) -> None:
+    async with run(turn=never_reply) as driver:
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.conversation.is_busy, "the answer")
+        await driver.pilot.press("ctrl+c")
+        await driver.until(lambda: driver.has_notified("Esc stops the answer. Press Ctrl+C again to quit."), "the hint")
 
 
 async def test_everything_important_fits_80_by_24(run: Run) -> None:

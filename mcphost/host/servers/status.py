@@ -185,10 +185,11 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that the server has not responded for *seconds*.
+        """Report that a server with a URL has not responded for *seconds*.
 
-        If the server's command is an installer such as `npx`, report instead that it may still be downloading the
-        program. Does nothing if the server is not connecting, or if its status already has a message.
+        A local server may need longer to start, and stays "connecting" until its time limit. If its command is an
+        installer such as `npx`, report that it may still be downloading the program. Does nothing if the server is not
+        connecting, or if its status already has a message.
         """
         if self.state != "connecting" or self.detail:
             return
@@ -199,7 +200,7 @@ class ServerStatus:
                 f"{server.command} may still be downloading the program.",
                 "Wait or restart the server.",
             )
-        else:
+        elif not self._config.is_stdio:
             self.set_state("silent", f"No response for {seconds:g} s; still waiting.", "Wait or restart the server.")
 
     def set_account(self, account: "Account | None") -> None:

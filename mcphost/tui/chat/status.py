@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from mcphost.config.schema import UnreadFile
 from mcphost.errors import McpHostError
 from mcphost.host.events import (
     AnyEvent,
@@ -142,6 +143,11 @@ class ChatStatus:
             activity=activity,
             demo=demo,
         )
+
+
+def has_unread_servers(host: "Host") -> bool:
+    """Return whether the servers of an mcp.json are missing because the file cannot be read."""
+    return any(isinstance(problem, UnreadFile) for problem in host.config.problems)
 
 
 def build_server_row(view: ServerView) -> ServerRow:

@@ -298,7 +298,7 @@ class ChatScreen(AttachmentScreen):
             self.refresh_status()
 
     def _show_status(self) -> None:
-        from mcphost.tui.chat.status import build_server_row, has_expiring_sign_in
+        from mcphost.tui.chat.status import build_server_row, has_expiring_sign_in, has_unread_servers
 
         self._is_status_stale = False
         self.query_one(AutoApprovalBar).state = self.host.auto_approval_status
@@ -309,7 +309,8 @@ class ChatScreen(AttachmentScreen):
             self.host, views, phase=self.presenter.phase, pending_questions=self.pending_question_count, demo=self.demo
         )
         rows = tuple(build_server_row(view) for view in views)
-        self.query_one(ServerList).show(rows, running=len(self.host.running_calls))
+        is_unreadable = has_unread_servers(self.host)
+        self.query_one(ServerList).show(rows, len(self.host.running_calls), is_unreadable=is_unreadable)
 
     # -- user input
 

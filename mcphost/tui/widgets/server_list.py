@@ -71,10 +71,21 @@ class ServerList(Widget):
         self.running = 0
         """The number of running tool calls."""
 
-    def show(self, rows: tuple[ServerRow, ...], running: int = 0) -> None:
-        """Show *rows* and the number of running tool calls; do nothing if nothing has changed."""
-        if (rows, running) != (self.rows, self.running):
-            self.rows, self.running = rows, running
+        self._reason = N_("Reading…")
+        """Why there are no rows."""
+
+    def show(self, rows: tuple[ServerRow, ...], running: int = 0, *, is_unreadable: bool = False) -> None:
+        """Show *rows* and the number of running tool calls; do nothing if nothing has changed.
+
+        *is_unreadable* tells that a file with servers could not be read.
+        """
+        reason = (
+            N_("mcp.json cannot be read. The chat says why.")
+            if is_unreadable
+            else N_("None yet. {servers} shows how to add one.")
+        )
+        if (rows, running, reason) != (self.rows, self.running, self._reason):
+            self.rows, self.running, self._reason = rows, running, reason
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -89,9 +100,7 @@ class ServerList(Widget):
         width = max(8, self.size.width)
         lines = [Content.styled(_("Servers"), "bold $muted"), Content("")]
         if not self.rows:
-            lines.append(
-                Content.styled(keys_in_use(self).fill(_("None yet. {servers} shows how to add one.")), "$faint")
-            )
+            lines.append(Content.styled(keys_in_use(self).fill(_(self._reason)), "$faint"))
         room = max(1, self.size.height - 9)
         lines.extend(self._render_row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:
