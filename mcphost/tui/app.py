@@ -385,8 +385,7 @@ class McpHostApp(QuestionApp):
 
     def action_interrupt(self) -> None:
         """Copy the selected text; if no text is selected, quit on the second key press within 2 seconds."""
-        text = getattr(self.focused, "selected_text", "") or self.screen.get_selected_text()
-        if text:
+        if text := getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             self.copy_to_clipboard(text)
             return
         now = monotonic()
@@ -394,7 +393,8 @@ class McpHostApp(QuestionApp):
             self.request_quit()
             return
         self._interrupted_at = now
-        self.notify_at_once(_("Press Ctrl+C again to quit."), DOUBLE_PRESS_SECONDS)
+        stop = _("Esc stops the answer.") + " " if self._host is not None and self.chat.is_answering else ""
+        self.notify_at_once(stop + _("Press Ctrl+C again to quit."), DOUBLE_PRESS_SECONDS)
 
     def _run_when_started(self, call: Callable[[], object]) -> None:
         if self._is_started:
