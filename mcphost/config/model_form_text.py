@@ -28,6 +28,16 @@ _WHOLE_NUMBERS = frozenset({"max_output_tokens", "context_window"})
 _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 
 
+class InvalidModelFields(UsageError):
+    """Wrong values in form fields; `keys` are those of the fields, in their order."""
+
+    def __init__(self, errors: Mapping[str, UsageError]) -> None:
+        """Create an error from the errors of at least one field, by key."""
+        messages = [error.message for error in errors.values()]
+        super().__init__(" ".join(messages), next(error.hint for error in errors.values()))
+        self.keys = tuple(errors)
+
+
 def format_fields(config: ModelConfig) -> dict[str, str]:
     """Return the text of each form field, keyed by setting; "" means the default.
 
@@ -44,17 +54,20 @@ def format_fields(config: ModelConfig) -> dict[str, str]:
 def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
     """Return the model configuration entered in form fields; *texts* are keyed by setting.
 
-    Raises UsageError naming the first invalid field.
+    Raises InvalidModelFields, which names all fields with a wrong value, or UsageError.
     """
     kinds = settable_fields(ModelConfig)
     values: dict[str, Any] = {}
+    wrong: dict[str, UsageError] = {}
     for key, label, _placeholder in MODEL_FIELDS:
         text = texts.get(key, "").strip()
         if text:
             try:
                 values[key] = convert_value(_parse_number(key, text), kinds[key].type)
             except InvalidValue as error:
-                raise UsageError(f"{label}: {text[:100]!r} {error}.", "Correct it, or leave it empty.") from error
+                wrong[key] = UsageError(f"{label}: {text[:100]!r} {error}.", "Correct it, or leave it empty.")
+    if wrong:
+        raise InvalidModelFields(wrong)
     if headers := _parse_headers(texts.get("headers", "")):
         values["headers"] = headers
     config = ModelConfig(**values)

@@ -321,7 +321,7 @@ async def test_parameters_of_a_model_are_edited_and_used(run: Run) -> None:
         await open_page(driver)
         await driver.pilot.press("ctrl+e")
         await driver.until(lambda: "Settings of anthropic/one" in driver.text(), "the form")
-        await driver.pilot.press("enter", "enter", "enter", *"hot", "ctrl+s")
+        await driver.pilot.press("enter", "enter", "enter", *"hot", "enter", "ctrl+s")
         await driver.until(lambda: "temperature: 'hot' is not a number" in driver.text(), "the refusal")
         await driver.pilot.press("ctrl+u", *"0.3", "tab", *"0.9", "ctrl+s")
         await driver.until(lambda: setup.used == [("anthropic/one", True)], "the use")

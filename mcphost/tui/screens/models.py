@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
-from mcphost.config.model_form_text import MODEL_FIELDS, format_fields, parse_fields
+from mcphost.config.model_form_text import MODEL_FIELDS, InvalidModelFields, format_fields, parse_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.host.api_keys import PLACE_LABELS
@@ -509,6 +509,8 @@ class ModelForm(FormScreen[ModelChoice]):
             config = await self._setup.protect_headers(add_default_provider(parse_fields(texts)))
         except McpHostError as error:
             self.show_fault(str(error))
+            if isinstance(error, InvalidModelFields):
+                inputs[error.keys[0]].focus()
             return
         variable = await self._setup.api_keys.find_missing(config)
         if not variable:

@@ -31,6 +31,8 @@ def test_settings_survive_the_way_to_texts_and_back() -> None:
         ({"name": "a/b", "api_base": "file:///etc"}, "http"),
         ({"name": "a/b", "headers": "no colon"}, "NAME: VALUE"),
         ({"name": "a" * 1_000 + "/b"}, "over"),
+        ({"name": "a/b", "temperature": "hot", "context_window": "8k"}, "temperature: 'hot' is not a number. context"),
+        ({"name": "a/b", "temperature": "hot", "context_window": "8k"}, "tokens: '8k' is not a number."),
     ],
 )
 def test_a_wrong_text_is_an_error_that_names_the_field(texts: dict[str, str], words: str) -> None:
