@@ -296,7 +296,8 @@ async def wait_for_servers(
 
     The run ends if an enabled server is not approved, even one that is not wanted, or if the lock file of a wanted
     server's project cannot be used. If there are enabled servers that are not wanted, and all of them are approved,
-    *print_message* receives a message that names them, unless standard error is read by a program. If the wait takes
+    *print_message* receives a message that names them; if standard error is read by a program, only if none is
+    wanted. If the wait takes
     longer than a second, *print_starting* receives the names of the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
@@ -324,7 +325,7 @@ async def wait_for_servers(
             print_starting(sorted(starting))
 
     waiting = anyio.CancelScope()
-    if unused and not untrusted and sys.stderr.isatty():
+    if unused and not untrusted and (sys.stderr.isatty() or not starting):
         text = (
             _("not started, since no rule allows a call: {names}. To use it: --allow {rule}")
             if len(unused) == 1

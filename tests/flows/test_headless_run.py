@@ -45,6 +45,13 @@ def test_a_server_of_which_no_rule_allows_a_call_is_neither_started_nor_waited_f
     assert not mark.exists()
 
 
+def test_a_run_without_any_rule_tells_a_program_too_which_option_gives_tools(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    done = program.run("run", "hi", "--model", "demo", "--mcp-config", file)
+    assert done.returncode == 0
+    assert done.stderr.count(b"--allow demo") == 1
+
+
 @pytest.mark.parametrize(("names", "use"), [(("slow",), "it"), (("slow", "more"), "one of them")])
 def test_a_person_is_told_which_servers_no_rule_allows(program: Program, names: tuple[str, ...], use: str) -> None:
     file = program.servers(demo=DEMO, **{name: {"command": "false"} for name in names})
