@@ -13,12 +13,12 @@ _PUNCTUATION = ".,;:!?)]}\"'"
 _BEFORE_SENDING = {
     "unknown": N_("{word} matches no file or resource: it is sent as text."),
     "file": N_("{word} is attached when you send the message."),
-    "other file": N_("{word} is sent as text, without the file. Tab while you type it attaches the file."),
+    "other_file": N_("{word} is sent as text, without the file. Tab while you type it attaches the file."),
 }
 _AFTER_SENDING = {
     "unknown": N_("{word} was sent as text: no file or resource matches it."),
     "file": N_("{word} was sent as text, without the file."),
-    "other file": N_("{word} was sent as text, without the file."),
+    "other_file": N_("{word} was sent as text, without the file."),
     "unsearched": N_("{word} was sent as text. Tab while you type it attaches the file."),
 }
 
@@ -43,7 +43,7 @@ class Mentions:
     def __init__(self, on_change: Callable[[], None]) -> None:
         """Create an empty collection; *on_change* is called after each call of `record`."""
         self._on_change = on_change
-        self._found: dict[str, Literal["unknown", "file", "other file", "other"]] = {}
+        self._found: dict[str, Literal["unknown", "file", "other_file", "other"]] = {}
 
     def record(self, word: str, files: Iterable[str], *, is_unknown: bool) -> None:
         """Record what was found for *word*, which begins with "@".
@@ -54,7 +54,7 @@ class Mentions:
         found = next((path for path in files if path.rstrip("/") == name), "") if name else ""
         is_inside = not found.endswith("/") and found[:1] not in ("/", "~") and ".." not in found.split("/")
         self._found.pop(word, None)
-        is_file: Literal["file", "other file"] = "file" if is_inside else "other file"
+        is_file: Literal["file", "other_file"] = "file" if is_inside else "other_file"
         self._found[word] = "unknown" if is_unknown and name else is_file if found else "other"
         if len(self._found) > _MAX_WORDS:
             del self._found[next(iter(self._found))]
@@ -69,7 +69,7 @@ class Mentions:
         for line in lines[:_MAX_LINES] if self._found else ():
             for word in line[:_MAX_LINE_LENGTH].split():
                 kind = self._found.get(word, "")
-                told = _BEFORE_SENDING.get("other file" if kind == "file" and not is_typed else kind)
+                told = _BEFORE_SENDING.get("other_file" if kind == "file" and not is_typed else kind)
                 if told is not None and word != current:
                     return _(told).format(word=clean_line(word, 60))
         return ""
