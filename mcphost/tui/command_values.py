@@ -161,7 +161,9 @@ class CommandValues:
         try:
             model = await self._find_model(setup, name)
         except McpHostError as error:
-            self._report(error, restore)
+            # Messages that waited for the model go back to the composer; the command would become a part of them.
+            is_replaced = self._chat.queue and not self._chat.is_turn_active
+            self._report(error, (lambda: None) if is_replaced else restore)
             return False
         add_missing_key(self._chat, setup, model, is_default=False, use=use)
         return model.is_usable

@@ -1,6 +1,6 @@
 """Actions that open screens over the chat, and process what the user chooses on them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -223,9 +223,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     def _retry_with(self, choice: "ModelChoice | None") -> None:
         if choice is not None:
-            self._start_use(choice, partial(self._apply_rewind, "retry"))
+            self._start_use(choice, partial(self._rewind, "retry"))
 
-    def _start_use(self, choice: "ModelChoice", then: Callable[[], object] | None = None) -> None:
+    def _start_use(self, choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
         from mcphost.tui.screens.model_use import start_use
 
         start_use(self.chat, choice, then)
@@ -511,10 +511,12 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     def _apply_rewind(self, action: Literal["retry", "call_again", "fork"]) -> None:
         """Retry the last message, with or without reusing results of earlier tool calls, or fork the conversation."""
+        self.run_worker(partial(self._rewind, action), group="turn")
+
+    async def _rewind(self, action: Literal["retry", "call_again", "fork"]) -> None:
         from mcphost.tui.screens.rewind import RewindChoice, apply_rewind
 
-        choice = RewindChoice(action, len(self.host.conversation.messages))
-        self.run_worker(partial(apply_rewind, self.chat, choice), group="turn")
+        await apply_rewind(self.chat, RewindChoice(action, len(self.host.conversation.messages)))
 
     def action_summarize(self) -> None:
         """Ask the model to summarize earlier messages."""

@@ -469,8 +469,37 @@ async def test_a_message_for_a_model_that_is_not_found_goes_back_to_the_composer
         await driver.pilot.press("enter")
         await driver.until(lambda: "» for the late model" in driver.text(), "the message in the queue")
         setup.is_late_found.set()
-        await driver.until(lambda: "for the late model" in composer.composer_input.text, "the text")
+        await driver.until(lambda: composer.composer_input.text, "the text")
+        assert composer.composer_input.text == "for the late model"
         assert (driver.host.sent, setup.used) == ([], [])
+
+
+async def test_a_message_for_another_model_is_not_sent_when_a_turn_of_the_old_one_ends(run: Run) -> None:
+    setup = FakeModels()
+    setup.late = (replace(USABLE, config=ModelConfig(name="anthropic/late")),)
+    is_answered = anyio.Event()
+
+    async def answer_late(host: Any, turn: int, text: str) -> str:
+        if turn == 1:
+            await is_answered.wait()
+        return "done"
+
+    async with run(setup=setup, turn=answer_late) as driver:
+        await driver.type("for the old model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the first message")
+        driver.app.chat.query_one(Composer).set_text("/model anthropic/late", "typed")
+        await driver.pilot.press("enter")
+        await driver.type("for the late model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» for the late model" in driver.text(), "the message in the queue")
+        is_answered.set()
+        await driver.until(lambda: not driver.app.chat.is_turn_active, "the end of the turn")
+        await driver.pilot.pause()
+        assert len(driver.host.sent) == 1
+        setup.is_late_found.set()
+        await driver.until(lambda: len(driver.host.sent) == 2, "the message")
+        assert setup.used == [("anthropic/late", False)]
 
 
 async def test_what_is_typed_after_a_refused_command_replaces_it(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.config.schema import ModelConfig
@@ -134,6 +135,34 @@ async def test_the_last_message_is_answered_again_by_a_model_that_is_chosen_for_
         await driver.until(lambda: conversation.numbers[-1] != first and not conversation.is_busy, "the answer")
         assert driver.host.model_selection.config == other
         assert len(conversation.messages) == 2
+
+
+async def test_a_message_sent_while_the_model_for_a_retry_is_searched_for_waits_for_the_retry(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ModelConfig(name="demo", temperature=0.5)
+    other = AvailableModel(config=config, provider="demo", provider_title="Demo", origin="built in")
+    is_found = anyio.Event()
+
+    async def list_models(_setup: Setup) -> tuple[AvailableModel, ...]:
+        await is_found.wait()
+        return (other,)
+
+    monkeypatch.setattr(Setup, "list_models", list_models)
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello", "hello")
+        conversation = driver.host.conversation
+        first = conversation.numbers[-1]
+        driver.app.chat.query_one(Composer).set_text("/retry-with demo", "typed")
+        await driver.pilot.press("enter")
+        await driver.type("good")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» good" in driver.text(), "the message in the queue")
+        is_found.set()
+        await driver.until(lambda: len(conversation.messages) == 4 and not conversation.is_busy, "both answers")
+        assert [message.text for message in conversation.messages if message.role == "user"] == ["hello", "good"]
+        assert driver.host.model_selection.config == other.config
+        assert first not in conversation.numbers
 
 
 async def test_e_edits_the_message_that_is_read(files: Files) -> None:

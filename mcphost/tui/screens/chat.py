@@ -349,9 +349,8 @@ class ChatScreen(AttachmentScreen):
             if self.model_switches.is_active and not self.is_turn_active:
                 self.notify(_("The message is sent as soon as the model is switched."), markup=False, timeout=4)
             if not self.is_answering:
-                self.is_sending = True
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
-                self.run_worker(self._send_waiting, group="turn")
+                self._start_sending()
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
@@ -376,11 +375,18 @@ class ChatScreen(AttachmentScreen):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message if *outcome* is "done"; otherwise, move all queued messages to the composer."""
+        """Send the next queued message if *outcome* is "done"; otherwise, move all queued messages to the composer.
+
+        During a switch to another model, the messages wait until it ends.
+        """
         if outcome != "done":
             self.restore(*self.queue.take_all())
-        elif self.queue:
-            self.run_worker(self._send_waiting, group="turn")
+        elif self.queue and not self.model_switches.is_active:
+            self._start_sending()
+
+    def _start_sending(self) -> None:
+        self.is_sending = True  # from here on, so that nothing else is sent before the worker runs
+        self.run_worker(self._send_waiting, group="turn")
 
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that waited for another model; if the model stayed, move them to the composer."""
@@ -427,7 +433,10 @@ class ChatScreen(AttachmentScreen):
 
     async def _send_waiting(self) -> None:
         outcome = "done"
-        while outcome == "done" and (message := self.queue.take_next()) is not None:
+        self.is_sending = False
+        while outcome == "done" and not self.model_switches.is_active:
+            if (message := self.queue.take_next()) is None:
+                break
             self.is_sending = True
             self._show_queue()
             outcome = "failed"

@@ -17,16 +17,19 @@ def begin_use(chat: "ChatScreen", choice: "ModelChoice") -> Callable[[], Awaitab
     return chat.model_switches.begin(partial(_use_model, chat, choice))
 
 
-def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], object] | None = None) -> None:
-    """Start a worker that switches to the chosen model, and then calls *then* if it was switched."""
-    switch = begin_use(chat, choice)
+def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
+    """Start a worker that switches to the chosen model, and then calls *then* if it was switched.
 
-    async def run() -> None:
-        await switch()
-        if then is not None and chat.host.model_selection.config == choice.config:
-            then()
+    The user's messages wait until *then* has returned as well.
+    """
 
-    chat.run_worker(run, group="setup")
+    async def use() -> bool:
+        has_switched = await _use_model(chat, choice)
+        if has_switched and then is not None:
+            await then()
+        return has_switched
+
+    chat.run_worker(chat.model_switches.begin(use), group="setup")
 
 
 async def _use_model(chat: "ChatScreen", choice: "ModelChoice") -> bool:
