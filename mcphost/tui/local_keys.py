@@ -37,6 +37,7 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "servers-diagnose": "i",
     "servers-messages": "m",
     "messages-restart": "r",
+    "messages-copy": "c",
     "servers-changes": "c",
     "servers-permissions": "g",
     "servers-folders": "f",

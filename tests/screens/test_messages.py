@@ -1,7 +1,8 @@
 """Tests for the page with the messages exchanged with a server, with the real program and server."""
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -103,3 +104,43 @@ async def test_a_message_that_is_read_stays_in_place_while_others_arrive(files: 
         await driver.until(lambda: "notifications/progress" in driver.text(), "the new row")
         await driver.pilot.pause()
         assert driver.app.screen.query_one(LongText).scroll_y == shown
+
+
+async def test_an_answer_names_the_request_that_it_answers_and_how_long_it_took(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        log = await add_messages(driver)
+        log.add("sent", b'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {}}')
+        log.add("received", b'{"jsonrpc": "2.0", "id": 4, "method": "roots/list"}')
+        log.add("sent", b'{"jsonrpc": "2.0", "id": 4, "result": {"roots": []}}')
+        long = b'{"jsonrpc": "2.0", "id": 4, "result": {"a": "' + b"x" * 100_000 + b'"}}'
+        log.add("received", long)
+        log.add("received", b'{"jsonrpc": "2.0", "id": 4, "result": {}}')
+        log.add("sent", b'{"jsonrpc": "2.0", "id": "5", "method": "prompts/get"}')
+        log.add("received", b'{"jsonrpc": "2.0", "id": "5", "error": {"code": -32602, "message": "no"}}')
+        await driver.until(lambda: "prompts/get #5" in driver.text(), "the rows")
+        names = [row.title for row in cast("MessagesScreen", driver.app.screen).entries]
+        expected = [
+            r"error -32602 of prompts/get · \d+ ms · #5",
+            r"prompts/get #5",
+            r"result #4",
+            r"result of tools/call · \d+ ms · #4",
+            r"result of roots/list · \d+ ms · #4",
+            r"roots/list #4",
+            r"tools/call #4",
+        ]
+        assert len(names) == len(expected)
+        assert all(re.fullmatch(pattern, name) for pattern, name in zip(expected, names, strict=True)), names
+
+
+async def test_c_copies_the_selected_message_without_secrets(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    key = b"sk-proj-" + b"aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
+    async with files.open((120, 40)) as driver:
+        await add_messages(driver, b'{"jsonrpc": "2.0", "id": 8, "result": {"key": "' + key + b'", "a": 1}}')
+        await driver.until(lambda: "result #8" in driver.text(), "the row")
+        assert "c copy" in " ".join(driver.text().split())
+        await driver.pilot.press("c")
+        await driver.until(lambda: '"a": 1' in driver.app.clipboard, "the copy")
+        assert '  "id": 8' in driver.app.clipboard
+        assert key.decode() not in driver.app.clipboard
