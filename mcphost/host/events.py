@@ -297,6 +297,9 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     reused_at: float = 0.0
     """The time of the earlier call, in seconds since 1970, if its result was reused; otherwise 0."""
 
+    arguments: dict[str, Any] | None = None
+    """The arguments of a call that was not sent, if the user or a hook changed them; otherwise None."""
+
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
     """Event published when the user sends a running call to the background.

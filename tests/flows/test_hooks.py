@@ -17,6 +17,7 @@ from mcphost.config.hooks import approve_current_files, parse_hooks
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
+from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import (
     AllowOnce,
     ApproveTool,
@@ -529,3 +530,22 @@ async def test_without_a_way_to_run_hooks_every_matching_call_is_denied(
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(Deny()), hooks=(hook,)) as host:
         await host.conversation.send("go")
         assert peer.asked("tools/call") == []
+
+
+async def test_a_refused_call_is_reported_with_the_arguments_that_were_refused(
+    open_hooked: Open, write_hook: Any
+) -> None:
+    hook = write_hook("if call['arguments']['path'] == 'bad':\n    sys.stderr.write('no')\n    sys.exit(2)")
+    async with open_hooked(hook, answers=(AllowOnce({"path": "bad"}),)) as hooked:
+        assert "denied" in await hooked.call()
+        finished = next(event for event in hooked.feed.drain() if isinstance(event, ToolFinished))
+        assert (finished.outcome, finished.arguments) == ("declined", {"path": "bad"})
+
+
+async def test_a_call_refused_as_the_model_made_it_is_reported_without_other_arguments(
+    open_hooked: Open, write_hook: Any
+) -> None:
+    async with open_hooked(write_hook(DENY)) as hooked:
+        await hooked.call()
+        finished = next(event for event in hooked.feed.drain() if isinstance(event, ToolFinished))
+        assert (finished.outcome, finished.arguments) == ("declined", None)

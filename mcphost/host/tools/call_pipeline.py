@@ -79,12 +79,13 @@ class ToolPipeline:
         call = ProposedCall(use, server, tool, why)
         self._scheduler.describe_call(server, tool)
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
+        notes = HookNotes()
         try:
             missing_text = f"There is no tool named {use.name!r}."
             offered = _require_available(offered, missing_text)
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
-            arguments, has_changed, notes = use.arguments, False, HookNotes()
+            arguments, has_changed = use.arguments, False
             if self.recorded.is_available:
                 reused = await self._reuse(call, offered, arguments, notes)
                 if reused is not None:
@@ -111,7 +112,9 @@ class ToolPipeline:
                     result = error
                 return await self._present(call, offered, approval, result, notes)
         except ToolFailure as failure:
-            self._events.publish(ToolFinished(use.id, server, tool, failure.outcome, failure.user_text))
+            self._events.publish(
+                ToolFinished(use.id, server, tool, failure.outcome, failure.user_text, arguments=notes.arguments)
+            )
             log_call(server, tool, use.arguments, failure.decision, "not run")
             return failure.to_outcome(use, server, tool)
 
@@ -260,6 +263,7 @@ class ToolPipeline:
                     notes.checked = None
                     if arguments_digest(checked) != arguments_digest(arguments):
                         approval, arguments = None, checked
+                        notes.arguments = checked
                         if errors := await self._validator.validate(offered, arguments):
                             raise HookDenied(notes.changed_by, f"its arguments are invalid. {errors.sentence}")
                     if approval is not None:
@@ -278,6 +282,7 @@ class ToolPipeline:
                         raise InvalidArguments(errors.sentence)
                     return offered, verdict
                 approval, arguments = verdict, verdict.arguments
+                notes.arguments = arguments
                 errors = await self._validator.validate(offered, arguments)
         raise HookDenied(notes.changed_by, "it changes the arguments each time they are edited")
 

@@ -96,7 +96,8 @@ class HookNotes:
     `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set
     if one of the project's hooks changed them. `result` is the text that replaces the result for the model,
     or None if no hook changed the result. `checked` is a call whose hooks have already run, with the
-    arguments that the hooks returned; the hooks are not run again for the same call.
+    arguments that the hooks returned; the hooks are not run again for the same call. `arguments` are the latest
+    arguments of the call if a hook or the user changed those of the model, or None.
     """
 
     notes: list[str] = field(default_factory=list[str])
@@ -104,6 +105,7 @@ class HookNotes:
     is_changed_by_project: bool = False
     result: str | None = None
     checked: tuple[RuleInput, dict[str, Any]] | None = None
+    arguments: dict[str, Any] | None = None
 
     @property
     def editor(self) -> str:
