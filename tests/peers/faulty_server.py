@@ -224,7 +224,8 @@ def main() -> None:
         elif method == "tools/call":
             tool(message)
         elif method == "tools/list":
-            send_result(message["id"], {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+            names = ("echo", "silent") if FAULT == "lists silent" else ("echo",)
+            send_result(message["id"], {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]})
             if FAULT == "dies after its list":
                 print("crashed again", file=sys.stderr, flush=True)
                 os._exit(7)

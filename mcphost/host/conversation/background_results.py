@@ -33,6 +33,16 @@ def make_result_message(part: ToolReturnPart) -> Message:
     return Message(role="user", parts=(resource, *images))
 
 
+def find_failure(part: ResourcePart) -> str:
+    """Return how the background call with the result *part* ended, such as "failed"; "" if it has a result or is lost.
+
+    Only the sentence that mcphost wrote before the result is read.
+    """
+    head = _INTRODUCTION.format(id=part.use_id, tool=part.source, outcome="")
+    outcome = part.text.removeprefix(head).split(".", 1)[0] if part.text.startswith(head) else ""
+    return outcome if outcome in {"error", "failed", "declined", "stopped"} else ""
+
+
 def make_lost_message(part: ToolReturnPart) -> Message:
     """Return the message that tells the model that the result of a background call is lost."""
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)

@@ -267,12 +267,12 @@ class ServerConnection:
             self._scope.cancel()
         self._status.set_failed(why, by_user=True)
 
-    def restart(self) -> None:
-        """Close the connection and open a new one; `session` then waits for the new session."""
+    def restart(self, why: str = "") -> None:
+        """Close the connection, because of *why*, and open a new one; `session` then waits for the new session."""
         self._is_stopped = False
         self._forget_session()
         if self.is_started:
-            self._status.set_state("waiting")
+            self._status.set_state("waiting", why)
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()
@@ -373,7 +373,7 @@ class ServerConnection:
         if self._status.state in _RESTARTABLE_STATES:
             name = sanitize(changed[:200], keep_newlines=False)
             self._log.add("info", f"Restarting, because {name} changed.", "client")
-            self.restart()
+            self.restart(f"mcphost restarted the server {self.config.name!r}, because {name} changed.")
 
     async def _keep_connected(self) -> None:
         self._schedule.reset()

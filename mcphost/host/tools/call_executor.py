@@ -39,6 +39,8 @@ RELISTING_PROGRESS = ProgressNotification(
     progress_token="", progress=0, message="The server's tools changed and are being listed again."
 )
 
+_WAITING_PROGRESS = ProgressNotification(progress_token="", progress=0, message="Waiting until the server is ready.")
+
 
 class CallExecution(Struct, frozen=True):
     """A completed tool call with its rendered result.
@@ -103,6 +105,8 @@ class ToolExecutor:
             span = AuditSpan(self._audit, subject)
             pending = _PendingCall(self._events, call, offered, approval, tracked_task, active, span, self._checks)
             try:
+                if not offered.connection.is_ready:
+                    pending.on_notification(_WAITING_PROGRESS)
                 await offered.connection.changes.refresh_if_stale()
                 await pending.wait_for_listing()
                 session = await offered.connection.session()
@@ -122,8 +126,9 @@ class ToolExecutor:
                 tracked_task.finish(error)
                 if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
                     offered.connection.changes.mark_stale()
-                if isinstance(error, ConnectionLost) and (view := offered.connection.view()).state == "stopped":
-                    error.message = view.detail  # the user ended the connection
+                view = offered.connection.view() if isinstance(error, ConnectionLost) else None
+                if view is not None and view.state in ("stopped", "waiting") and view.detail:
+                    error.message = view.detail  # the user ended the connection, or saved a watched file
                 pending.finish("failed", RenderedResult(error_text(error)))
                 # The user's own calls show the hint themselves.
                 if error.hint == (hint := make_era_hint(server)) and by != "user":

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.content import Content
 from textual.strip import Strip
@@ -16,6 +16,9 @@ from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 from mcphost.tui.widget_messages import Section
+
+if TYPE_CHECKING:
+    from mcphost.llm.messages import ResourcePart
 
 _MAX_INLINE_THINKING = 20_000
 """Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""
@@ -283,14 +286,19 @@ class BackgroundResult(TranscriptBlock):
     gap = 1
     can_step = True
 
-    def __init__(self, server: str, tool: str, text: str, time: str = "", image_count: int = 0) -> None:
+    def __init__(self, part: "ResourcePart", time: str = "", image_count: int = 0) -> None:
         super().__init__()
-        self.server, self.tool, self.text, self.time, self.image_count = server, tool, text, time, image_count
+        from mcphost.host.conversation.background_results import find_failure  # only for such results
+
+        self.server, self.tool, self.text, self.time = part.server, part.source, part.text, time
+        self.image_count, self._failure = image_count, find_failure(part)
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return a heading, and a row that names the server and the tool and opens the result."""
         width = min(width, PROSE_WIDTH)
         heading = Content.styled(_("Background result"), "bold $muted")
+        if self._failure:
+            heading = Content.assemble(heading, (f" · {_(self._failure)}", "$error"))
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         images = f", {translate_count(self.image_count, 'image')}" if self.image_count else ""
         row = Content.assemble((who, "$muted"), (clean_line(self.tool, 80), "bold"))

@@ -56,8 +56,7 @@ def format_time(seconds: float) -> str:
 def build_user_message(message: Message) -> UserMessage | BackgroundResult:
     """Return the block for a user message and its attachments, or for the result of a background call."""
     if (late := message.late_result) is not None:
-        images = len(message.parts) - 1
-        return BackgroundResult(late.server, late.source, late.text, format_time(message.at), images)
+        return BackgroundResult(late, format_time(message.at), image_count=len(message.parts) - 1)
     attached = [(name, resource_key(part)) for part in message.parts if (name := describe_attachment(part))]
     names, resources = tuple(name for name, _unused in attached), tuple(key for _unused, key in attached)
     source, at = describe_source(message), format_time(message.at)
@@ -505,7 +504,7 @@ class TranscriptPresenter:
             return
         card = self._find_or_add_card(event)
         card.reused_from = format_time(event.reused_at)
-        card.finish(event.outcome, event.text, event.seconds, event.stored_file)
+        card.finish(event.outcome, event.text, event.seconds, event.stored_file, event.arguments)
         self.transcript.update_block(card)
         self._show_images(card, event.images)
 

@@ -129,13 +129,24 @@ class ToolCard(TranscriptBlock):
         call.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
+        self.progress = None
         self.invalidate()
 
-    def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
+    def finish(
+        self,
+        outcome: str,
+        text: str,
+        seconds: float,
+        result_file: str = "",
+        arguments: dict[str, Any] | None = None,
+    ) -> None:
         """Mark the call as ended after *seconds*; *outcome* is a key of STATES, and *text* the result or error.
 
         *result_file* is the path of the file with the full result if the model received only its beginning.
+        *arguments* replace those of the card if they were changed before the call was refused.
         """
+        if arguments is not None:
+            self.arguments = arguments
         self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
         self.invalidate()
 
@@ -157,7 +168,7 @@ class ToolCard(TranscriptBlock):
             right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))
-        if self.progress and self.is_running:
+        if self.progress and (self.is_running or self.state == "proposed"):
             out.append(PrefixedContent("▎   ", "▎   ", self._render_progress(), "", lead))
         out.extend(self._render_result(lead))
         return out
@@ -187,7 +198,8 @@ class ToolCard(TranscriptBlock):
 
     def _render_progress(self) -> Content:
         value, total, message = self.progress or (0.0, None, "")
-        told = clean_line(message, 120)
+        # Before the call is sent, only mcphost reports progress.
+        told = clean_line(translate_sentence(message) if self.state == "proposed" else message, 120)
         if total:
             return Content.assemble(
                 (render_progress_bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted")
