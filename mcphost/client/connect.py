@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcphost.client.stateless_session import StatelessSession
     from mcphost.transport.watchdog import Watchdog
 
+_NO_MCP_HINT = "Check the address: it may not be that of an MCP server."
 _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
@@ -134,7 +135,8 @@ class ClientSessionOpener:
                         is_restarted, plan = True, negotiation.next_plan(plan)
                         _warn_of_restart(observer, server.name, plan)
                         continue
-                    raise StartupError(error.message, error.hint, server=server.name) from error
+                    hint = error.hint if server.is_stdio else _NO_MCP_HINT  # no tool can have run yet
+                    raise StartupError(error.message, hint, server=server.name) from error
                 except Unauthorized as error:
                     if oauth is None:
                         raise
@@ -332,7 +334,9 @@ async def _open_channel(
         except StartupError as error:
             if first_error is None:
                 raise
-            message = f"{first_error.message}; HTTP+SSE: {error.message}"
+            first, (_asked, _with, answer) = first_error.message.rstrip("."), error.message.rpartition(" with HTTP ")
+            same = bool(answer) and first.endswith(f" with HTTP {answer.rstrip('.')}")
+            message = f"{first}; HTTP+SSE: {'the same' if same else error.message.rstrip('.')}."
             raise StartupError(message, first_error.hint, server=error.server) from error
         yield opened
 

@@ -65,6 +65,8 @@ KNOWN_HANDSHAKE_DELAY = 5.0
 KNOWN_STATELESS_DELAY = 10.0
 _NO_TIMEOUT = 3_600.0
 # HTTP statuses of a server or gateway that is temporarily unable to handle a request.
+_NOT_FOUND = 404
+_PATH_HINT = "Check the address. Its path may be wrong; it is often /mcp."
 _BUSY_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 # Maximum length of a server's instructions in characters; the model receives fewer.
 INSTRUCTIONS_LIMIT = 32_000
@@ -221,10 +223,16 @@ class Negotiation:
                 return discovered
             if not isinstance(error, HttpStatusError):
                 raise
-            attempts = "; ".join([*self._refusals, f"initialize: {error.message}"])
+            refusals = [
+                one
+                for one in self._refusals
+                if one.replace("server/discover", "initialize") != (f"initialize: {error.message}")
+            ]
+            last = "initialize" if refusals or not self._refusals else "server/discover and initialize"
+            attempts = "; ".join([*refusals, f"{last}: {error.message}"])
             raise StartupError(
-                f"Could not connect to the server {self._sender.server!r}. Tried {attempts}",
-                error.hint or "Check the address.",
+                f"Could not connect to the server {self._sender.server!r}. Tried {attempts.rstrip('.')}.",
+                error.hint or (_PATH_HINT if error.status == _NOT_FOUND else "Check the address."),
             ) from error
 
     async def _handshake_first(self, is_era_fixed: bool) -> ServerFacts:

@@ -14,6 +14,7 @@ from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.transport.flow_control import WakeupFuture
 
 HEAD_LIMIT = 64 * 1024
+CLOSED_TEXT = "the server closed the connection"
 _HIGH_WATER_MARK = 1024 * 1024
 _MAX_CHUNK_LINE = 1024
 _MAX_HEADER_LINES = 256
@@ -99,7 +100,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         elif self._is_expecting_response:
             started = self._is_in_body or self._buffer
             kind = StaleConnection if self.is_reused and not started else ConnectionLost
-            self._fail(kind(str(exc) if exc else "the server closed the connection"))
+            self._fail(kind(str(exc) if exc else CLOSED_TEXT))
         self._wake()
 
     # -- requests

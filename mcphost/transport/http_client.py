@@ -18,7 +18,7 @@ from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
 from mcphost.redact import redact
 from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
-from mcphost.transport.http1_connection import HttpConnection
+from mcphost.transport.http1_connection import CLOSED_TEXT, HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import is_loopback, parse_origin
@@ -391,8 +391,9 @@ class HttpClient:
                 raise ResponseInterrupted(text, MAY_HAVE_RUN_HINT, server=self.name) from error
             if isinstance(error.__cause__, RequestNotSent):
                 self.reachability.on_failure(self._unreachable_error(url, error.__cause__))
+            cause = "" if error.message == CLOSED_TEXT else f": {error.message}"
             raise ResponseInterrupted(
-                f"The server {self.name!r} at {url} closed the connection before it responded: {error.message}.",
+                f"The server {self.name!r} at {url} closed the connection before it responded{cause}.",
                 MAY_HAVE_RUN_HINT,
                 server=self.name,
             ) from error

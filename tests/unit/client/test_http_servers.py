@@ -376,9 +376,26 @@ async def test_an_unknown_protocol_is_reported_with_all_attempts() -> None:
                 ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
-    assert exc_info.value.message.count("HTTP 404 (text/html): no such page") == 3
-    assert "HTTP+SSE" in exc_info.value.message
+    assert exc_info.value.message == (
+        "Could not connect to the server 'peer'. Tried server/discover and initialize: The server 'peer' answered "
+        "initialize with HTTP 404 (text/html): no such page; HTTP+SSE: the same."
+    )
+    assert exc_info.value.hint == "Check the address. Its path may be wrong; it is often /mcp."
     assert server.calls() == ["POST server/discover", "POST initialize", "GET"]
+
+
+async def test_an_address_that_closes_each_connection_is_not_said_to_have_run_a_tool() -> None:
+    async def close(_request: ReceivedRequest) -> bool:
+        return False
+
+    async with serve(close) as server:
+        with pytest.raises(StartupError) as exc_info:
+            async with ClientSessionOpener().open(
+                ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
+            ):
+                pass
+    assert exc_info.value.message.endswith("closed the connection before it responded.")
+    assert exc_info.value.hint == "Check the address: it may not be that of an MCP server."
 
 
 async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> None:
