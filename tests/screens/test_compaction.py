@@ -172,3 +172,27 @@ async def test_the_end_of_summarizing_and_a_refused_summary_are_told(
         await driver.pilot.press("escape")
         await driver.until(lambda: "Summarizing 6 messages was stopped" in driver.transcript(), "the end")
         assert "Esc stops it" not in driver.transcript()
+
+
+async def test_dropping_and_adding_sentences_changes_the_size_of_the_summary(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, REVIEW)
+        await driver.enter_question()
+        assert "about 420 instead of 31,000 tokens" in driver.text()
+        await driver.pilot.press("down", "x")
+        await driver.until(
+            lambda: re.search(r"about 4[01]\d instead of 31,000 tokens", driver.text()), "a smaller size"
+        )
+        await driver.pilot.press("x")
+        await driver.until(lambda: "about 420 instead of 31,000 tokens" in driver.text(), "the size before")
+
+
+@pytest.mark.parametrize("question", [OFFER, REVIEW], ids=["offer", "review"])
+async def test_the_top_line_says_that_a_question_about_a_summary_waits_for_the_user(run: Run, question: Any) -> None:
+    async with run(size=(100, 40)) as driver:
+        driver.app.chat.presenter.phase = "asking the model"
+        PendingQuestion(driver, question)
+        await driver.until(lambda: driver.app.chat.presenter.phase == "waiting for you", "the phase")
+        await driver.enter_question()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.chat.presenter.phase == "asking the model", "the phase before")

@@ -176,7 +176,9 @@ class Compactor:
         if overflow is None and (not window or tokens < window * self._settings.compaction.threshold / 100):
             return CompactionResult()
         is_asking = self._settings.compaction.mode == "ask"
-        why = "the conversation barely fits the model's window"
+        why = "the conversation does not fit the model's window"
+        if overflow is None and tokens <= window:
+            why = "the conversation barely fits the model's window"
         try:
             plan = self._find_useful_plan(conversation, tokens, window)
             if plan is None or (is_asking and not await self._offer(plan, tokens, window, overflow)):
@@ -268,9 +270,15 @@ class Compactor:
             return False
         model = self._model_selection.get_named(self._settings.compaction.model)
         price = model.facts.input_price
+        if overflow:
+            why = "the model's window is too small"
+        elif tokens > window:
+            why = "the request does not fit the model's window"
+        else:
+            why = "the model's window is almost full"
         question = OfferCompaction(
             server="",
-            why="the model's window is too small" if overflow else "the model's window is almost full",
+            why=why,
             messages=plan.messages,
             tokens=tokens,
             tokens_after=plan.after,

@@ -21,6 +21,7 @@ from mcphost.host.questions.compaction import (
     SummarySource,
     UseSummary,
 )
+from mcphost.llm.token_estimate import estimate_text_tokens
 from mcphost.pluralize import format_cost, format_dollars, translate_count
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
@@ -154,22 +155,25 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body: the summary's size and cost, and its sentences with their source messages."""
-        asked = self.details
-        cost = "" if asked.usage.cost is None else f" · {format_cost(asked.usage.cost)}"
-        facts = [
-            (
-                _("size"),
-                _("about {tokens_after:,} instead of {tokens_before:,} tokens").format(
-                    tokens_after=asked.tokens_after, tokens_before=asked.tokens_before
-                ),
-            ),
-            (_("written by"), clean_line(f"{asked.model}{cost}", 200)),
-        ]
         sentences = OptionList(*self._render_options(), id="sentences", markup=False, compact=True)
         # The other rows are for the frame, the facts, the buttons and the keys.
         sentences.styles.max_height = max(4, self.size.height - 17)
         words = _("The model also gets the tool read_conversation, which returns the messages themselves.")
-        return [KeyValueList(facts), sentences, Content.styled(f"\n{words}", "$faint")]
+        return [KeyValueList(self._list_facts()), sentences, Content.styled(f"\n{words}", "$faint")]
+
+    def _list_facts(self) -> list[tuple[str, str]]:
+        asked = self.details
+        cost = "" if asked.usage.cost is None else f" · {format_cost(asked.usage.cost)}"
+        size = _("about {tokens_after:,} instead of {tokens_before:,} tokens").format(
+            tokens_after=self._estimate_tokens(), tokens_before=asked.tokens_before
+        )
+        return [(_("size"), size), (_("written by"), clean_line(f"{asked.model}{cost}", 200))]
+
+    def _estimate_tokens(self) -> int:
+        """Estimate the tokens of the summary as it is edited: those of the model's summary, and the change in text."""
+        versions = (self.details.sentences, self._kept)
+        shown, kept = (sum(estimate_text_tokens(one.text) for one in version) for version in versions)
+        return max(0, self.details.tokens_after + kept - shown)
 
     def _render_options(self) -> list[Option]:
         return [Option(render_sentence(one, dropped=at in self.dropped)) for at, one in enumerate(self.sentences)]
@@ -179,6 +183,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         listed.clear_options()
         listed.add_options(self._render_options())
         listed.highlighted = selected
+        self.query_one(KeyValueList).show(self._list_facts())
         self.fit()
 
     @property

@@ -282,8 +282,11 @@ class ChatScreen(AttachmentScreen):
         self.pending_question_count = len(questions)
         about_calls = [one for one in questions if one.KIND in (kinds.APPROVE_TOOL, kinds.REVIEW_RESULT)]
         calls = {cast("ApproveTool | ReviewResult", one).call for one in about_calls}
-        is_cost_asked = any(question.KIND == kinds.APPROVE_COST for question in questions)
-        self.presenter.mark_waiting_calls(calls, is_cost_asked=is_cost_asked)
+        asked = {question.KIND for question in questions}
+        is_summary_asked = bool(asked & {kinds.OFFER_COMPACTION, kinds.REVIEW_COMPACTION})
+        self.presenter.mark_waiting_calls(
+            calls, is_cost_asked=kinds.APPROVE_COST in asked, is_summary_asked=is_summary_asked
+        )
         self.refresh_status()
 
     def refresh_status(self) -> None:

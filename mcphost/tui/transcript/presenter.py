@@ -330,14 +330,13 @@ class TranscriptPresenter:
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
-    def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool = False) -> None:
+    def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* contains the ids of these calls. *is_cost_asked* is true if the user is being asked to approve the cost
-        of a model request. If calls are waiting, or if *is_cost_asked* is true during a turn, `phase` says so.
+        `phase` says so, also while the user is asked about a summary or, during a turn, about the cost of a request.
         """
         waiting = _("waiting for you")
-        if calls or (is_cost_asked and self.phase):
+        if calls or is_summary_asked or (is_cost_asked and self.phase):
             if self.phase != waiting:
                 self._phase_afterwards = _("running tools") if calls else self.phase
             self.phase = waiting
@@ -579,7 +578,9 @@ class TranscriptPresenter:
         self.add_notice(event.level, event.text, event.hint)
 
     def _handle_summary_progress(self, event: events.SummaryProgress) -> None:
-        self.phase = _("summarizing") if event.planned else ""
+        self._phase_afterwards = ""
+        if event.planned or self.phase != _("waiting for you"):
+            self.phase = _("summarizing") if event.planned else ""
         self._summarizing_notice.show(event)
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:

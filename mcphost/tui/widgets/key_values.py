@@ -89,6 +89,12 @@ class KeyValueList(Static):
         self.pairs, self.value_style, self.pair_styles, self.gap = pairs, style, styles, gap
         self._layouts: dict[int, Content] = {}
 
+    def show(self, pairs: Sequence[tuple[str, str | Content]]) -> None:
+        """Show other pairs instead."""
+        self.pairs = pairs
+        self._layouts.clear()
+        self.refresh(layout=True)
+
     @property
     def plain(self) -> str:
         """The pairs as plain text, one pair per line."""

@@ -314,6 +314,18 @@ async def test_an_offer_before_the_window_is_full_is_made_once_until_the_convers
         assert len(model.requests) == 5
 
 
+async def test_an_offer_says_whether_the_request_fits_the_window(tmp_path: Path) -> None:
+    model = FactualModel(*(text_round(f"{at}") for at in range(6)))
+    frontend = ScriptedFrontend(False, False)
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=KEEP_TWO) as host:
+        play(model, large_round(100), large_round(860), large_round(1_100), large_round(1_200))
+        await talk(host, LONG, "b", "c", "d")
+        assert [question.why for question in frontend.asked] == [
+            "the model's window is almost full",
+            "the request does not fit the model's window",
+        ]
+
+
 async def test_after_a_switch_to_a_smaller_model_the_conversation_is_summarized_before_it_is_sent(
     tmp_path: Path,
 ) -> None:
