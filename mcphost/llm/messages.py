@@ -169,6 +169,12 @@ def make_result_part(server: str, tool: str, text: str) -> ResourcePart:
     return ResourcePart(server, f"tool:{tool}", text, tool=tool)
 
 
+def format_tool_name(name: str) -> str:
+    """Return the name under which a model calls a tool, such as `notes__add`, as users see it: `notes · add`."""
+    server, _separator, tool = name.partition("__")
+    return f"{server} · {tool}" if server and tool else name
+
+
 def resource_key(part: Part) -> tuple[str, str] | None:
     """Return the server and URI of an attached resource, or None if *part* is not an attached resource."""
     match part:

@@ -412,7 +412,7 @@ def _read_hit(
     message = None if row is None else search_index.decode_message(row[0])
     if message is None:
         return SearchHit(number, "", at, ())
-    return SearchHit(number, message.role, at, make_excerpt(list_texts(message), pattern))
+    return SearchHit(number, message.role, at, make_excerpt(list_texts(message, is_shown=True), pattern))
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:

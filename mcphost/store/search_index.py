@@ -11,7 +11,7 @@ Each single character is also indexed as a label, because a common character is 
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from mcphost.llm.messages import (
     ThinkingPart,
     ToolReturnPart,
     ToolUsePart,
+    format_tool_name,
 )
 from mcphost.serialization import dumps
 from mcphost.store.message_list import decode_message
@@ -97,18 +98,22 @@ def result_file_name(path: str) -> str:
     return found.group() if found else ""
 
 
-def list_texts(message: Message) -> list[str]:
-    """Return the searchable pieces of text in a message, each truncated, in display order."""
+def list_texts(message: Message, *, is_shown: bool = False) -> list[str]:
+    """Return the searchable pieces of text in a message, each truncated, in display order.
+
+    If *is_shown* is true, tools have the names that users see, which are not those in the index.
+    """
     texts: list[str] = []
+    format_name: Callable[[str], str] = format_tool_name if is_shown else str
     for part in message.parts:
         match part:
             case TextPart():
                 texts.append(part.text[:MAX_TEXT_CHARS])
             case ToolUsePart():
                 arguments = part.raw if part.arguments is None else dumps(part.arguments)
-                texts.append(f"{part.name} {arguments[:MAX_ARGUMENT_CHARS]}")
+                texts.append(f"{format_name(part.name)} {arguments[:MAX_ARGUMENT_CHARS]}")
             case ToolReturnPart():
-                texts.append(f"{part.name} {part.text[:MAX_RESULT_CHARS]}")
+                texts.append(f"{format_name(part.name)} {part.text[:MAX_RESULT_CHARS]}")
             case ResourcePart() if part.use_id:
                 texts.append(f"{part.source} {part.text[:MAX_RESULT_CHARS]}")
             case ResourcePart():

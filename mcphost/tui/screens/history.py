@@ -442,7 +442,15 @@ def _format_message(one: StoredMessage) -> str:
 
 
 def _message_text(message: "Message") -> str:
-    from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+    from mcphost.llm.messages import (
+        FilePart,
+        ImagePart,
+        ResourcePart,
+        TextPart,
+        ToolReturnPart,
+        ToolUsePart,
+        format_tool_name,
+    )
 
     texts: list[str] = []
     for part in message.parts:
@@ -451,9 +459,10 @@ def _message_text(message: "Message") -> str:
                 texts.append(part.text)
             case ToolUsePart():
                 arguments = part.raw if part.arguments is None else dumps(part.arguments)
-                texts.append(_("calls {name} {arguments}").format(name=part.name, arguments=arguments))
+                name = format_tool_name(part.name)
+                texts.append(_("calls {name} {arguments}").format(name=name, arguments=arguments))
             case ToolReturnPart():
-                texts.append(f"{part.name}: {part.text}")
+                texts.append(f"{format_tool_name(part.name)}: {part.text}")
             case ResourcePart() if part.use_id:
                 texts.append(f"{part.source}: {part.text}")
             case ResourcePart():

@@ -16,6 +16,7 @@ from mcphost.llm.messages import (
     ThinkingPart,
     ToolReturnPart,
     ToolUsePart,
+    format_tool_name,
     resource_key,
 )
 from mcphost.local_time import local_moment
@@ -69,11 +70,9 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 def describe_source(message: Message) -> str:
     """Describe the MCP prompt that a message was inserted from; return "" if there is none."""
-    return (
-        _("from the prompt {name} of {server}").format(name=message.prompt.name, server=message.prompt.server)
-        if message.prompt
-        else ""
-    )
+    if (prompt := message.prompt) is None:
+        return ""
+    return _("from the prompt {name} of {server}").format(name=prompt.name, server=prompt.server)
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
@@ -168,7 +167,7 @@ def _build_part_blocks(part: Any, cards: dict[str, ToolCard]) -> list[Transcript
     if isinstance(part, ThinkingPart):
         return [ThinkingBlock(part.text)] if part.text.strip() else []
     if isinstance(part, ToolUsePart):
-        card = cards[part.id] = ToolCard(part.id, "", part.name, part.arguments, part.raw)
+        card = cards[part.id] = ToolCard(part.id, "", format_tool_name(part.name), part.arguments, part.raw)
         return [card]
     return []
 

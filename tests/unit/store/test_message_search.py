@@ -132,6 +132,13 @@ async def test_a_title_is_found_and_its_excerpt_marks_it(tmp_path: Path) -> None
     assert [piece for piece in found.hits[0].excerpt if piece.is_match] == [("report", True)]
 
 
+async def test_an_excerpt_names_the_server_and_the_tool_of_a_call_as_users_see_them(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_parts(database, "a", ToolUsePart("1", "fs__read_file", {"path": "/etc/hosts"}), role="assistant")
+    (found,) = (await SearchStore(database).search("hosts")).conversations
+    assert "".join(piece.text for piece in found.hits[0].excerpt).startswith("fs · read_file {")
+
+
 async def test_an_excerpt_shows_the_match_in_the_middle_of_a_long_message(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_texts(database, f"{'before ' * 500}Zürich {'after ' * 500}")

@@ -1,9 +1,9 @@
 """Tests for the rows of a tool call's card."""
 
 from mcphost.host.conversation.background_results import make_result_message
-from mcphost.llm.messages import ToolReturnPart
+from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.tui.transcript.blocks import TranscriptBlock
-from mcphost.tui.transcript.presenter import build_user_message
+from mcphost.tui.transcript.presenter import build_blocks, build_user_message
 from mcphost.tui.transcript.tool_card import ToolCard
 
 
@@ -30,3 +30,8 @@ def test_a_background_result_says_how_its_call_ended_unless_it_succeeded() -> No
         part = ToolReturnPart("c1", "notes__slow", "has ended: failed.", outcome=outcome, server="notes", tool="slow")
         heading = shown(build_user_message(make_result_message(part))).split("\n")[0].split()
         assert heading == ["Background", "result", *(["·", label] if label else [])]
+
+
+def test_a_stored_call_without_a_result_names_its_server_and_tool() -> None:
+    blocks = build_blocks([Message(role="assistant", parts=(ToolUsePart("c1", "notes__slow", {}),))])
+    assert shown(blocks[-1]).startswith("■ notes · slow ")
