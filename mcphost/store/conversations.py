@@ -584,10 +584,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the branch length, the last message of the branch, and its last user message.
+    """Return *end*, the branch length, the last message of the branch, and the last one that the user sent.
 
     *links* describes all messages of the conversation, and *end* is the number of the branch's last message.
-    The messages are returned as JSON; the last user message is None if none was found.
+    The messages are returned as JSON; the one of the user is None if none was found. Late results are not of the user.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""
@@ -595,6 +595,6 @@ def _summarize_branch(
         query = "SELECT body, instr(substr(body, 1, 64), ?) FROM messages WHERE conversation = ? AND seq = ?"
         body, is_user = db.execute(query, (b'"role":"user"', conversation_id, links[at].number)).fetchone()
         last_body = last_body or body
-        if is_user:
+        if is_user and (message := search_index.decode_message(body)) and message.late_result is None:
             return end, len(positions), last_body, body
     return end, len(positions), last_body, None

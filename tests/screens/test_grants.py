@@ -5,6 +5,7 @@ import pytest
 
 from mcphost.config.rule_syntax import exact_pattern
 from mcphost.config.rules import Rule
+from mcphost.host import events
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.store.roots import FolderAnswer
@@ -57,6 +58,18 @@ async def test_a_page_that_is_still_loading_does_not_deny_permissions(
         assert "No permissions." not in driver.text()
         is_loaded.set()
         await driver.until(lambda: "No permissions." in driver.text(), "the empty list")
+
+
+async def test_a_tool_that_is_kept_while_the_page_is_open_is_shown_as_active(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        counting, changed, *_others = example_grants()
+        driver.host.grants.given = [changed]
+        await driver.pilot.press("f7")
+        await driver.until(lambda: f"no: {CHANGED_REASON}" in driver.text(), "why it does not count")
+        driver.host.grants.given = [counting]
+        driver.host.put(events.CatalogChanged("files", (), (), ()))
+        await driver.until(lambda: CHANGED_REASON not in driver.text(), "the grant as it is now")
+        assert "under:~/proj" in driver.text()
 
 
 async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:

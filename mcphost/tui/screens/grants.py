@@ -71,7 +71,11 @@ class GrantsScreen(ListScreen):
     def on_mount(self) -> None:
         """Load the grants."""
         super().on_mount()
-        self.run_worker(self._load_grants)
+        self.run_worker(self._load_grants, group="grants", exclusive=True)
+
+    def handle_server_change(self) -> None:
+        """Load the grants again, because a change of a tool, or keeping it, changes which of them are active."""
+        self.run_worker(self._load_grants, group="grants", exclusive=True)
 
     def empty_text(self) -> str:
         """Return the text for an empty list, or "" while it is not known yet whether there are permissions."""

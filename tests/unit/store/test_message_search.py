@@ -135,7 +135,7 @@ async def test_a_title_is_found_and_its_excerpt_marks_it(tmp_path: Path) -> None
 async def test_an_excerpt_names_the_server_and_the_tool_of_a_call_as_users_see_them(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_parts(database, "a", ToolUsePart("1", "fs__read_file", {"path": "/etc/hosts"}), role="assistant")
-    (found,) = (await SearchStore(database).search("hosts")).conversations
+    (found,) = (await SearchStore(database).search("tool:fs__read_file")).conversations
     assert "".join(piece.text for piece in found.hits[0].excerpt).startswith("fs · read_file {")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import UsageError
+from mcphost.host.conversation.background_results import make_result_message
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
 from mcphost.store.conversation_deletion import ConversationDeletion
 from mcphost.store.conversations import ConversationStore
@@ -67,6 +68,16 @@ async def test_a_row_of_another_table_does_not_hide_the_messages_beside_it(tmp_p
     assert [number for number, _ in await conversations.load_branch("c") or ()] == [1, 3]
     assert [number for number, _ in await conversations.load_around("c", 0, 9)] == [1, 3]
     assert await conversations.list_branches("c") != ()
+
+
+async def test_a_branch_that_ends_with_a_background_result_has_the_text_of_the_users_message(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    conversations = ConversationStore(database)
+    await store_message(database, "c", TextPart("count slowly"))
+    late = make_result_message(ToolReturnPart("u", "notes__slow", "done", server="notes", tool="slow", outcome="ok"))
+    await conversations.append("c", late, title="", model="m")
+    await conversations.rewind("c", 0)
+    assert [branch.text for branch in await conversations.list_branches("c")] == ["count slowly"]
 
 
 async def test_deleting_names_only_files_that_no_other_conversation_uses(tmp_path: Path) -> None:
