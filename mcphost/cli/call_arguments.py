@@ -104,6 +104,16 @@ def _schema_types(rule: Any) -> set[str]:
     return set()
 
 
+_TYPE_NAMES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "an object",
+    "string": "text",
+}
+
+
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Parse the value of a KEY=VALUE argument as JSON, or return *text* unchanged if the schema requires a string.
 
@@ -117,17 +127,19 @@ def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     except MalformedMessage as error:
         if types is None or "string" in types or not types & _JSON_TYPES:
             return text
-        wanted = " or ".join(sorted(types))
-        raise UsageError(
-            f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.",
-            'Use JSON, for example ["urgent", "home"].' if "array" in types else "Use JSON.",
-        ) from error
+        raise _make_type_error(key, text, types) from error
     if types is None or _has_type(value, types):
         return value
     if "string" in types:
         return text
-    wanted = " or ".join(sorted(types))
-    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Write it as JSON.")
+    raise _make_type_error(key, text, types)
+
+
+def _make_type_error(key: str, text: str, types: set[str]) -> UsageError:
+    wanted = " or ".join(_TYPE_NAMES.get(one, one) for one in sorted(types))
+    hint = "Use JSON." if "object" in types else ""
+    hint = 'Use JSON, for example ["urgent", "home"].' if "array" in types else hint
+    return UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", hint)
 
 
 def _has_type(value: Any, types: set[str]) -> bool:

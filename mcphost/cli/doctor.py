@@ -13,7 +13,7 @@ from mcphost.cli.colors import StateWord
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import count_cells, print_json, print_table, print_text, show_status
 from mcphost.diagnosis.steps import DiagnosisStep
-from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.errors import ConfigError, McpHostError, ModelError, UsageError
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
 from mcphost.protocol.skills import EXTENSION as SKILLS
@@ -74,19 +74,28 @@ def run(command: str, args: argparse.Namespace) -> int:
         checks: list[Check] = []
         if not args.names:
             checks.append(Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"))
-            checks += await _check_everything_else(options)
+            try:
+                checks += await _check_everything_else(options)
+            except ConfigError as error:  # the servers are unknown
+                failed = Check("config", "failed", error.message, error.hint, exit_code=error.exit_code)
+                return _report([*checks, *_check_directories(options), failed, _check_terminal()], as_json=args.json)
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
             for name in args.names:
                 require_server(host.config, name)
             with show_status(_("Connecting to servers…"), quiet=options.quiet) as update:
                 checks += await _check_servers(host, args.names, update)
-        if args.json:
-            print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
-        else:
-            _print_checks(checks)
-        return next((check.exit_code for check in checks if check.status == "failed"), 0)
+        return _report(checks, as_json=args.json)
 
     return run_command(options, work)
+
+
+def _report(checks: list[Check], *, as_json: bool) -> int:
+    """Print the checks; return the exit code of the first check that failed, or 0."""
+    if as_json:
+        print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
+    else:
+        _print_checks(checks)
+    return next((check.exit_code for check in checks if check.status == "failed"), 0)
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:

@@ -229,9 +229,9 @@ class Negotiation:
                 if one.replace("server/discover", "initialize") != (f"initialize: {error.message}")
             ]
             last = "initialize" if refusals or not self._refusals else "server/discover and initialize"
-            attempts = "; ".join([*refusals, f"{last}: {error.message}"])
+            attempts = "; ".join([*refusals, f"{last}: {error.message}"]).rstrip(".")
             raise StartupError(
-                f"Could not connect to the server {self._sender.server!r}. Tried {attempts.rstrip('.')}.",
+                f"Could not connect to the server {self._sender.server!r}. Tried {attempts}.",
                 error.hint or (_PATH_HINT if error.status == _NOT_FOUND else "Check the address."),
             ) from error
 

@@ -35,6 +35,7 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         reason = str(error)[:300] or type(error).__name__
+        reason = reason.replace("(at end of document)", f"(at the end, line {text.rstrip().count(chr(10)) + 1})")
         raise ConfigError(f"{file}: not valid TOML: {reason}.", "Correct the file there.") from error
 
 

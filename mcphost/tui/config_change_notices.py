@@ -91,7 +91,8 @@ class ConfigChangeNotices:
         try:
             changes = await self._detector.check()
         except McpHostError as error:
-            self._add_notice("error", error.message, error.hint)
+            self._remove_replaceable()  # one of them may be about the same error
+            self._add_replaceable("error", error.message, error.hint)
             return
         if not changes.can_apply:
             self._add_notice("info", _describe_rest(changes) or _("Nothing changed in the configuration files."))

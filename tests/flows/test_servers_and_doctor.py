@@ -339,6 +339,19 @@ def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
     assert b"no-such-program" in done.stdout
 
 
+def test_doctor_reports_settings_that_cannot_be_read_beside_the_other_checks(program: Program) -> None:
+    (program.home / "config").mkdir(exist_ok=True)
+    (program.home / "config" / "config.toml").write_text("[model]\n\nname =\n")
+    done = program.run("doctor", "--json")
+    assert done.returncode == 3
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["config"]["status"] == "failed"
+    assert "line 3" in checks["config"]["detail"]
+    assert {"version", "data", "log", "terminal"} <= set(checks)
+    (program.home / "config" / "config.toml").write_text('[model]\n\nname = "a')
+    assert "line 3" in " ".join(program.run("doctor").stdout.decode().split())
+
+
 def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) -> None:
     code = (
         "import sys, mcphost.cli.list_features as module\n"

@@ -167,6 +167,12 @@ async def test_a_newer_notice_replaces_the_older_one_and_none_remains_once_the_f
         files.write_settings("[consent]\nnever = 3\n")
         await driver.until(lambda: "configuration is not used" in driver.transcript(), "the error")
         assert "The configuration files changed" not in driver.transcript()
+        await command(driver, "/reload")
+        await driver.until(lambda: "configuration is not used" not in driver.transcript(), "the error as it is now")
+        assert driver.transcript().count('"consent.never"') == 1
+        files.write_settings("[consent]\nnever = 4\n")
+        await driver.until(lambda: "configuration is not used" in driver.transcript(), "the next error")
+        assert driver.transcript().count('"consent.never"') == 1
         files.write_settings("")
         await driver.until(lambda: "configuration is not used" not in driver.transcript(), "its end")
         files.write_settings('[consent]\nnever = ["fs/delete3"]\n')

@@ -54,6 +54,18 @@ async def test_the_costs_page_shows_the_turn_the_conversation_today_and_each_day
         assert "x/new" in driver.text()
 
 
+async def test_the_costs_page_says_how_to_set_unknown_prices_and_counts_their_tokens(run: Run) -> None:
+    async with run(size=(120, 40), turn=echo_reply) as driver:
+        await driver.host.conversation.send("hi")
+        conversation = driver.host.conversation.id
+        entry = SpendingEntry(at=time(), conversation=conversation, turn="t", model="openai/own", input_tokens=4_000)
+        await driver.host.spending_store.add(entry)
+        screen = await open_costs(driver)
+        rows = {row.title: row.detail for row in screen.entries}
+        assert rows["This conversation"] == "unknown · 4,000 tokens · 1 request"
+        await driver.until(lambda: "input_price and output_price" in " ".join(driver.text().split()), "how to set them")
+
+
 async def test_the_costs_page_says_when_there_is_nothing(run: Run) -> None:
     async with run() as driver:
         await driver.type("/cost")

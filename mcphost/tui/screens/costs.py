@@ -29,6 +29,9 @@ _MAX_PARTS_SHOWN = 200
 _BAR_CELLS = 20
 
 
+UNKNOWN_PRICES = N_("Set input_price and output_price under [model] in config.toml, in dollars per million tokens.")
+
+
 class CostsScreen(ListScreen):
     """List of periods with their costs.
 
@@ -75,6 +78,7 @@ class CostsScreen(ListScreen):
         pairs = [
             (_("cost"), _format_cost(period.total)),
             (_("budget"), _describe_limit(self.host.settings.budget, period.title)),
+            (_("unknown prices"), _(UNKNOWN_PRICES) if period.total.unpriced_tokens else ""),
             (_("requests"), f"{period.total.requests:,}"),
             (_("tokens"), f"{period.total.tokens:,}"),
             (_("from the cache"), f"{period.cached_tokens:,}" if period.cached_tokens else ""),
@@ -120,6 +124,9 @@ def _format_cost(total: SpendingSum) -> str:
 
 
 def _describe_sum(total: SpendingSum) -> str:
+    if total.unpriced_tokens and not total.cost:
+        tokens = _("{tokens:,} tokens").format(tokens=total.tokens)
+        return f"{format_sum(total)} · {tokens} · {translate_count(total.requests, 'request')}"
     return f"{format_sum(total)} · {translate_count(total.requests, 'request')}"
 
 

@@ -50,8 +50,9 @@ def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("i=x", "expects integer"), ("i=1.5", "expects integer"), ("b=yes", "expects boolean"), ("l=1", "expects array"),
-     ("u=x", "expects integer or null"), ("n=true", "expects number"), ("nothing", "is not KEY=VALUE"),
+    [("i=x", "expects a whole number"), ("i=1.5", "expects a whole number"), ("b=yes", "expects true or false"),
+     ("l=1", "expects a list"), ("o=x", "expects an object"),
+     ("u=x", "expects a whole number or null"), ("n=true", "expects a number"), ("nothing", "is not KEY=VALUE"),
      ("=x", "KEY=VALUE")],
 )  # fmt: skip
 def test_value_that_does_not_fit_is_named(text: str, message: str) -> None:
@@ -86,5 +87,14 @@ def test_a_schema_without_types_means_json_or_text(schema: bytes) -> None:
 def test_text_for_an_array_is_refused_with_an_example() -> None:
     with pytest.raises(UsageError) as refused:
         parse_arguments(["l=urgent, home"], None, SCHEMA)
-    assert "expects array" in refused.value.message
+    assert "expects a list" in refused.value.message
     assert refused.value.hint == 'Use JSON, for example ["urgent", "home"].'
+
+
+def test_a_word_for_a_number_is_refused_without_a_word_about_json() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_arguments(["i=two"], None, SCHEMA)
+    assert (refused.value.message, refused.value.hint) == (
+        "The argument 'i' is 'two', but the tool expects a whole number.",
+        "",
+    )
