@@ -17,8 +17,8 @@ Opcode = tuple[Any, int, int, int, int]
 class LineComparison(NamedTuple):
     """Result of comparing two lists of lines: the edits that turn the old lines into the new ones.
 
-    If `is_exact` is False, an exact comparison would have taken too long, and everything from the first to the last
-    difference is a single "replace".
+    `opcodes` has the format of difflib's opcodes. If `is_exact` is False, an exact comparison would have taken too
+    long, and all lines from the first to the last difference form a single "replace".
     """
 
     opcodes: list[Opcode]
@@ -55,7 +55,7 @@ class _OutOfSteps(Exception):
 
 
 class _BoundedMatcher(SequenceMatcher[str]):
-    """Subclass of difflib's matcher that gives up after it has compared too many pairs of lines.
+    """Subclass of difflib's SequenceMatcher that gives up after comparing too many pairs of lines.
 
     difflib finds the longest match, then searches again before and after it. If a line occurs many times, a search
     may split off only one of its occurrences, so that difflib compares the same pairs again and again.

@@ -42,7 +42,10 @@ _WIDE_ENDINGS = ("。", "！", "？", "：", "；")
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return the last lines of error output, sanitized, as "; it last said: …", or "" if all are blank."""
+    """Return the last lines of error output as the end of a message, such as "; it last said: …".
+
+    The lines are sanitized. Returns "" if all of them are blank.
+    """
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -112,7 +115,10 @@ class ConfigError(McpHostError):
 
 
 class LockFileError(ConfigError):
-    """A project's lock file exists but cannot be used: it is invalid, unreadable, or of another version."""
+    """A project's lock file exists but cannot be used.
+
+    It is invalid, unreadable, or of an unsupported version.
+    """
 
 
 class StoreError(McpHostError):
@@ -133,9 +139,9 @@ class RegistryError(McpHostError):
 
 
 class ConsentDenied(McpHostError):
-    """The user or a rule refused an action, or there was no user to ask; nothing was done.
+    """The user or a rule refused an action, or there was no user to ask; the action was not performed.
 
-    The message never quotes a server, because models receive it without the user's review of results.
+    The message never quotes a server, because models receive it without a review by the user.
     """
 
     exit_code = 5
@@ -199,7 +205,7 @@ class ConnectionLost(ServerError):
 
 
 class UnreadInputError(ConnectionLost):
-    """The server read none of its input and printed nothing, so it was stopped."""
+    """The server did not read its input and printed nothing, so it was stopped."""
 
 
 class RequestNotSent(ConnectionLost):

@@ -44,11 +44,11 @@ async def edit_text(
 ) -> str:
     """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    *suspend* returns a context manager that hands the terminal over to the editor. The text is written to a file called
-    *name* in a directory with mode 0700, which is deleted afterwards. Without *keeps_interrupts*, this process ignores
-    SIGINT while the editor runs, because Ctrl+C in the terminal is meant for the editor. Cancellation terminates the
-    editor. Raises UsageError if the editor is missing, fails, exits immediately without a change, or leaves a file that
-    cannot be read.
+    *suspend* returns a context manager that hands the terminal over to the editor. The text is written to a file
+    called *name* in a directory with mode 0700, which is deleted afterwards. If *keeps_interrupts* is False, this
+    process ignores SIGINT while the editor runs, because Ctrl+C in the terminal is meant for the editor.
+    Cancellation terminates the editor. Raises UsageError if the editor is missing, fails, exits immediately without
+    a change, or leaves a file that cannot be read.
     """
     program = find_program(command[0]) if command else None
     if program is None:

@@ -1,7 +1,4 @@
-"""Limits on JSON received from outside, checked before decoding.
-
-The number of values and their nesting depth are limited.
-"""
+"""Limits on the number of values and the nesting depth of untrusted JSON, checked before decoding."""
 
 from collections.abc import Generator
 from itertools import accumulate, count
@@ -62,12 +59,18 @@ def check_plain_value(raw: bytes) -> None:
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return whether a quick check shows that JSON is within the limits; if not, a full check is needed."""
+    """Return whether JSON is certainly within the limits, according to a quick check.
+
+    If the result is False, a full check is needed.
+    """
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether a quick check shows that *count* JSON values, one per line, are within the limits."""
+    """Return whether *count* JSON values, one per line, are certainly within the limits.
+
+    This is a quick check; if the result is False, a full check is needed.
+    """
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
@@ -131,7 +134,7 @@ def iter_chunks(raw: bytes) -> Generator[bytes]:
 
 
 def run_steps(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end without pausing, and return its return value."""
+    """Run a generator to its end without pausing, and return its result."""
     while True:
         try:
             next(steps)

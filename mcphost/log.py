@@ -20,7 +20,7 @@ _MAX_RECORD_LENGTH = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formatter that removes secrets from log records, marks invisible characters, and limits the length."""
+    """Formatter that redacts secrets, makes hidden characters visible, and limits the record length."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format the record; secrets are removed, and all lines except the first are indented."""
@@ -38,7 +38,7 @@ def log_file() -> Path:
 def configure_logging(level: str = "info") -> Path | None:
     """Log to a rotated file (mode 0600), with secrets redacted, and return the file's path.
 
-    If the file cannot be written, return None and log nothing. A later call replaces the file and the level.
+    If the file cannot be written, return None and log nothing. Another call changes the file and the level.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):

@@ -1,4 +1,7 @@
-"""Limits for Markdown that others wrote; text beyond them would be slow to parse and is shown as plain text."""
+"""Limits for Markdown from untrusted sources; text beyond them would be slow to parse.
+
+Such text is shown as plain text instead.
+"""
 
 import re
 
@@ -44,10 +47,11 @@ def is_long_text_too_complex(source: str) -> bool:
 
 
 def _count_quoted_lines(lines: list[str]) -> int:
-    """Return the number of lines in block quotes, each multiplied by the nesting depth of its paragraph.
+    """Return the sum of the depths of all lines in block quotes, a measure of the time to parse them.
 
-    A line without `>` marks continues the paragraph of the innermost block quote, and the parser tries
-    every enclosing block quote for it. Only a blank line ends the paragraph.
+    The depth of a line is the nesting depth of the paragraph that it belongs to. A line without `>` marks continues
+    the paragraph of the innermost block quote, and the parser tries every enclosing block quote for it. Only a
+    blank line ends the paragraph.
     """
     count = deepest = length = 0
     for line in lines:

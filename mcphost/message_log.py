@@ -23,10 +23,10 @@ Direction = Literal["sent", "received"]
 
 
 class LoggedMessage(NamedTuple):
-    """A message as it was on the wire, without HTTP headers.
+    """A message as it was sent or received, without HTTP headers.
 
-    `number` counts the messages of a log. `data` is the beginning of a message of `size` bytes; it is whole unless it
-    has more than MAX_MESSAGE_BYTES. `at` is in seconds since 1970.
+    `number` counts the messages of a log. `size` is the size of the message in bytes. `data` is the whole message
+    or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `at` is in seconds since 1970.
     """
 
     number: int
@@ -37,13 +37,14 @@ class LoggedMessage(NamedTuple):
 
     @property
     def cut_bytes(self) -> int:
-        """The number of bytes at the end of the message that are not shown."""
+        """The number of bytes at the end of the message that were not logged."""
         return max(0, self.size - MAX_MESSAGE_BYTES)
 
     def to_text(self, *, indent: int = 0) -> str:
-        """Return the message without secrets, as JSON indented by *indent* spaces, or as it is if it is not valid JSON.
+        """Return the message with secrets redacted, as JSON indented by *indent* spaces.
 
-        JSON that is cut is not indented. The text is not sanitized. May take 0.2 s for a long message.
+        Text that is not valid JSON, or that is only the beginning of a message, is not indented. The result is not
+        sanitized. May take 0.2 s for a long message.
         """
         text = self.data.decode(errors="replace")
         if not self.cut_bytes:
@@ -71,7 +72,7 @@ class MessageLog:
         return tuple(self._messages)
 
     def add(self, direction: Direction, data: bytes) -> None:
-        """Log a message; drop the oldest ones if there are too many or they are too long."""
+        """Log a message; drop the oldest messages if their number or total size exceeds a limit."""
         if not data.strip():
             return
         self._count += 1

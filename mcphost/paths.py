@@ -23,10 +23,7 @@ BUNDLES_FOLDER = "bundles"
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and environment variables that first-run setup uses.
-
-    The folders are also where setup saves the user's choices.
-    """
+    """The folders and environment variables that first-run setup reads, and the folders that it writes to."""
 
     config_dir: Path
     state_dir: Path

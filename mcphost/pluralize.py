@@ -4,7 +4,7 @@ from mcphost.translation import _, ngettext
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 line` or `1,234 lines`; the plural is formed with an s."""
+    """Return a number with its noun, such as `1 line` or `1,234 lines`; the plural gets an "s"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

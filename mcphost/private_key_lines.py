@@ -1,4 +1,7 @@
-"""Recognition of the lines of a private key in PEM or PGP format, which a logger may have prefixed."""
+"""Recognition of the lines of a private key in PEM or PGP format.
+
+The lines are also recognized if a logger has added a prefix to them.
+"""
 
 import re
 
@@ -11,7 +14,7 @@ _KEY_HEADER = re.compile(
 
 
 def is_full_line(line: str) -> bool:
-    """Return whether a line contains a full line of a key, or consists of the key's shorter last line."""
+    """Return whether a line contains a full line of a key, or is the shorter last line of a key."""
     return bool(_KEY_LINE.search(line) or _SHORT_KEY_LINE.fullmatch(line))
 
 

@@ -160,7 +160,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Register one of the user's secrets, so that it and its JSON-escaped form are redacted from then on.
+    """Register one of the user's secrets, so that it is redacted from now on, also in JSON-escaped form.
 
     Values shorter than six characters are ignored.
     """
@@ -289,10 +289,11 @@ def is_secret_name(name: str) -> bool:
 
 
 class PrivateKeyFilter:
-    """Filter for the lines of one output, which removes private keys that are spread over several lines.
+    """Filter for the lines of one output that removes private keys spread over several lines.
 
-    The first line of a key is returned as it is: `redact` removes the key's beginning from it. The next lines are
-    removed while they look like a part of a key, because many messages only mention the first line.
+    The first line of a key is returned unchanged: `redact` removes the beginning of the key from it. The following
+    lines are removed only while they look like part of a key, because many messages only mention the first line of
+    a key.
     """
 
     def __init__(self) -> None:
@@ -301,7 +302,7 @@ class PrivateKeyFilter:
         """Number of words in the full line of the key that was the last line, 0 if there was none."""
 
     def apply(self, text: str) -> str:
-        """Return the next lines of the output without the part of them that belongs to a key from an earlier line."""
+        """Return the next lines of the output, with all parts of a key that began on an earlier line removed."""
         lines = text.split("\n") if self._lines_left else []
         for number, line in enumerate(lines):
             if end := _KEY_END.search(line):
@@ -320,10 +321,10 @@ class PrivateKeyFilter:
         return text
 
     def _continues_key(self, line: str) -> bool:
-        """Return whether a line can be the next one of a key; if it cannot, the key has ended.
+        """Return whether *line* looks like the next line of a key; if not, the key is considered complete.
 
-        A logger may write something before each line of a key. The line after a full line may be the key's last one,
-        which can be short, so only its number of words is compared.
+        A logger may have prefixed each line of the key. The line after a full line may be the key's last one, which can
+        be short, so it is only required to have the same number of words.
         """
         from mcphost.private_key_lines import is_full_line, is_header  # few outputs contain a key
 
@@ -357,8 +358,8 @@ def _redact_ambiguous_flag(match: re.Match[str]) -> str:
 def _looks_like_key(value: str, *, is_pat: bool) -> bool:
     """Return whether the value of an option such as `--key` looks like a secret, and not like a name.
 
-    Some programs run the package that is named after an option that they do not know, so such a name stays readable.
-    *is_pat* means that the option is for a personal access token.
+    If a program does not know the option, the next word may be the name of a package that it runs, so names must
+    stay readable. *is_pat* means that the option is for a personal access token.
     """
     if _NO_KEY.search(value.rstrip("=")):
         return False

@@ -159,9 +159,9 @@ def count_unsafe(text: str, limit: int) -> int:
 
 
 def measure_beginning(text: str, limit: int) -> int:
-    """Return the length of the longest beginning of *text* of which `sanitize` makes at most *limit* characters.
+    """Return the length of the longest prefix of *text* with at most *limit* characters when sanitized.
 
-    CR LF counts as two characters. A joiner after which the beginning ends counts as what it is in the whole text.
+    CR LF counts as two characters. A joiner at the end of the prefix is treated as it is in the whole text.
     """
     room = limit
     for match in _UNSAFE.finditer(text, 0, limit):
@@ -173,7 +173,7 @@ def measure_beginning(text: str, limit: int) -> int:
 
 
 def is_shown_within(text: str, limit: int) -> bool:
-    """Return whether `sanitize` makes at most *limit* characters of *text*, where a mark has up to ten."""
+    """Return whether *text* has at most *limit* characters when sanitized; a mark can have up to ten."""
     return len(text) <= limit and (text.isascii() or measure_beginning(text, limit) == len(text))
 
 

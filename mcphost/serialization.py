@@ -122,10 +122,10 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are.
+    """Return the first *limit* items of a JSON array as raw JSON, and the number of remaining items.
 
-    The second number may be too low, but it is 0 only if there are no other items. The other items are not
-    decoded or counted if there are many, because four megabytes can contain two million of them. Raises
+    If there are many items, the remaining ones are neither decoded nor counted, because four megabytes can contain
+    two million of them. The number may then be too low, but it is 0 only if no items remain. Raises
     MalformedMessage.
     """
     body = bytes(raw)
@@ -151,8 +151,8 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
     """Return the members of a JSON object with the given *names*, as raw JSON; absent members are omitted.
 
-    Raises MalformedMessage. If a member is repeated, the last one is used. Skipping other members takes time, but no
-    memory.
+    Raises MalformedMessage if the JSON is invalid. If a member is repeated, the last one is used. Skipping the
+    other members takes time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
@@ -166,7 +166,10 @@ def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:
-    """Convert plain JSON data to a value of type *kind*. Raises MalformedMessage."""
+    """Convert plain JSON data to a value of type *kind*.
+
+    Raises MalformedMessage if the data does not fit the type; *what* names the data in the message.
+    """
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -11,9 +11,9 @@ WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 
 
 class EntryCheck:
-    """Repeated prompt for an entry: mcphost asks for it, checks it, and asks again if it is wrong.
+    """A check of a value that the user enters, such as a passphrase or a redirect URL.
 
-    The entry is, for example, a passphrase or a redirect URL.
+    mcphost asks for the value, checks it, and asks again if it is wrong.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,19 @@ _current_check: ContextVar[EntryCheck | None] = ContextVar("entry_check", defaul
 
 
 def current_entry_check() -> EntryCheck | None:
-    """Return the entry check to which a question asked now belongs; None if no check is in progress."""
+    """Return the entry check that is in progress, or None if there is none.
+
+    A question that is asked now is part of this check.
+    """
     return _current_check.get()
 
 
 @contextmanager
 def check_entries() -> Generator[None]:
-    """Mark the questions that are asked in the `with` block as one question, which is repeated after a wrong entry."""
+    """Return a context manager for a block that asks the user again after a wrong entry.
+
+    All questions asked in the block belong to the same `EntryCheck`, and count as one question.
+    """
     check = EntryCheck()
     token = _current_check.set(check)
     try:
@@ -79,12 +85,12 @@ class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     """The progress of a sign-in, which the host also emits as an event; times are in seconds.
 
     `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read, "client"
-    during client registration, "person" while waiting for the user, "code" while the token is requested, "done" after
-    success, and "over" after the sign-in has ended, successfully or not. `text` describes the step; it is "" for
-    "over". `seconds` is the maximum remaining time of the step.
+    during client registration, "person" while waiting for the user, "code" while the token is requested, "done"
+    after success, and "over" after the sign-in has ended, successfully or not. `text` describes the step; it is ""
+    for "over". `seconds` is the maximum remaining time of the step.
 
-    During the device flow, `polls` is the number of token requests so far, and `interval` the time until the next one;
-    `slowed` means that the server asked for less frequent requests, or could not be reached.
+    During the device flow, `polls` is the number of token requests so far, and `interval` is the time until the
+    next one. `slowed` means that the interval is longer, because the server requested that or could not be reached.
     """
 
     server: str

@@ -42,10 +42,11 @@ async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
 
 
 async def run_in_parsing_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Run a function that parses a request of a server like `run_in_thread`, but in one of only four threads.
+    """Run a function that parses a request from a server in one of only four threads.
 
-    Servers send such requests unasked. Without this limit, the large requests of many servers would occupy all worker
-    threads, for which the database, files and other servers would have to wait.
+    Otherwise, this function works like `run_in_thread`. Servers can send such requests at any time. Without this
+    limit, large requests from many servers would occupy all worker threads, and the database, files and other
+    servers would have to wait for a free one.
     """
     limiter = _parsing_limiter.get(None)
     if limiter is None:

@@ -104,9 +104,10 @@ _fill_hint: Callable[[str], str] = _fill_nothing
 
 
 def use_hints(hints: Mapping[str, str], fill: Callable[[str], str]) -> None:
-    """Let `translate_sentence` show each of the sentences in *hints* as the template of the same meaning.
+    """Set the hints that `translate_sentence` replaces before it translates them.
 
-    *hints* maps English sentences to templates, which are translated and then completed by *fill*.
+    *hints* maps English sentences to templates with the same meaning. A template is translated, and then its
+    placeholders are filled in by *fill*.
     """
     global _hints, _fill_hint
     _hints, _fill_hint = hints, fill
@@ -177,8 +178,8 @@ class SentencePatterns:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
         *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
-        nested too deeply are not translated. A template is preferred in which no value extends beyond the end of a
-        sentence, unless the template ends with this value.
+        nested too deeply are not translated. If several templates match, one is preferred whose values do not contain
+        the end of a sentence; a value at the end of the template may.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

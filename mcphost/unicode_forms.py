@@ -95,9 +95,9 @@ def ascii_skeleton(text: str) -> str:
 
 @lru_cache(1024)
 def describe_name_risk(name: str) -> str:
-    """Return why a name can be mistaken for another name, or "" if it cannot.
+    """Return the reason why a name can be mistaken for another name, or "" if it cannot.
 
-    The reason completes a sentence that begins with "It", such as "It has a name that looks like …".
+    The reason is a phrase to put after "It", such as "has a name that looks like …".
     """
     if name.isascii():
         return ""
@@ -116,7 +116,7 @@ def describe_name_risk(name: str) -> str:
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of names that look alike in most fonts.
 
-    If more than five names look alike, only the first five are paired.
+    If more than five names look alike, only the first five are used for pairs.
     """
     groups: dict[str, list[str]] = {}
     for name in names:

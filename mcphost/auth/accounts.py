@@ -1,7 +1,7 @@
-"""Stored accounts without their secrets (server, scopes, expiry), and the index file that lists them.
+"""Descriptions of stored accounts, which contain no secrets, and the index file that lists them.
 
-Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine
-is suspended.
+An account is described by its server, scopes, expiry and similar data. Token ages are measured with the
+boot-time clock, which cannot be set and keeps counting while the machine is suspended.
 """
 
 import errno
@@ -98,10 +98,10 @@ def make_entry_name(kind: str, *parts: str) -> str:
 
 
 def hide_query(url: str) -> str:
-    """Return *url*, the canonical URL of a server, with its query replaced by a digest; the query may contain a secret.
+    """Return *url*, a server's canonical URL, with its query replaced by a digest.
 
-    Different queries give different results. A URL whose query has already been replaced, or that has none, is returned
-    unchanged.
+    The query may contain a secret. Different queries give different results. A URL whose query has already been
+    replaced, or that has none, is returned unchanged.
     """
     base, mark, query = url.partition("?")
     if not mark or _QUERY_DIGEST.fullmatch(query):
@@ -325,7 +325,10 @@ def _read(path: Path) -> AccountIndexContent:
 
 
 def _without_queries(content: AccountIndexContent) -> AccountIndexContent:
-    """Return *content* with `hide_query` applied to all URLs, because earlier versions of mcphost stored queries."""
+    """Return *content* with `hide_query` applied to all URLs.
+
+    This is necessary because earlier versions of mcphost stored the queries.
+    """
     return AccountIndexContent(
         tuple(map(_without_query, content.accounts)),
         tuple(ChosenAccount(hide_query(choice.url), choice.account) for choice in content.chosen),

@@ -1,8 +1,8 @@
 """Functions that open http(s) URLs in the user's browser, and check whether a browser is available.
 
-The URLs come from servers. Some other programs passed such URLs to a shell (CVE-2025-6514 and others).
-Here, no shell is used, the scheme is checked, and the URL is passed as a single argument that never begins
-with a dash.
+The URLs come from servers. Other programs were vulnerable because they passed such URLs to a shell
+(CVE-2025-6514 and others). Here, no shell is used, the scheme is checked, and the URL is passed as a single
+argument that never begins with a dash.
 """
 
 import atexit

@@ -61,9 +61,10 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """HTTP server at the redirect URI of a sign-in; it accepts one authorization response and rejects all others.
+    """HTTP server at the redirect URI of a sign-in, which accepts a single authorization response.
 
-    `expect` sets the condition for accepting a response; `wait` returns the accepted response.
+    `expect` sets the condition for accepting a response, and all other responses are rejected. `wait` returns the
+    accepted response.
     """
 
     def __init__(self, port: int, path: str) -> None:
@@ -77,7 +78,10 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """Accept the first response for which *is_expected* returns True; reject all responses until this is called."""
+        """Accept the first response for which *is_expected* returns True.
+
+        All responses are rejected until this method is called.
+        """
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:

@@ -1,7 +1,7 @@
-"""Sign-in without a user, by client credentials, enterprise authorization (ID-JAG) or workload identity.
+"""Sign-in without user interaction: client credentials, enterprise authorization, workload identity.
 
-Implements the MCP extensions oauth-client-credentials and enterprise-managed-authorization, and SEP-1933. If the
-configured grant is rejected, no other grant is tried.
+Implements the MCP extensions oauth-client-credentials and enterprise-managed-authorization (ID-JAG), and
+SEP-1933. If the configured grant is rejected, no other grant is tried.
 """
 
 from typing import Literal
@@ -34,7 +34,7 @@ ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
 class ClientGrant(Struct, frozen=True, kw_only=True):
-    """Configuration of an OAuth grant that needs no user. The repr contains no secrets."""
+    """Configuration of an OAuth grant that requires no user interaction. The repr contains no secrets."""
 
     grant: GrantType
     target: SignInTarget
@@ -56,8 +56,8 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a `StoredSignIn`, without storing it.
 
-    The issuer must be configured. No user confirms where the credentials are sent, so a server could otherwise
-    name its own authorization server and receive credentials that are meant for another issuer.
+    The issuer must be configured, because the user does not confirm where the credentials are sent. Otherwise, a
+    server could name its own authorization server and receive credentials that are intended for another issuer.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """

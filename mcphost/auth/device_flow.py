@@ -113,9 +113,9 @@ async def poll_token(
 ) -> TokenSet:
     """Poll the token endpoint until the user has authorized the sign-in; return the tokens.
 
-    *on_poll* receives the number of requests so far, the seconds until the next one, and whether this interval is
-    longer than the interval that the server first requested. Raises TokenError if the server rejects the sign-in or the
-    code expires. Can be cancelled.
+    *on_poll* is called with the number of requests so far, the seconds until the next request, and a bool: whether
+    this interval is longer than the one that the server first requested. Raises TokenError if the server rejects
+    the sign-in or the code expires. Can be cancelled.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}

@@ -120,11 +120,11 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
     """Find the resource identifier, issuers and scopes of the MCP server at *url* (RFC 9728).
 
-    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if the challenge has
-    none. A server without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer.
+    *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "" if the challenge has none.
+    A server without metadata is treated as in protocol revision 2025-03-26: its own origin is the issuer.
 
-    Raises UnsafeUrl, EndpointUnreachable, or UntrustedMetadata (also if the metadata describes another
-    resource).
+    Raises UnsafeUrl, EndpointUnreachable, or UntrustedMetadata if the metadata is invalid, is on another origin or
+    describes another resource.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")

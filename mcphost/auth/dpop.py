@@ -86,7 +86,11 @@ class JwtSigner:
         return dumps(members)
 
     def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
-        """Return a DPoP proof for one HTTP request; *token* is the access token sent with it, or "" for none."""
+        """Return a DPoP proof for one HTTP request.
+
+        *token* is the access token that is sent with the request, or "" for none. *nonce* is the nonce that the server
+        requires in the proof, or "" for none.
+        """
         parts = split_url(url)
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),

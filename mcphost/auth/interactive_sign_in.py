@@ -148,11 +148,12 @@ async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the URL of the authorization endpoint already contains a parameter that mcphost adds.
+    """Raise UntrustedMetadata if the URL *endpoint* already contains a parameter that mcphost adds.
 
-    No parameter may occur more than once (RFC 6749, section 3.1). If one does, the server may use either value, and a
-    second `redirect_uri` could send the authorization code to another address. Names that a server could read as one of
-    these parameters are refused, too, and so are names with control characters, brackets or percent signs.
+    *endpoint* is the authorization endpoint. No parameter may occur more than once (RFC 6749, section 3.1).
+    Otherwise, the server may use either value, and a second `redirect_uri` could send the authorization code to
+    another address. The error is also raised if a server could read a name as one of these parameters, or if a name
+    contains control characters, brackets or percent signs.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -266,7 +267,7 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """Raised when the user wants to sign in to a server that does not require an account."""
+    """Raised when the user requests a sign-in to a server that does not require an account."""
 
 
 class InteractiveSignIn:
@@ -301,12 +302,12 @@ class InteractiveSignIn:
         scopes: tuple[str, ...] = (),
         previous_issuer: str = "",
     ) -> StoredSignIn:
-        """Sign in, and store and return the tokens with their OAuth client. Can be cancelled.
+        """Sign in, store the tokens with their OAuth client, and return both. Can be cancelled.
 
-        With *is_step_up*, the scopes of *previous* are requested in addition to those of *challenge* and *scopes*,
-        unless the issuer has changed. Without *is_required*, SignInNotRequired is raised if the server has no OAuth
-        metadata. With *use_device_code*, the user enters a code in a browser on any machine. The user is warned if
-        the issuer differs from *previous_issuer*, the issuer of the last sign-in.
+        If *is_step_up* is true, the scopes of *previous* are requested in addition to those of *challenge* and
+        *scopes*, unless the issuer has changed. If *is_required* is false, SignInNotRequired is raised for a server
+        without OAuth metadata. If *use_device_code* is true, the user enters a code in a browser on any machine. The
+        user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -354,10 +355,11 @@ class InteractiveSignIn:
     async def _obtain_tokens(
         self, request: AuthorizationRequest, *, use_device_code: bool
     ) -> tuple[TokenSet, OAuthClient]:
-        """Let the user authorize in the browser or with a device code; return the tokens and the OAuth client.
+        """Let the user authorize, and return the tokens and the OAuth client.
 
-        The user can switch between the two methods. If the authorization server rejects a registered client, mcphost
-        registers a new one, but only once.
+        The user authorizes with a device code if *use_device_code* is true, otherwise in the browser, and can switch
+        between the two methods. If the authorization server rejects a registered client, mcphost registers a new one,
+        but only once.
         """
         with_code, has_registered_again = use_device_code, False
         while True:
@@ -417,13 +419,13 @@ class InteractiveSignIn:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Choose one of the issuers that *resource*, the MCP server's metadata, lists.
+        """Choose one of the issuers listed in *resource*, the metadata of the MCP server.
 
         In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth client, the first issuer that *resource* lists. If a client id is configured without an issuer, the first
-        issuer with which the client id was used counts as the configured issuer.
+        OAuth client, the first listed issuer. If a client id is configured without an issuer, the first issuer with
+        which the client id was used counts as the configured issuer.
 
-        Raises UntrustedMetadata if *resource* does not list the configured issuer.
+        Raises UntrustedMetadata if the configured issuer is not listed.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

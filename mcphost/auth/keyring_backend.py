@@ -155,7 +155,10 @@ class KeyringBackend:
 
     # -- run in a thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
-        """Call *work* and return its result; retry after immediate failures, then raise the last error."""
+        """Call *work* and return its result.
+
+        If *work* fails immediately, it is called again a few times; then its last error is raised.
+        """
         start = time.monotonic()
         delays = iter(() if self._is_failing else RETRY_DELAYS)
         while True:

@@ -45,9 +45,9 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
     """Return whether a connection that this process has accepted at *server* must be refused.
 
-    A connection is refused if it is foreign; see `is_foreign_connection`. However, no connection is refused if this
-    process runs as root in a container. The container may share its host's network, and a user's id outside the
-    container differs from the id inside.
+    A connection is refused if it is foreign; see `is_foreign_connection`. There is one exception: if this process
+    runs as root in a container, no connection is refused. The container may share the network of its host, where
+    the same user has a different user id.
     """
     if os.getuid() == 0 and is_in_container(os.environ):
         return False
@@ -57,10 +57,12 @@ def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
 def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[int], tables: Path = TABLES) -> bool:
     """Return whether the process at *client* runs as a user who is not one of *uids*.
 
-    *client* and *server* are the endpoints of a connection that this process has accepted at *server*. A
-    connection that the client has already closed counts as foreign. Returns False if the user cannot be
-    determined, because the system has no such *tables* (/proc/net) or because the client is outside this
-    network namespace, like a Windows browser that connects to a program in WSL.
+    *client* and *server* are the endpoints of a connection that this process has accepted at *server*. A connection
+    that the client has already closed counts as foreign. *tables* is the folder with the system's socket tables
+    (/proc/net).
+
+    Returns False if the user cannot be determined: the system may have no socket tables, or the client may be
+    outside this network namespace, like a Windows browser that connects to a program in WSL.
     """
     for _ in range(2):
         found = list(_read_sockets(tables, server[1]))

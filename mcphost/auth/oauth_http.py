@@ -112,7 +112,7 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """Require that the certificate authority file has the SHA-256 *digest* (hex) in all later requests."""
+        """Require the certificate authority file to have the SHA-256 *digest* (hex) in all later requests."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
@@ -302,9 +302,10 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause of *error*.
+    """Create an EndpointUnreachable error that states the innermost cause of *error*.
 
-    httpx itself only reports "All connection attempts failed". *what* describes the URL in the error message.
+    The message of httpx itself is only "All connection attempts failed". *what* describes the URL in the error
+    message.
     """
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):

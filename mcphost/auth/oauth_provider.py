@@ -57,8 +57,9 @@ class _SharedSignIn:
 class OAuthProvider:
     """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
-    If *interaction* is None, the user is never asked. With *client_grant*, no user is needed: users' stored tokens
-    are ignored, and new tokens are kept in memory only, because they can be fetched again at any time.
+    If *interaction* is None, the user is never asked. If *client_grant* is given, tokens are fetched without the
+    user: tokens stored by earlier sign-ins are ignored, and the new tokens are kept in memory only, because they
+    can be fetched again at any time.
     """
 
     def __init__(
@@ -104,7 +105,10 @@ class OAuthProvider:
 
     @property
     def account_name(self) -> str | None:
-        """Name of the account ("" for the default account), or None until it is known; a known name never changes."""
+        """Name of the account, "" for the default account, or None if it is not known yet.
+
+        Once the name is known, it never changes.
+        """
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
@@ -114,7 +118,10 @@ class OAuthProvider:
 
     @property
     def credential_digest(self) -> str:
-        """SHA-256 digest of the current Authorization header, or "" if there is none; every new token changes it."""
+        """SHA-256 digest of the current Authorization header, or "" if there is none.
+
+        The digest changes with every new token.
+        """
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
@@ -344,9 +351,9 @@ class OAuthProvider:
     ) -> StoredSignIn:
         """Sign in, even if already signed in, or join a sign-in that is already running.
 
-        With *use_device_code*, the user enters a code in a browser on any machine (RFC 8628). *scopes* are
-        requested in addition to the previous ones. With *must_keep*, the sign-in does not start if the tokens
-        cannot be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
+        If *use_device_code* is true, the user enters a code in a browser on any machine (RFC 8628). *scopes* are
+        requested in addition to the scopes of the previous sign-in. If *must_keep* is true, the sign-in does not start
+        unless the tokens can be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -403,7 +410,7 @@ class OAuthProvider:
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the OAuth clients stored for the server's issuers, so that the next sign-in registers a new one.
+        """Delete the OAuth clients stored for the server's issuers; the next sign-in registers a new one.
 
         Returns whether there were any. Raises SignInRequired if the issuers cannot be discovered.
         """

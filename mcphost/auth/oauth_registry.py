@@ -134,7 +134,7 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of *oauth*'s account, without switching to another account of the server.
+        """Sign out of the account that the provider *oauth* uses, without switching to another account.
 
         Returns whether the authorization server revoked the tokens.
         """

@@ -1,7 +1,8 @@
-"""Ways to obtain an OAuth client: configuration, a metadata document, dynamic registration, or the user's input.
+"""The ways to obtain an OAuth client for an authorization server.
 
-Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and never used
-with another issuer.
+An OAuth client is configured, described by a metadata document, registered dynamically, or entered by the user
+(specification: basic/authorization, client registration; RFC 7591). It is stored under its issuer and never
+used with another issuer.
 """
 
 import time

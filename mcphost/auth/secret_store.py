@@ -113,7 +113,10 @@ class SecretStorage:
         return "" if self._encrypted is None else str(self._encrypted.path)
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend for *place*, or None for memory and for places unknown to this version of mcphost."""
+        """Return the backend for *place*.
+
+        Returns None if *place* means memory only, or is unknown to this version of mcphost.
+        """
         match place:
             case "keyring":
                 return self._keyring
@@ -149,7 +152,7 @@ class SecretStorage:
                             await self._apply_choice(place)
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file; return what is wrong with *passphrase*, or "" if the file is now unlocked."""
+        """Try to unlock the file; return "" on success, otherwise what is wrong with *passphrase*."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -180,7 +183,7 @@ class SecretStorage:
             return is_unlocked
 
     def ask_again(self) -> None:
-        """Let the next `unlock` ask for the passphrase, even if the user has left the file locked before."""
+        """Allow the next `unlock` to ask for the passphrase, even if the user has left the file locked before."""
         self._has_declined_unlock = False
 
     async def _ask_passphrase(self, encrypted: EncryptedFileBackend, interaction: SecretStorageInteraction) -> bool:
@@ -230,9 +233,9 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
 class NamedSecrets:
     """Backend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
 
-    References find a secret in either place. Storing or removing a secret therefore also removes its copy
-    from the other place, which may remain from an earlier setting. *warn* receives messages about the file,
-    and about copies that could not be removed.
+    A reference to a secret is looked up in both places. Storing or removing a secret therefore also removes a copy that
+    a previous configuration left in the other place. *warn* receives messages about the file, and about copies that
+    could not be removed.
     """
 
     def __init__(
@@ -246,9 +249,10 @@ class NamedSecrets:
         self._used: SecretBackend = self._file if is_file else keyring
 
     async def get(self, name: str) -> str | None:
-        """Return the secret from the place in use, or from the file if the keyring does not have it.
+        """Return the secret, or None if there is none.
 
-        None means that there is none. The keyring is not read if secrets are stored in the file.
+        If secrets are stored in the keyring, the file is searched as well if the keyring does not contain the secret or
+        cannot be read. If they are stored in the file, the keyring is not read.
         """
         if self._is_file:
             return await self._file.get(name)
@@ -261,7 +265,10 @@ class NamedSecrets:
         return await self._file.get(name) if secret is None else secret
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret, and remove its copy from the other place, unless a keyring cannot be read."""
+        """Store or replace the secret, and remove any copy of it from the other place.
+
+        If secrets are stored in the file, and the keyring cannot be read, a copy in the keyring is not removed.
+        """
         await self._used.set(name, secret)
         if self._is_file:
             try:
@@ -272,7 +279,7 @@ class NamedSecrets:
         await self._delete_copy(name)
 
     async def delete(self, name: str) -> None:
-        """Remove the secret from both places, even if one of them cannot be used; a missing one is not an error."""
+        """Remove the secret from both places, even if one of them fails. A missing secret is not an error."""
         try:
             await self._used.delete(name)
         finally:

@@ -1,4 +1,7 @@
-"""Named secrets of servers and model providers; secrets that cannot be stored are kept in memory for this run."""
+"""Named secrets of servers and model providers.
+
+Secrets that cannot be stored are kept in memory until mcphost quits.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
@@ -11,16 +14,18 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Store for named secrets; secrets that cannot be stored are kept in memory for this run.
+    """Store for named secrets.
 
-    *open_storage* is called on first use and returns the backend: the keyring or the file that the user chose.
-    A secret in memory takes precedence over a stored secret with the same name. `get`, `set` and `delete` raise
-    McpHostError if the backend cannot be used. However, while any secret is in memory, `get` treats a backend
-    that cannot be read as empty.
+    Secrets that cannot be stored are kept in memory until mcphost quits. A secret in memory takes precedence over a
+    stored secret with the same name. *open_storage* is called on first use and returns the backend: the keyring or
+    the file that the user chose.
+
+    `get`, `set` and `delete` raise McpHostError if the backend cannot be used. However, while any secret is in
+    memory, `get` treats a backend that cannot be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:
-        """Create the store; *place* says what the backend is, "keyring" or "file"."""
+        """Create the store; *place* is the kind of backend, "keyring" or "file"."""
         self._open_storage = open_storage
         self._place = place
         self._in_memory: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""Code shared by the browser and device-code sign-in flows, such as choosing the OAuth client and asking the user."""
+"""Code shared by the browser and device-code sign-in flows.
+
+It chooses the OAuth client and asks the user to sign in.
+"""
 
 import secrets
 from collections.abc import Callable
@@ -115,13 +118,17 @@ def sign_in_warnings(
 ) -> tuple[str, ...]:
     """Return warnings about the sign-in page *url*, the *resource* and a change of the issuer.
 
-    The user is warned if *url* does not belong to *issuer*, if *resource* covers more than the MCP server at
-    *server_url*, or if *previous_issuer*, the issuer of the last sign-in ("" if there was none), differs from *issuer*:
-    an attacker who took over the server can name an issuer that imitates the previous one.
+    The user is warned in three cases:
 
-    A malicious issuer can name another issuer's endpoint to obtain the codes issued there (a mix-up attack, RFC 9700,
-    section 4.4) or, if the user enters a device code (*has_code*), pass on a device code that was issued to another
-    program (RFC 8628, section 5.4). The warning about *url* names the risk that applies.
+    The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint to
+    obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device code
+    (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section 5.4). The
+    warning names the risk that applies.
+
+    The *resource* covers more than the MCP server at *server_url*.
+
+    The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none). An
+    attacker who has taken over the server can name an issuer that imitates the previous one.
     """
     warnings: list[str] = []
     if previous_issuer not in ("", issuer):
@@ -262,7 +269,7 @@ FOREIGN_RESPONSE = "a response with a missing or wrong state was ignored"
 
 
 class SignInMethodSwitched(Exception):
-    """Raised when the user switches from the browser to a device code, or back."""
+    """Raised when the user switches between the two methods of signing in: browser and device code."""
 
 
 class AuthorizationRequest(Struct, frozen=True):
@@ -313,7 +320,7 @@ class SignInContext:
     def begin(self, *, has_previous: bool, is_step_up: bool) -> None:
         """Report the first step of the sign-in.
 
-        *has_previous* means that the user has signed in with this account before; *is_step_up* means that the
+        *has_previous* is true if the user has signed in with this account before, and *is_step_up* is true if the
         server requires more scopes.
         """
         self.is_step_up, self.is_new_account = has_previous and is_step_up, not has_previous
@@ -363,10 +370,10 @@ class SignInContext:
         )
 
     async def _find_account_in_use(self) -> str:
-        """Return the display name of the account that is selected for this server and signed in.
+        """Return the display name of another account that is selected for this server and signed in.
 
-        Returns "" if this sign-in is for that account, if that account is not signed in, or if the server's
-        configuration sets the account to use.
+        Returns "" if the selected account is the one that this sign-in is for, if it is not signed in, or if the
+        server's configuration sets the account to use.
         """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)

@@ -133,8 +133,8 @@ class TokenStore:
     ) -> StoredSignIn | None:
         """Return the tokens for a server URL and account name, or None if none are stored.
 
-        With *reload*, the storage is read again. If the storage cannot be read, the user is warned once, and the
-        tokens in memory are returned. However, McpHostError is raised if *is_strict* is set, or if *reload* is set
+        If *reload* is true, the storage is read again. If the storage cannot be read, the user is warned once, and the
+        tokens in memory are returned. However, McpHostError is raised if *is_strict* is true, or if *reload* is true
         and another process has stored newer tokens: refreshing with the older token in memory could then revoke the
         tokens of both processes (RFC 9700, section 4.14.2).
         """
@@ -194,10 +194,10 @@ class TokenStore:
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Delete the tokens of an account and return them, or None if none are stored.
+        """Delete the tokens of an account and return them, or return None if none are stored.
 
-        If *only* is given, the stored tokens are deleted only if they equal its tokens. Raises McpHostError if *only*
-        is not given and the tokens cannot be read; the tokens are then kept.
+        If *only* is given, the stored tokens are deleted only if they are the same as the tokens in *only*. If *only*
+        is not given and the stored tokens cannot be read, McpHostError is raised, and the tokens are kept.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -277,12 +277,13 @@ class TokenStore:
 
     # -- questions to the user, which are never asked during a sign-in
     async def prepare_storage(self, required_for: str = "") -> None:
-        """Unlock or test the secret storage before a sign-in, so that no prompt interrupts it.
+        """Unlock or test the secret storage before a sign-in, so that no prompt interrupts the sign-in.
 
-        If the keyring fails during this test, it is tried only once when the tokens are stored. *required_for* is the
-        name of a server whose tokens must be stored permanently, or "". If the tokens of this server cannot be stored
-        and the user cannot be asked for another place, SignInRequired is raised, unless the user configured the place
-        "session". Otherwise, this method never raises.
+        If the keyring fails during this test, it is tried only once when the tokens are stored.
+
+        *required_for* is the name of a server whose tokens must be stored permanently, or "". SignInRequired is raised
+        if these tokens cannot be stored and the user cannot be asked for another place, unless the user configured the
+        place "session". Otherwise, this method never raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)

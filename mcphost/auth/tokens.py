@@ -197,8 +197,8 @@ async def request_tokens(
 ) -> TokenSet:
     """Send *form*, the parameters of a grant, to the token endpoint and return the tokens.
 
-    Raises TokenError, UnsafeUrl or EndpointUnreachable. With *signer*, the tokens are bound to the signer's key (DPoP).
-    If the server requires a nonce, the request is sent once more with a proof that contains it.
+    If *signer* is given, the tokens are bound to its key (DPoP). If the server requires a nonce in the DPoP proof,
+    the request is sent once more with that nonce. Raises TokenError, UnsafeUrl or EndpointUnreachable.
     """
     full = {**form, "resource": resource}
     headers, nonce = authenticate_client(client, full), ""

@@ -1,7 +1,8 @@
-"""Rules for URLs used in OAuth: https (or http on loopback), private hosts only for private servers.
+"""Rules for URLs used in OAuth: they must use https, or http on loopback.
 
-Hosts are judged by the addresses that their names resolve to, because a public name may point to 127.0.0.1
-or to the metadata service of a cloud provider.
+A URL may refer to a private host only if the MCP server itself is private. A host is classified by the
+addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the metadata service of
+a cloud provider.
 """
 
 import ipaddress
@@ -60,10 +61,11 @@ class UnsafeUrl(SignInRequired):
 
 
 def check_url(url: str, what: str) -> str:
-    """Return *url* unchanged if it is acceptable. Raises UnsafeUrl; *what* describes the URL in the message.
+    """Return *url* unchanged if it is acceptable; otherwise raise UnsafeUrl.
 
-    The URL must use https, or http to a loopback host. It must have a host, and must not have a user name, a password,
-    a fragment, or characters that browsers and URL libraries interpret differently.
+    *what* describes the URL in the error message. The URL must use https, or http to a loopback host. It must have
+    a host, and must not have a user name, a password, a fragment, or characters that browsers and URL libraries
+    interpret differently.
     """
     if not url:
         raise UnsafeUrl(f"The {what} is empty.", CORRECTION_HINT)
@@ -209,7 +211,10 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 class UrlPolicy:
-    """Rules for the hosts that one MCP server may refer to: private hosts only if the server itself is private."""
+    """Rules for the hosts that the URLs from one MCP server may refer to.
+
+    Private hosts are allowed only if the server itself is private.
+    """
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """Create the rules for the server at *server_url*.
@@ -247,7 +252,10 @@ class UrlPolicy:
             await self._check_addresses(url, what, addresses)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
-        """Raise UnsafeUrl if any of the addresses has a scope that the MCP server may not refer to."""
+        """Raise UnsafeUrl unless the scope of every address, such as "private", is allowed for the MCP server.
+
+        *addresses* are the addresses of the host in *url*, and *what* describes the URL in the error message.
+        """
         scopes = {address: _scope_of(address) for address in addresses}
         if all(scope == "public" for scope in scopes.values()):
             return
@@ -270,10 +278,10 @@ class UrlPolicy:
     async def _get_allowed_scopes(self) -> set[AddressScope]:
         """Return the allowed address scopes: public, and the MCP server's own scope if it can be trusted.
 
-        The server's operator controls the addresses that its name resolves to, and can change them between two
-        lookups. A name therefore allows private addresses only if every lookup so far has returned only private
-        addresses, and only `localhost` allows loopback addresses. An IP address in the URL allows its own scope.
-        With `allow_private`, private and loopback addresses are always allowed.
+        The server's operator controls the addresses that its name resolves to, and can change them between two lookups.
+        A name therefore allows private addresses only if every lookup so far has returned only private addresses, and
+        only the name `localhost` allows loopback addresses. An IP address in the URL allows its own scope. If
+        `allow_private` is true, private and loopback addresses are always allowed.
         """
         _, host, port = self._server_origin
         if not self._server_scopes:

@@ -1,4 +1,7 @@
-"""Challenges of the WWW-Authenticate header (RFC 9110, section 11.6.1), and the request that obtains one."""
+"""Parsing of the challenges in WWW-Authenticate headers (RFC 9110, section 11.6.1).
+
+`probe_server` sends a request to obtain a server's challenge.
+"""
 
 import re
 

@@ -218,10 +218,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the name of the account selected with `mcphost accounts use` for a server, or "" if there is none.
+    """Return the name of the account selected for a server, or "" if there is none.
 
-    Selections are stored by server URL. The URLs are taken from *accounts*, the stored accounts for the server; if that
-    list is empty, the URL is taken from *server*.
+    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL. The URLs to look up are
+    those of *accounts*, the stored accounts for the server; if there are none, the URL of *server* is used.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.variable_references import resolve_target
@@ -399,7 +399,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
 
 
 def _describe_state(account: "Account", *, is_locked: bool) -> str:
-    """Describe whether an account is still signed in, such as "signed in for 3 more hours".
+    """Return text that says whether an account is still signed in, such as "signed in for 3 more hours".
 
     *is_locked* means that the file with the account's tokens is locked, so that the tokens cannot be used.
     """

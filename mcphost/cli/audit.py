@@ -89,10 +89,10 @@ def _check_kind(reader: "AuditReader", kind: str) -> None:
 
 
 def _check_server(reader: "AuditReader", args: argparse.Namespace) -> None:
-    """Raise UsageError if neither the audit log nor the configuration contains the server of `--server`.
+    """Raise UsageError if the `--server` server is in neither the audit log nor the configuration.
 
-    The log may contain servers that are no longer configured. Raises ConfigError if the configuration
-    cannot be read.
+    The log may contain servers that are no longer configured. Raises ConfigError if the configuration cannot be
+    read.
     """
     from mcphost.store.audit_reader import AuditFilter
 
@@ -233,7 +233,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def _find_format(target: str) -> str:
-    """Return the export format for the suffix of a file name; without a suffix, "jsonl".
+    """Return the export format for the suffix of a file name, or "jsonl" if there is no suffix.
 
     Raises UsageError for any suffix other than `.csv` and `.jsonl`.
     """
@@ -258,11 +258,12 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Return *value* in a form that is safe in a CSV cell: it cannot run as a spreadsheet formula or hide characters.
+    """Return *value* in a form that is safe in a CSV cell.
 
-    Text that a spreadsheet would run as a formula gets a leading apostrophe, even if the formula follows blanks or uses
-    full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside
-    quotes. The JSON Lines export changes no characters.
+    The result cannot run as a spreadsheet formula and contains no hidden characters. Text that a spreadsheet would
+    run as a formula gets a leading apostrophe, even if the formula follows blanks or uses full-width characters.
+    Semicolons become full-width, because some spreadsheets treat them as separators even inside quotes. The JSON
+    Lines export changes no characters.
     """
     if not isinstance(value, str):
         return value

@@ -197,8 +197,9 @@ async def _ask_secret_file(
 ) -> "SecretBackend | None":
     """Ask whether to store the secrets of *server* in a plain-text file; save the choice in config.toml.
 
-    *reason* is why no keyring can be used. *on_saved* is called with the saved place. Returns the backend for the file,
-    or None if the user declines. Raises ConfigError if the choice cannot be saved.
+    *reason* explains why no keyring can be used. *on_saved* is called with the new storage setting after it has
+    been saved. Returns the storage backend for the file, or None if the user declines. Raises ConfigError if the
+    choice cannot be saved.
     """
     from mcphost.auth.file_backend import PLAIN_FILE
     from mcphost.config.settings_edits import save_secret_store
@@ -220,7 +221,8 @@ async def _ask_secret_file(
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
     """Open the audit store.
 
-    A new store begins with one record for each permission that was granted before the store existed.
+    *database* contains the grants and approvals. A new audit log begins with one record for each permission that
+    was granted before the log existed. *on_error* is called with a warning for the user and a hint.
     """
 
     async def load_initial() -> tuple[AuditRecord, ...]:
@@ -260,7 +262,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
 
 
 class ModelFactory:
-    """Factory for models; those that need litellm share one worker process, which is started on first use."""
+    """Factory for models; all models that use litellm share one worker process, which starts on first use."""
 
     def __init__(self, timeout: float | None = None) -> None:
         """Create a factory for models.
@@ -312,10 +314,11 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    The data directory contains an index of the tokens. If the front end cannot ask the user, interactive sign-in is
-    disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser; *on_progress* is called
-    with each step of a sign-in, and *warn* (printing to stderr, if None) with warnings about the storage of secrets.
-    If the user chooses another place for tokens, *on_place_saved* is called once config.toml has it.
+    An index of the tokens is kept in the data directory. If the front end cannot ask the user, interactive sign-in
+    is disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser. *on_progress* is
+    called with each step of a sign-in. *warn* is called with warnings about the storage of secrets; if it is None,
+    the warnings are printed to stderr. If the user chooses another storage location for tokens, *on_place_saved* is
+    called with it after it has been saved in config.toml.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -375,7 +378,10 @@ async def open_grants() -> AsyncGenerator[GrantStore]:
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the store of approvals and permissions, together with the audit log, for commands that change either."""
+    """Open the store of approvals and permissions, together with the audit log.
+
+    Used by commands that change approvals or permissions, or write to the audit log.
+    """
     database = Database(paths.database_file(), _print_store_error, companion=audit_files()[1])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

@@ -108,7 +108,7 @@ def _print_message(message: "LoggedMessage") -> None:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print which requests from the server were refused because this command cannot ask the user."""
+    """Print the requests from the server that were refused because this command cannot ask the user."""
     from mcphost.client.capabilities import NO_USER_HINT
 
     for line in host.servers.view(server).log:

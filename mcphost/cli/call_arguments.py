@@ -1,4 +1,4 @@
-"""Arguments of a request on the command line: KEY=VALUE pairs and the JSON of --args."""
+"""Parser for the request arguments given on the command line: KEY=VALUE pairs and the JSON of --args."""
 
 import sys
 from pathlib import Path

@@ -67,8 +67,9 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
     """Return the stored conversation whose id starts with *id_prefix*.
 
-    An empty prefix selects the conversation with the newest message, except those of `mcphost run` that were neither
-    continued in a chat nor renamed or pinned. Raises UsageError, StoreError.
+    If the prefix is empty, return the conversation with the newest message. A conversation from `mcphost run` is
+    then considered only if it was continued in a chat, renamed or pinned. Raises StoreError, or UsageError if no
+    conversation or more than one matches.
     """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)
@@ -131,7 +132,7 @@ def print_config_problems(config: HostConfig, options: Options) -> None:
 
 
 def unread_file_code(config: HostConfig) -> int:
-    """Return the exit code of ConfigError if a file's servers could not be read, otherwise 0."""
+    """Return the exit code of ConfigError if any file's servers could not be read, otherwise 0."""
     return ConfigError.exit_code if find_unread_file(config) else 0
 
 

@@ -14,7 +14,10 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the JSON Schema of mcp.json or config.toml, whichever the user named, and return 0."""
+    """Print the JSON Schema of the configuration file that the user named, and return 0.
+
+    The file is mcp.json or config.toml.
+    """
     from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
 
     schema = mcp_json_schema() if args.file == "mcp.json" else config_toml_schema()

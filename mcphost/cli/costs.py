@@ -1,4 +1,4 @@
-"""Command `costs`: shows the cost of model requests by day and model, and by part of the requests.
+"""Command `costs`: shows the cost of model requests by day, by model, and by request part.
 
 The parts of a request are, for example, the system prompt, the messages, and the results of one tool.
 """
@@ -87,14 +87,20 @@ def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None
 
 
 def _sum_json(total: "SpendingSum") -> dict[str, Any]:
-    """Return the members of a total; the cost of requests of unknown price is not in its "cost"."""
+    """Return a total as JSON data.
+
+    "cost" does not include requests whose price is unknown; "has_unknown_cost" is true if there are any.
+    """
     from mcphost.serialization import to_builtins
 
     return {**to_builtins(total), "has_unknown_cost": total.unpriced_tokens > 0}
 
 
 def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
-    """Return a sentence that states the cost of the last *days* days and of today."""
+    """Return one or two sentences that state the cost of the last *days* days and of today.
+
+    *total* is the sum of these days, and *today* is the sum of today alone.
+    """
     from mcphost.host.budget.spending import format_sum
 
     text = (

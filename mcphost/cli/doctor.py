@@ -99,7 +99,7 @@ def _report(checks: list[Check], *, as_json: bool) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Run all checks except those of servers: directories, configuration, stored tokens and so on."""
+    """Run all checks except those of servers, for example of directories and the configuration."""
     config = await _load_config(options)
     keyring = await _check_keyring(config)
     return [
@@ -239,7 +239,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
-    """Return checks of where tokens are stored, and of whether the files that contain tokens are usable.
+    """Return checks of where tokens are stored, and whether the files that contain them are usable.
 
     The first check states how many accounts are stored in each place.
     """
@@ -288,8 +288,8 @@ def _check_terminal() -> Check:
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
     """Connect to the servers in *names*, and return the checks for each server.
 
-    If *names* is empty, all enabled servers are checked. Servers in *names*, and servers to which connecting
-    failed, are then diagnosed step by step.
+    If *names* is empty, all enabled servers are checked. Servers in *names*, and servers that could not be
+    connected, are then diagnosed step by step.
     """
     from mcphost.cli.command_runner import connect_servers, find_never_rule_warnings
     from mcphost.serialization import replace
@@ -478,7 +478,11 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return the name of each capability, or the names of its enabled members, such as `roots.listChanged`."""
+    """Return the names of the capabilities; a capability with members is listed as its enabled members.
+
+    For example, `{"roots": {"listChanged": true}}` becomes `roots.listChanged`. A capability without enabled
+    members is listed by its own name.
+    """
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}

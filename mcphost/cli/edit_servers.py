@@ -307,10 +307,10 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 
 
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
-    """Return whether *entry*, the new entry, has an environment file that the user has not seen yet.
+    """Return whether an edit would use an environment file that the user has not seen yet.
 
-    This is the case if the path or the content of the file differs from that of *server*, the server before the
-    change. Raises ConfigError if the file cannot be read.
+    *entry* is the new entry. The result is True if its environment file has another path or content than that of
+    *server*, the server before the edit. Raises ConfigError if the file cannot be read.
     """
     from mcphost.config.approval_digest import with_file_digests
     from mcphost.config.approval_text import describe_env_path
@@ -440,7 +440,7 @@ def _find(config: "HostConfig", name: str) -> "ServerConfig":
 
 
 def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:
-    """Return the warnings of an edit, and warnings about relative paths that the server will not find."""
+    """Return the warnings of an edit, and warnings about relative paths that the server cannot find."""
     from mcphost.config.relative_paths import find_path_warnings
 
     return edit.warnings if edit.server is None else (*edit.warnings, *find_path_warnings(edit.server, Path.cwd()))
@@ -476,7 +476,8 @@ def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal: "TerminalInput") -> dict[str, Any]:
     """Return a copy of an entry with the values given by command-line flags.
 
-    Raises UsageError if a flag does not suit the kind of server, such as `--header` for a server that has a command.
+    Raises UsageError if a flag cannot be used with this kind of server, for example `--header` with a server that
+    has a command.
     """
     from mcphost.cli.server_arguments import read_pairs
     from mcphost.config.typed_servers import TypedSettings
@@ -537,7 +538,10 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 
 
 def _describe_unused(saved: "SavedServer") -> str:
-    """Return why a saved server is not used yet, as text with the placeholders {name}, {quoted} and {path}."""
+    """Return the reason why a saved server is not used yet, and a fix if there is one.
+
+    The text contains some of the placeholders {name}, {quoted} and {path}.
+    """
     if saved.server is not None:
         return _("{name} is not approved. Read its settings, and approve it: mcphost servers trust {quoted}")
     if saved.edit.file.source != "project":

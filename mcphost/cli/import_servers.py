@@ -116,9 +116,9 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 
 
 def _print_project_files(source: str | None) -> None:
-    """Print the files of other hosts in the current folder, which are not read, and how to import them.
+    """Print the paths of other hosts' files in the current folder, and the commands that import them.
 
-    Prints nothing if the user has named a *source*.
+    The files are not read. Prints nothing if the user has named a *source*.
     """
     from mcphost.config.host_formats import find_places
     from mcphost.config.other_hosts import find_project_files
@@ -178,7 +178,10 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]", *, goes_to_file
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return the command or URL; runs of spaces are shown as marks, because wrapping would drop them."""
+    """Return the command or URL of a server that could be imported.
+
+    Runs of spaces are shown as visible marks, because they would be lost when the line is wrapped.
+    """
     from mcphost.config.target_secrets import masked_argv, masked_url
 
     server = candidate.server
@@ -267,9 +270,10 @@ def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[
 def _find_words(
     words: "Sequence[str]", candidates: "Sequence[ImportCandidate]", by_name: "Mapping[str, ImportCandidate]"
 ) -> "tuple[list[ImportCandidate], list[str]]":
-    """Return the candidates that are matched by a word, and the words that match no candidate or more than one.
+    """Return the candidates that are matched by a word, and the words that match no single candidate.
 
-    An ambiguous word selects no candidate.
+    A word is a number counted from 1, or a name. *by_name* contains the candidates, keyed by name. An ambiguous
+    word selects no candidate.
     """
     known: list[ImportCandidate] = []
     unknown: list[str] = []

@@ -262,9 +262,9 @@ async def offer_undo(
 
 
 async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
-    """Return the digest, requested from npm or uv, of the package that a planned server runs.
+    """Request from npm or uv the digest of the package that a planned server runs, and return it.
 
-    Returns None if the server runs no package of npm, PyPI or NuGet.
+    Returns None if the server does not run a package from npm, PyPI or NuGet.
     """
     from mcphost.host.servers.planned_digest import plan_digest
 

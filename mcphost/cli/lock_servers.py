@@ -422,7 +422,10 @@ class Verification:
         return {"lock": str(self._project.lock_path), "servers": servers, "problems": list(self._project.problems)}
 
     def show(self, *, offline: bool) -> None:
-        """Print the result for each server; with *offline*, say that servers were deliberately not started."""
+        """Print the result for each server.
+
+        If *offline* is set, a message says that the servers were not started, as requested.
+        """
         for name in self._names:
             shown = sanitize(name, keep_newlines=False)
             if self.drifts[name]:
@@ -497,7 +500,7 @@ class ServerReading:
         return self._project.bind(remove_model(config))
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return the error that prevents reading the server *configured*, or None if it can be read.
+        """Return the error that prevents the server from being read, or None if it can be read.
 
         *configured* is the server with the given *name* in the current configuration, or None if there is none. It can
         be read only if it is the same as in the project's file and can be used.

@@ -70,7 +70,11 @@ def module_of(command: str, action: str = "") -> str:
 
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Parse a `servers` action that has its own arguments, such as `servers add NAME -- COMMAND`."""
+    """Parse the command line of a `servers` action that has its own arguments.
+
+    An example is `servers add NAME -- COMMAND`. Returns the function that runs the action, and the parsed
+    arguments. Raises UsageError.
+    """
     from mcphost.cli import edit_servers
 
     if EDIT_ACTIONS[action][0] != "edit_servers":

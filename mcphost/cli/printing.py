@@ -248,7 +248,11 @@ def first_line(text: str | None) -> str:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for an *id_prefix*, such as that of `--resume`, that matches no stored conversation."""
+    """Return the error for an id prefix that matches no stored conversation.
+
+    The prefix is, for example, the value of `--resume`. An empty *id_prefix* means that there are no stored
+    conversations.
+    """
     return UsageError(
         f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet.",
         "List them with: mcphost sessions",
@@ -263,10 +267,10 @@ def write_output_file(file_name: str, content: bytes) -> None:
 
 @contextmanager
 def create_output_file(file_name: str) -> Generator[BinaryIO]:
-    """Yield a new file that only its owner can read; it gets its name when it is complete.
+    """Yield a new file that only its owner can read; it appears as *file_name* only when it is complete.
 
-    If *file_name* is an existing pipe or device, it is opened for writing instead. Raises UsageError if any other
-    file with this name exists, or if the file cannot be written.
+    If *file_name* is an existing pipe or device, it is opened for writing instead. Raises UsageError if *file_name*
+    already exists and is not a pipe or device, or if the file cannot be written.
     """
     from pathlib import Path
 
@@ -293,7 +297,7 @@ def create_output_file(file_name: str) -> Generator[BinaryIO]:
 
 
 def _open_device(path: "Path") -> BinaryIO | None:
-    """Open a pipe or device for writing; return None if there is no file of this name. Raises OSError."""
+    """Open a pipe or device for writing; return None if *path* does not exist. Raises OSError."""
     if not os.path.lexists(path):
         return None
     exists = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

@@ -56,7 +56,7 @@ class _LeftHeading(Heading):
 
 
 class _PlainCodeBlock(CodeBlock):
-    """Code block without syntax highlighting, because a lexer must not process hostile text."""
+    """Code block without syntax highlighting, because a lexer must not process untrusted text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
@@ -92,7 +92,7 @@ def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wr
 
 
 def draw_row(cells: Sequence[str], widths: Sequence[int], *, is_header: bool = False) -> None:
-    """Print one table row with the given column widths; the last column takes the rest of the line."""
+    """Print one table row with the given column widths; the last column uses the remaining width."""
     if is_header:
         _draw_rows((), cells, widths=widths, wrap=True)
     else:

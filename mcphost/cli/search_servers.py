@@ -160,7 +160,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print what users should know about a server in a registry before they install it."""
+    """Print the details of a server in a registry, such as its publisher, and how to install it."""
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.popularity import describe_popularity
 

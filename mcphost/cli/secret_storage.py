@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class CommandSecretEntries:
     """Named secrets in the keyring or in the file that the user chose; see `SecretEntries`.
 
-    If there is no keyring and the user has not configured a place, `prepare` asks for one at a terminal.
+    If there is no keyring and no storage location is configured, `prepare` asks the user for one at the terminal.
     """
 
     def __init__(self, options: "Options", store: "SecretStore") -> None:
@@ -44,13 +44,17 @@ class CommandSecretEntries:
         await self._backend.delete(name)
 
     async def describe(self) -> str:
-        """Return a description of the place. Raises McpHostError if it cannot be used."""
+        """Return a description of where the secrets are stored.
+
+        Raises McpHostError if the storage cannot be used.
+        """
         return await self._backend.describe()
 
     async def prepare(self, server: str) -> str:
         """Return where a secret of *server* will be stored: "keyring" or "file".
 
-        If no place is configured and there is no keyring, the user is asked first, but only once and at a terminal.
+        If no storage location is configured and there is no keyring, the user is asked first, but only once and only at
+        a terminal.
         """
         from mcphost.cli.terminal_frontend import is_interactive
 
@@ -99,9 +103,9 @@ class CommandSecretEntries:
 
 
 async def choose_secret_store(options: "Options") -> int:
-    """Set the secret storage to a file that only the user can read (`servers secure --store file`).
+    """Configure a file that only the user can read as the secret storage (`servers secure --store file`).
 
-    Raises ConfigError if config.toml names another place.
+    Returns the exit code. Raises ConfigError if another storage location is already set in config.toml.
     """
     from mcphost.cli.build_host import load_configuration, open_grants
 

@@ -25,8 +25,9 @@ async def read_pairs(
 ) -> dict[str, str]:
     """Parse the values of a repeated flag, such as `NAME=VALUE`, by the rules of `parse_pair_lines`.
 
-    A missing value is asked for at the terminal, without echo. Quotes are part of a value, because the shell has
-    removed its own. Raises UsageError with the number of a wrong value, and without its text, which may be a secret.
+    A missing value is read at the terminal, without echo. Quotes are part of a value, because the shell has already
+    removed its own quotes. Raises UsageError if a value is invalid; the error gives the position of the value, but
+    not its text, which may be a secret.
     """
     from mcphost.config.typed_pairs import PAIR_FORMS, is_pair_name, pair_key
 
@@ -53,10 +54,12 @@ async def split_pair(
     *,
     is_name: "Callable[[str, PairSeparator], bool] | None" = None,
 ) -> tuple[str, str]:
-    """Split text such as `NAME=VALUE`, the value of a flag; ask for a missing value at the terminal, without echo.
+    """Split a flag's value, such as `NAME=VALUE`, into the name and the value.
 
-    *number* counts the values of the flag. Raises UsageError if the name is missing or *is_name* refuses it, or if the
-    value is missing and there is no terminal.
+    If the value is missing, it is read at the terminal, without echo. *number* is the position, counted from 1, of
+    this occurrence of the flag; error messages contain it. *is_name* checks the name. Raises UsageError if the name
+    is missing or *is_name* returns False for it, or if the value is missing and the user cannot be asked or types
+    nothing.
     """
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.config.typed_pairs import PAIR_FORMS

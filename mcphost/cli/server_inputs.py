@@ -78,10 +78,10 @@ def _describe_change(input_id: str, place: str, is_delete: bool, *, was_stored: 
 def _sharing_servers(
     servers: "tuple[ServerConfig, ...]", server: "ServerConfig", one: "ServerInput"
 ) -> "list[tuple[ServerConfig, ServerInput]]":
-    """Return the servers that share the input *one* of *server*, each with its own definition of the input.
+    """Return the servers that share the input *one* of *server*, each with its definition of the input.
 
-    Only servers in the same file share inputs. Servers of a project's file never do: the user enters a value for
-    each of them.
+    Only servers in the same file share inputs. Servers in a project's file do not share any: the user enters a
+    separate value for each server.
     """
     from mcphost.serialization import replace
 

@@ -1,6 +1,7 @@
-"""Session opener that imports modules lazily, expands `${…}` references in a thread, and stores protocol eras.
+"""Session opener that imports modules lazily and stores the protocol eras of servers.
 
-The protocol eras are the two groups of protocol revisions, with and without an `initialize` handshake.
+`${…}` references are expanded in a thread. There are two protocol eras: the protocol revisions with an
+`initialize` handshake, and those without one.
 """
 
 from collections.abc import AsyncGenerator, Callable

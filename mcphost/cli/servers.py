@@ -100,7 +100,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Check that the arguments fit the action. Raises UsageError."""
+    """Check that the arguments are valid for the action. Raises UsageError."""
     if args.action in EDIT_ACTIONS:
         raise UsageError(f"Write the action before its flags: mcphost servers {quote(args.action)} …")
     if args.action == "trust" and not args.name:
@@ -247,9 +247,9 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
 
 def summarize_command(server: "ServerConfig") -> str:
-    """Return the server's command or URL as one line, to be shown right above the approval question.
+    """Return the server's command or URL as one line, which is shown directly above the approval question.
 
-    The full description may be so long that its beginning has scrolled off the screen.
+    The full description above it may be so long that its beginning has scrolled off the screen.
     """
     from mcphost.config.target_secrets import masked_argv, masked_url
 

@@ -109,7 +109,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Raise UsageError if the arguments do not fit the action."""
+    """Raise UsageError if the arguments are not valid for the action."""
     action = args.action
     if action == "list" and args.id:
         raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")
@@ -397,8 +397,7 @@ def _print_message(message: Any) -> None:
 def _outcome_text(part: "ToolReturnPart") -> str:
     """Return text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
 
-    Old versions of mcphost recorded no outcome; for calls from those versions, the text says only whether the call
-    failed.
+    Old versions of mcphost recorded only whether a call failed, so the text for their calls says no more than that.
     """
     return {
         "ok": _("{tool} gave: {text}"),

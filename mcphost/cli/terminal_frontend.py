@@ -228,7 +228,7 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer, or a refusal if this front end cannot ask that kind of question."""
+        """Return the user's answer, or a negative answer if this front end cannot ask that kind of question."""
         if question.KIND not in self.kinds:
             return question.refusal()
         end_status()
@@ -339,7 +339,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """Describe the progress of an OAuth device flow: the number of polls so far, and the time left."""
+    """Describe the progress of an OAuth device flow: the number of polls so far, and the remaining time."""
     asked = _("Asked once") if progress.polls == 1 else _("Asked {count} times").format(count=progress.polls)
     asked = asked if progress.polls else _("Not asked yet")
     again = (_("again in {seconds:g} s (slowed down)") if progress.slowed else _("again in {seconds:g} s")).format(

@@ -222,10 +222,11 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Ignore `--yes` for a server that is not approved, because the update would also approve the server.
+        """Ignore `--yes`, because the server is not approved and the update would also approve it.
 
-        Returns a ConsentDenied if the user cannot be asked instead, or if the command names no server, because `--yes`
-        then applies to all servers. Otherwise, returns None. Without `--yes`, or with `--dry-run`, only returns None.
+        Returns None if the user can be asked instead. Returns a ConsentDenied to report if the user cannot be asked, or
+        if the command names no server, because `--yes` then applies to all servers. Without `--yes`, or with
+        `--dry-run`, does nothing and returns None.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 

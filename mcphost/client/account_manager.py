@@ -1,4 +1,4 @@
-"""AccountManager that keeps the user's accounts in an OAuth registry, and the OAuth provider of a server."""
+"""Account management backed by an OAuth registry, and access to the OAuth provider of a server."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ class RegistryAccountManager:
         self.registry = registry
 
     def ask_passphrase_again(self) -> None:
-        """Let the next connection ask for the passphrase again; see `AccountManager.ask_passphrase_again`."""
+        """Allow the next connection to ask for the passphrase; see `AccountManager.ask_passphrase_again`."""
         if self.registry is not None:
             self.registry.token_store.storage.ask_again()
 
@@ -72,10 +72,10 @@ class RegistryAccountManager:
 def observed_provider(
     registry: "OAuthRegistry | None", server: ServerConfig, observer: SessionObserver
 ) -> "OAuthProvider | None":
-    """Return the OAuth provider for a remote server; it reports the account to *observer*, now and when it changes.
+    """Return the OAuth provider for a remote server, and make it report its account to *observer*.
 
-    Returns None if the server is local, if there is no OAuth registry, or if the configuration sets the Authorization
-    header.
+    The account is reported immediately and whenever it changes. Returns None if the server is local, if there is no
+    OAuth registry, or if the configuration sets the Authorization header.
     """
     if registry is None or server.is_stdio:
         return None

@@ -53,7 +53,10 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner for tool calls that the server executes as tasks; it does nothing if the server does not support tasks."""
+    """Runner for tool calls that the server executes as tasks.
+
+    If the server does not support tasks, no call runs as a task, and no notification is handled.
+    """
 
     def __init__(
         self,
@@ -208,7 +211,10 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Create a task with a lifetime of *limit* seconds; return the response. Cancelling this cancels the task."""
+        """Create a task with a lifetime of *limit* seconds, and return the response.
+
+        If the caller is cancelled, the task is cancelled as soon as its id is known.
+        """
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

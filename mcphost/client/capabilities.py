@@ -1,7 +1,7 @@
 """Client capabilities for each protocol revision, and checks for negotiated capabilities.
 
-If a message needs a capability that was not negotiated, the client does not send it; if the message is a
-request from the server, the client rejects it (specification: basic/lifecycle, operation).
+The client sends no message that needs a capability which was not negotiated. It rejects a server's requests
+that need such a capability (specification: basic/lifecycle, operation).
 """
 
 import re

@@ -62,8 +62,8 @@ class NullEraStore:
 def endpoint_digest(server: ServerConfig) -> str:
     """Return a digest of the command, arguments, working directory and URL of a server.
 
-    Anyone who can read the store can test guesses against it, so pass the server with references to secrets replaced by
-    empty text, as `resolve_target` returns it.
+    Anyone who can read a stored digest can test guesses of these values. Therefore, pass a server in which
+    references to secrets are replaced with empty text, as returned by `resolve_target`.
     """
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
@@ -86,9 +86,10 @@ class ClientSessionOpener:
         accounts: "OAuthRegistry | None" = None,
         digest: str = "",
     ) -> None:
-        """Create an opener; *digest* is the key of the server in *eras*.
+        """Create an opener.
 
-        If *digest* is "", the `endpoint_digest` of the server being opened is used.
+        *eras* stores the protocol eras of servers, and *digest* is the key under which the eras of the server being
+        opened are stored. If *digest* is "", the `endpoint_digest` of that server is used.
         """
         self.account_manager = RegistryAccountManager(accounts)
         self._digest = digest
@@ -342,9 +343,10 @@ async def _open_channel(
 
 
 async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> tuple[Channel, float]:
-    """Open a channel; if an HTTP+SSE server requires a sign-in, let the user sign in and open the channel again.
+    """Open a channel, and let the user sign in if an HTTP+SSE server requires it.
 
-    Returns the channel, and the number of seconds that the user took to sign in.
+    After the sign-in, the channel is opened again. Returns the channel, and the number of seconds that the user
+    took to sign in.
     """
     attempt = 0
     sign_in_seconds = 0.0

@@ -78,7 +78,10 @@ def _decode_data(raw: bytes) -> Any:
 
 
 def make_era_hint(server: str) -> str:
-    """Return the hint for an error of a server that can ask the user only in the handshake era."""
+    """Return a hint that suggests setting the protocol era of *server* to "handshake" in mcp.json.
+
+    It is for a server that can send questions for the user only in the handshake era.
+    """
     return (
         f"This server asks in the way of older protocol revisions. Run: mcphost servers edit {quote(server)} "
         '--era handshake, which adds "mcphost": {"era": "handshake"} to its entry.'
@@ -116,10 +119,10 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in one *member* of an error's data, separated by commas.
+    """Return the names found in `data[member]` of an error, separated by commas, or "" if there are none.
 
-    The member is a list of names, or an object whose keys are names. If the value of a key is an object, too,
-    each of its keys is appended to that name with a dot. Returns "" if there are no names.
+    The value is a list of names, or an object whose keys are names. If the value of a key is an object with keys of
+    its own, such as `{"a": {"b": {}}}`, the names of the nested keys are returned as "a.b".
     """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []

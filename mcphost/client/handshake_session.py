@@ -80,8 +80,8 @@ class Keepalive:
     ) -> None:
         """Create a keepalive; `run` starts it.
 
-        *renew* is called if the HTTP session has expired. It must open a new session or, if that fails, abort the
-        connection.
+        *interval* is in seconds. *renew* is called if the HTTP session has expired. It must open a new session or, if
+        that fails, abort the connection.
         """
         self._sender = sender
         self._observer = observer
@@ -127,7 +127,10 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return "" if the server responds, even with an error, or else the reason for the failure."""
+        """Send a ping; return "" if the server responds, otherwise the reason for the failure.
+
+        An error response also shows that the server responds, except for HTTP status 500 and above.
+        """
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -246,9 +249,9 @@ class HandshakeSession:
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
         """Ask the user any postponed questions, then wait until pending roots/list requests are answered.
 
-        This is called before a client request is sent, so that the server receives the changed roots first. The wait is
-        limited to one second. Raises RequestTimeout if the time that the user takes counts towards the time limit and
-        exceeds it.
+        This is called before a client request is sent, so that the server first receives the roots that the user has
+        changed. The wait for roots/list requests is limited to one second. If the time that the user takes to answer
+        counts towards the time limit *deadline* and exceeds it, RequestTimeout is raised.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline

@@ -53,10 +53,10 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code* if the host is allowed to use it as an error code, otherwise -1 (declined).
+    """Return *code* if the host is allowed to send it in an error response, otherwise -1 (declined).
 
-    Of the codes that JSON-RPC reserves, only those for an unknown method, invalid params and an internal error are
-    allowed.
+    JSON-RPC reserves some codes. Of these, only the codes for an unknown method, invalid params and an internal
+    error are allowed.
     """
     is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if is_unreserved or code in _STANDARD_CODES else DECLINED
@@ -132,10 +132,10 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if the user is still being asked a question after the end of a client request.
+        """Notify the observer if a question is still open after the client request it belongs to has ended.
 
-        *number* identifies the client request during which the server asked the question. The question stays open,
-        because only the sender of a request is allowed to cancel it (specification 2025-11-25,
+        *number* identifies the client request, during which the server asked the user the question. The question stays
+        open, because only the sender of a request is allowed to cancel it (specification 2025-11-25,
         basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
@@ -180,7 +180,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Return *answer* without the roots that the user stopped sharing while it was waiting to be sent.
+        """Return *answer* without the roots that the user has stopped sharing since it was created.
 
         Responses to requests other than roots/list, and error responses, are returned unchanged.
         """

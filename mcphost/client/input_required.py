@@ -1,4 +1,7 @@
-"""Answers to a server's input requests (revision 2026-07-28); the client repeats its own request with the answers."""
+"""Handling of a server's input requests (revision 2026-07-28).
+
+The client answers the input requests, and then repeats its own request with the answers.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -86,7 +89,7 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Answer all input requests concurrently, and return the answers, keyed like the requests.
+    """Answer all input requests concurrently; return a dict with the answers and the same keys.
 
     Raises ConsentDenied if the user declined a request, and MalformedMessage if a request needs an undeclared
     capability.

@@ -213,7 +213,12 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Send `initialize` after the probe failed; if that fails, too, raise an error that describes both."""
+        """Send `initialize` after the probe has failed, and return the facts that the server declared.
+
+        If `initialize` is rejected as well, and the probe timed out, the probe is repeated. If no attempt succeeds,
+        this raises the error of `initialize` or, if that is an HTTP error status, a StartupError that describes all
+        attempts.
+        """
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
@@ -285,10 +290,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 class HedgedOpening:
     """Opening of a connection on a pipe with `server/discover` and `initialize`, in either order.
 
-    The second request is sent after a delay. If the first request succeeds during the delay, the second is not
-    sent. If `initialize` succeeds, its result is used even if `server/discover` succeeds as well, because a server
-    that supports both protocol eras (handshake before revision 2026-07-28, stateless since then) uses the era of
-    the request that it read last.
+    The second request is sent after a delay, and only if the first has not succeeded by then. If `initialize`
+    succeeds, its result is used even if `server/discover` succeeds as well, because a server that supports both
+    protocol eras (handshake before revision 2026-07-28, stateless since then) uses the era of the request that it
+    read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -365,9 +370,10 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until *seconds* have passed since the server read the first opening request.
+        """Wait until the server has read the first opening request, and then for *seconds* more.
 
-        The wait is longer if the server took long to read the request, and ends early if *answered* is set.
+        If the server took long to read the request, the second wait is extended to half of that time, but not beyond
+        MAX_HEDGE_DELAY. Both waits end early if *answered* is set.
         """
         begun = anyio.current_time()
         await self._until_read(answered)

@@ -39,9 +39,9 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions from one server are similar, so ten thousand of them compress to a thirtieth of their size.
-    Reading one item decompresses its block. The last decompressed block is cached, so that iteration decompresses
-    each block only once.
+    The definitions from one server are similar: ten thousand of them are compressed to a thirtieth of their size.
+    Reading an item decompresses the block that contains it. The last decompressed block is cached, so that an
+    iteration over all items decompresses each block only once.
     """
 
     __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")
@@ -167,9 +167,9 @@ class ListEntry(Struct, Generic[T], frozen=True):
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All entries of a list; `problems` has a sentence about each entry or part that was left out.
+    """All valid entries of a list; `problems` has a sentence about each entry or part that was omitted.
 
-    `ttl_ms` is how long, in milliseconds, the list is valid according to the server.
+    `ttl_ms` is the time, in milliseconds, for which the server declares the list to be valid.
     """
 
     entries: Sequence[ListEntry[T]] = ()
@@ -241,10 +241,11 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Read all pages of a list; if the list changes in the meantime, start over (at most twice).
+    """Read all pages of a list; if the list changes while it is being read, start over (at most twice).
 
-    *page_request* returns the request for the page at a cursor. *member* is the name of the member of the result that
-    contains the entries, each of which is decoded as *kind*; *noun* names an entry in error messages.
+    *page_request* returns the request for the page at a cursor; None is the cursor of the first page. *member* is
+    the name of the result's member that contains the entries, each of which is decoded as *kind*. *noun* is the
+    word for an entry in error messages.
     """
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
@@ -339,7 +340,10 @@ class _EntryCollector(Generic[T]):
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Add the valid entries of a group, and a problem for each invalid one; return False if a limit is reached."""
+        """Add the valid entries of a group, and a problem for each invalid entry.
+
+        Returns False if a limit has been reached.
+        """
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -352,7 +356,7 @@ class _EntryCollector(Generic[T]):
     def _is_decodable(self, block: bytes, count: int) -> bool:
         """Return whether all entries of a block can be decoded.
 
-        Decoding them together takes a third of the time that decoding them one by one would take.
+        The block is decoded as one JSON array, which is three times as fast as decoding each entry separately.
         """
         if not has_only_small_values(block, count):
             return False

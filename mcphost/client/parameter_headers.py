@@ -24,7 +24,10 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The parameter headers of a tool: pairs of an argument path and a header name without the `Mcp-Param-` prefix."""
+    """The parameter headers of a tool: pairs of an argument path and a header name.
+
+    The header names do not include the prefix `Mcp-Param-`.
+    """
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 

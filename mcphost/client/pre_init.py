@@ -37,10 +37,10 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 class PreInitHandler:
     """Handler of messages during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
 
-    Until the client sends `notifications/initialized`, servers are only allowed to send pings and log messages. Pings
-    are answered immediately, in case the server waits for the response. Because some servers already request the roots
-    at this stage, such requests are stored in `pending` for the session, together with at most one change notification
-    per list.
+    Until the client sends `notifications/initialized`, servers are only allowed to send pings and log messages.
+    Pings are answered immediately, because the server may be waiting for the response. Some servers already request
+    the roots at this stage. Such requests are stored in `pending` for the session, together with at most one change
+    notification per list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:

@@ -1,4 +1,7 @@
-"""Sender for a session's requests: it encodes them, applies time limits, retries them, and decodes the results."""
+"""Sender for the requests of a session.
+
+It encodes requests, applies time limits, retries requests, and decodes the results.
+"""
 
 import asyncio
 import itertools
@@ -46,9 +49,9 @@ MIN_INTERVAL = 0.1
 class ProgressThrottle:
     """Throttle that passes on at most ten progress notifications per second for one request.
 
-    The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
-    its message or total is new, and then with the highest progress value so far, so that progress bars never move
-    backwards.
+    The progress value must increase (basic/utilities/progress). A notification whose value does not increase is
+    passed on only if its message or total is new; its value is then replaced with the highest value so far, so that
+    progress bars never move backwards.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -130,9 +133,9 @@ class RetryPolicy:
     async def wait_before_retry(self, error: ServerError) -> None:
         """Wait until the request can be sent again, or raise *error* if it must not be repeated.
 
-        Safe to cancel. The delays that a busy server demands are limited to 60 seconds in total. If a request
-        that opens a session would time out during the delay, *error* is raised immediately, because "busy"
-        tells the user more than a timeout.
+        Safe to cancel. The delays that a busy server demands are limited to 60 seconds in total. If a request that
+        opens a session would time out during the delay, *error* is raised immediately, because an error that reports a
+        busy server is more helpful to the user than a timeout.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
@@ -175,26 +178,27 @@ class SignInCallback(Protocol):
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Let the user sign in after the server has rejected a request as unauthorized. Raises SignInRequired.
 
-        *refusal* is the challenge in the response. *attempt* counts the rejections of the request, starting with 1.
+        *refusal* is the authorization challenge in the server's response. *attempt* is the number of times that the
+        server has rejected the request, starting with 1.
         """
         ...
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Call and await *before_send* unless it is None; its errors are passed on. See `Session.request`.
+    """Call and await *before_send* unless it is None; see `Session.request`.
 
-    *has_context_changed* is passed to *before_send*; it is True if the user has signed in, a new session was opened, or
-    the tools were listed again since the last attempt.
+    Errors that it raises propagate. *has_context_changed* is passed to *before_send*. It is True if, since the last
+    attempt, the user has signed in, a new session was opened, or the tools were listed again.
     """
     if before_send is not None:
         await before_send(has_context_changed)
 
 
 def make_follow_up_error(error: ConnectionLost) -> ConnectionLost:
-    """Return the error of a call whose later request, such as a poll, failed with *error*.
+    """Return the error to raise for a call if one of its later requests failed with *error*.
 
-    The server has already answered the call's first request, so the tool may have run even if the later request was
-    not sent.
+    A later request is, for example, a poll. The server has already answered the call's first request, so the
+    returned error states that the tool may have run, even if the later request was not sent.
     """
     if error.may_have_run:
         return error
@@ -412,7 +416,7 @@ class RequestSender:
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context for a server request that did not arrive as part of the response to a client request.
+        """Return the context for a server request that did not arrive as part of a response.
 
         Over stdio, such requests do not indicate which client request they belong to. If only one client request is in
         flight, its context is returned; otherwise, the context lists all client requests in flight as candidates.
@@ -487,7 +491,7 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to the caller; return False if the notification must be handled elsewhere.
+        """Pass progress and log messages on to the caller; return False for other notifications.
 
         Progress extends the deadline, even if the caller does not want notifications. *now* is the event loop's time.
         Notifications with invalid params are ignored.

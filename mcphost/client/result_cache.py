@@ -54,10 +54,10 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue *notice* if it reports a wanted change, and return whether it does.
+        """Queue *notice* if it reports a wanted change.
 
-        If *is_forced* is true, every change counts as wanted. A notification that does not report a change is never
-        queued, and the result is False.
+        If *is_forced* is true, every change counts as wanted. Returns whether *notice* reports a wanted change. A
+        notification that does not report a change is never queued, and the result is False.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -146,7 +146,10 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """Digest of the current account's token; read it before sending a request, and pass it to `put` afterwards."""
+        """Digest of the current account's token.
+
+        Read it before sending a request, and pass it to `put` afterwards.
+        """
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:

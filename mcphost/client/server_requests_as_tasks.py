@@ -1,4 +1,4 @@
-"""Sampling and elicitation requests that the client runs as tasks at a server's request (2025-11-25)."""
+"""Sampling and elicitation requests from a server that the client runs as tasks (revision 2025-11-25)."""
 
 import logging
 import secrets
@@ -93,7 +93,7 @@ class _ServerTask:
         return len(bytes(self.response.result)) if isinstance(self.response, JsonRpcResponse) else 0
 
     def finish(self, status: str, response: JsonRpcMessage, status_message: str | None = None) -> None:
-        """Set the final status and response, unless the task has already ended."""
+        """Set the final status, its message and the response, unless the task has already ended."""
         if not self.finished.is_set():
             self.status, self.response, self.status_message, self.updated_at = status, response, status_message, _now()
             self.finished.set()

@@ -1,4 +1,7 @@
-"""Interfaces between the host and the MCP client: sessions, how they are opened, accounts, and the host's callbacks."""
+"""Interfaces between the host and the MCP client.
+
+They cover sessions, how sessions are opened, the user's accounts, and the host's callbacks.
+"""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,10 +32,10 @@ The argument is True if the user has signed in, or a new session was opened, sin
 
 
 class ServerFacts(Struct, frozen=True):
-    """Information that a server declared when the session was opened, such as its capabilities.
+    """Information that a server provided about itself when the session was opened.
 
     `revision` is the negotiated protocol revision, and `info` contains the server's name and version. This
-    information is not verified.
+    information, including the capabilities, is not verified.
     """
 
     revision: Revision
@@ -145,12 +148,13 @@ class Session(Protocol):
 class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
-    `method` is the method of the client request, `target` is the name of its tool or the URI of its
-    resource, and `call_number` identifies the client request. If `call_number` is 0, the client request is
-    unknown, and `candidate_calls` are the numbers of the client requests that were running. `task_contexts`
-    are the context variables of the task that sent the client request or, if it is unknown, of the tasks
-    that sent the candidates. They are needed because a server's request is usually handled in a different
-    task.
+    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
+    `call_number` identifies the client request. If `call_number` is 0, it is not known which client request caused
+    the server's request, and `candidate_calls` contains the numbers of the client requests that were running.
+
+    `task_contexts` contains the context variables of the asyncio task that sent the client request or, if that is
+    unknown, of the tasks that sent the candidates. They are needed because a server's request is usually handled in
+    a different task.
     """
 
     method: str = ""
@@ -172,8 +176,8 @@ class RequestHandler(Protocol):
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Return the result for the server, or a ServerRequestRejection to send an error.
 
-        This is cancelled if the server cancels the request, if the connection ends and, since revision 2026-07-28, if
-        the related client request ends.
+        This is cancelled if the server cancels the request, or if the connection ends. In revision 2026-07-28 and
+        later, it is also cancelled if the related client request ends.
         """
         ...
 
@@ -197,7 +201,10 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the server's cancellation of its own request; *method* is that request's method. Must not block."""
+        """Handle the server's cancellation of a request that it sent; *method* is the method of that request.
+
+        Must not block.
+        """
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
@@ -213,7 +220,7 @@ class SessionObserver(Protocol):
 
     @property
     def message_log(self) -> "MessageLog | None":
-        """The log to which the messages of the next connection are added, or None if they are not logged."""
+        """The log to which the MCP messages of the next connection are added, or None to disable logging."""
         ...
 
     def stderr(self, line: str) -> None:
@@ -233,7 +240,7 @@ class SessionObserver(Protocol):
         ...
 
     def on_reachability_changed(self, error: ServerError | None) -> None:
-        """Handle a change in whether a remote server can be reached.
+        """Handle a change in the reachability of a remote server.
 
         *error* is the reason why the server cannot be reached, or None if it can be reached again. The session remains
         open, and requests are still sent.
@@ -241,9 +248,9 @@ class SessionObserver(Protocol):
         ...
 
     def on_call_ended(self, number: int) -> None:
-        """Handle the end of a client request if a question that the server asked during it is still open.
+        """Handle the end of a client request during which the server asked a question that is still open.
 
-        *number* is the `call_number` of the ServerRequestContext.
+        *number* is the `call_number` of the request's ServerRequestContext.
         """
         ...
 
@@ -277,18 +284,18 @@ class AccountManager(Protocol):
     """Interface through which the host manages accounts on configured servers."""
 
     def ask_passphrase_again(self) -> None:
-        """Let the next connection ask for the passphrase of the encrypted secrets file.
+        """Allow the next connection to ask for the passphrase of the encrypted secrets file.
 
-        It then asks even if the user declined to enter the passphrase before.
+        The user is then asked even if they declined to enter the passphrase earlier in this run.
         """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Let the user sign in again, for later connections. Raises SignInRequired or ConfigError.
+        """Let the user sign in again; the new tokens are used for later connections.
 
         If *account* is given, the tokens are stored under that account name, and the account is selected for this run
-        and later ones. Raises UsageError if the user cannot select that account, for example because the configuration
-        sets another one.
+        and later ones. Raises SignInRequired, ConfigError, or UsageError if the user cannot select that account, for
+        example because the configuration specifies another one.
         """
         ...
 
@@ -324,7 +331,7 @@ class SessionOpener(Protocol):
 
     @property
     def account_manager(self) -> AccountManager:
-        """The accounts with which servers are opened."""
+        """The manager of the accounts that are used to open servers."""
         ...
 
     def open(

@@ -50,8 +50,8 @@ class SessionRenewal:
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
         """Call *send*; if the session has expired, renew it and call *send* once more.
 
-        Errors raised by *send* are passed on. Raises ConnectionLost if the renewal fails or the new session expires as
-        well.
+        Other errors raised by *send* propagate. Raises ConnectionLost if the renewal fails, or if the new session
+        expires as well.
         """
         generation = self.generation or await self.wait_for_renewal()
         try:
@@ -78,7 +78,7 @@ class SessionRenewal:
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
         """Renew the session if its number is still *generation*, then call *send* and return its result.
 
-        Errors raised by *send* are passed on. Raises ConnectionLost if the renewal fails or the new session expires as
+        Errors raised by *send* propagate. Raises ConnectionLost if the renewal fails, or if the new session expires as
         well.
         """
         await self._renew_once(generation)
@@ -88,7 +88,10 @@ class SessionRenewal:
             raise self._fail(error) from error
 
     def remember_state(self, call: ClientRequest[Any]) -> None:
-        """Record a successful *call* that must be repeated in a new session, such as a subscription; ignore others."""
+        """Record a successful *call* that must be repeated in a new session, such as a subscription.
+
+        Calls that change no state on the server are ignored.
+        """
         if call.METHOD not in _STATEFUL_METHODS:
             return
         uri = getattr(call, "uri", "")

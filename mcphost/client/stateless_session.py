@@ -279,10 +279,10 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record which tool arguments must also be sent as HTTP headers; leave out tools with invalid annotations.
+        """Record which arguments must also be sent as HTTP headers; remove tools with invalid annotations.
 
-        Returns the page without the tools that were left out. The observer receives one warning for each of the first
-        20 of them, and one for the rest. Yields after every 5 ms of work.
+        Returns the page without the removed tools. The observer receives one warning for each of the first 20 removed
+        tools, and a single warning with the number of the others. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 

@@ -1,4 +1,7 @@
-"""Subscription streams of a session (revision 2026-07-28): one for changes to lists, and one for single resources."""
+"""Subscription streams of a session: one for list changes, and one for resource updates.
+
+Subscriptions exist in protocol revision 2026-07-28 and later.
+"""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -185,7 +188,10 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Replace the failed *stream* with its predecessor, which is still open; return False if there is none."""
+        """Replace the failed *stream* with the stream that it was meant to replace, which is still open.
+
+        Returns False if there is no such stream.
+        """
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -219,9 +225,9 @@ class SubscriptionStream:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record that the server accepted the stream or, if *error* is given, that the stream could not be opened.
+        """Record that the server has accepted the stream.
 
-        Only the first call for a stream has an effect.
+        If *error* is given, record instead that the stream could not be opened. Only the first call has an effect.
         """
         if self.resolved.is_set():
             return
@@ -237,7 +243,7 @@ class SubscriptionStream:
     async def run(self) -> None:
         """Keep the stream open until it is closed or the server rejects it permanently.
 
-        Gives up after five attempts in a row that the server does not acknowledge.
+        Gives up after five consecutive attempts that the server has not acknowledged.
         """
         wait, vain = FIRST_DELAY, 0
         with self._scope:
@@ -265,10 +271,10 @@ class SubscriptionStream:
                 wait = FIRST_DELAY if is_reachable else min(wait * 2, MAX_DELAY)
 
     async def _pause(self, seconds: float, *, ends_with_response: bool) -> bool:
-        """Wait for about *seconds* seconds, or until the session is closed.
+        """Wait for about *seconds* seconds; return early if the session is closed.
 
-        If *ends_with_response* is true, the wait also ends when the server responds to another request, but lasts
-        at least MIN_DELAY seconds. Returns True if the wait was ended by a response.
+        If *ends_with_response* is true, also return early when the server responds to another request, but not before
+        MIN_DELAY seconds have passed. Returns True if the wait was ended by a response.
         """
         responded = self._owner.next_response() if ends_with_response else self._owner.closed
         until = anyio.current_time() + seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads clients, no secret
@@ -337,7 +343,10 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return the changes that are both wanted and accepted; if *accepted* is None, all changes are accepted."""
+    """Return the changes that are both wanted and accepted.
+
+    If *accepted* is None, all changes are accepted.
+    """
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

@@ -63,10 +63,10 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 class TaskContext(Struct, frozen=True):
     """The tool call that a task belongs to, and the time limit of the task.
 
-    `limit` is in seconds; the time that the user takes to answer questions counts towards it only if
-    `includes_user_time` is set. `tool` is the name of the tool, and `call_number` identifies the call (see
-    ServerRequestContext). `is_resumed` is set if an earlier run of mcphost created the task, and `can_cancel` if
-    the server can cancel tasks.
+    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `limit` is in
+    seconds. If `includes_user_time` is true, the time that the user takes to answer questions counts towards it.
+    `is_resumed` is true if an earlier run of mcphost created the task, and `can_cancel` is true if the server
+    supports cancelling tasks.
     """
 
     server: str
@@ -122,7 +122,7 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """Store a new state that the server reported; do nothing if the task has already ended."""
+        """Store a new state that the server has reported; do nothing if the task has already ended."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
@@ -157,8 +157,9 @@ class TaskPoller:
     async def poll(self) -> None:
         """Request the state of the task with tasks/get.
 
-        A failed request is repeated at the next poll, at most three times in a row; after that, its error is raised.
-        Raises RequestRefused if the server does not know the task.
+        A failed request is repeated at the next poll. The error is raised after more than three consecutive failures,
+        or immediately if it is permanent or the connection has ended. Raises RequestRefused if the server does not know
+        the task.
         """
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
@@ -248,10 +249,10 @@ class TaskPoller:
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return for how many seconds `step` can wait before a time limit of the task must be checked again.
+        """Return the number of seconds that `step` can wait before it must check the time limits again.
 
-        Raises RequestTimeout if a limit is exceeded: the task's lifetime, the time limit of the call, or the time
-        for waiting for the user's input.
+        Raises RequestTimeout if a limit is exceeded: the task's lifetime, the time limit of the call, or the time for
+        waiting for the user's input.
         """
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
@@ -283,10 +284,10 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result.
 
-        The task is cancelled if *run* is cancelled or fails. If *run* raises RequestRefused or ConnectionLost, however,
-        the task is not cancelled, because the server has already ended it or can no longer be reached. The tool may
-        have run then, even if the last request was not sent. Raises MalformedMessage if a task with the same id is
-        already running.
+        If *run* is cancelled or fails, the task is cancelled on the server. There are two exceptions: RequestRefused
+        means that the server has already ended the task, and ConnectionLost that the server can no longer be reached.
+        The ConnectionLost that is raised states that the tool may have run. Raises MalformedMessage if a task with the
+        same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -310,10 +311,10 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the state of a task from the server's notifications, until the server sends no more of them.
+    """Update the state of a task from the server's notifications, until the notification stream ends.
 
-    *open_stream* opens a subscription. This returns immediately if the server refuses to send notifications. The task
-    is polled in either case.
+    *open_stream* opens a subscription. This returns immediately if the server refuses to send notifications. The
+    task is polled in either case.
     """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
@@ -345,8 +346,8 @@ async def run_extension_task(
     task; it is used only if the server's poll interval is at least one second.
 
     Raises RequestRefused if the task failed or was cancelled, and TooManyInputRounds if it requested too many
-    inputs. Errors raised while answering an input request, such as ConsentDenied, and those raised by
-    `TaskPoller.step` are passed on.
+    inputs. Errors raised while answering an input request, such as ConsentDenied, and by `TaskPoller.step`
+    propagate.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()

@@ -1,4 +1,7 @@
-"""Time limits for requests; progress extends them up to a maximum, and they pause while the user answers questions."""
+"""Time limits for requests.
+
+Progress extends a time limit up to a maximum. Time limits pause while the user answers questions.
+"""
 
 import asyncio
 from collections import Counter
@@ -97,7 +100,10 @@ class PausableDeadline:
 
 
 def measure_seconds(started_at: float, paused_at: float) -> float:
-    """Return the running time of a call in seconds; the arguments are attributes of its `Stopwatch`."""
+    """Return the running time of a call in seconds.
+
+    *started_at* and *paused_at* are the attributes of the call's `Stopwatch` with these names.
+    """
     return (paused_at or monotonic()) - started_at
 
 
@@ -115,7 +121,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """The running time so far."""
+        """The running time so far, in seconds."""
         return measure_seconds(self.started_at, self.paused_at)
 
     def pause(self) -> None:

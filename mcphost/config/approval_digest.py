@@ -135,7 +135,7 @@ def _bound_reference(value: ReferenceValue, count: int) -> list[str]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return the restrictions on a server that are set, keyed by name.
+    """Return the restrictions that are set for a server, keyed by name.
 
     Restrictions that are not set are omitted, so that the digest of an unrestricted server does not depend on them.
     """
@@ -182,10 +182,10 @@ def count_hidden(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
 ) -> list[str]:
-    """Return how a setting's value enters the approval digest: a kind, followed by a text.
+    """Return the form in which a setting's value is included in the approval digest: a kind and a text.
 
-    The kind is "value" (the plain text), "hidden" (the masked text) or "fingerprint". *hidden_count* is the result
-    of `count_hidden`; the other parameters are those of `mask_value`.
+    The kind is "value" (the text is the plain value), "hidden" (the masked value) or "fingerprint". *hidden_count*
+    is the result of `count_hidden`; the other parameters are those of `mask_value`.
     """
     seen = mask_value(server, name, text, is_secret, section=section)
     if seen == text:

@@ -23,12 +23,11 @@ MAX_COMPARED_LINES = 500
 
 
 def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
-    """Return how to show the environment variables of a server whose entry the user did not write.
+    """Return the texts to show for the environment variables of an entry the user did not write.
 
-    The user may have pasted the entry, for example. The keys are tuples ("env", NAME), and the values are the
-    texts to show. As for a project's server, a value that may be code is shown even if its name suggests a
-    secret. The result is empty for a server with a URL, and for a project's server, whose variables are always
-    shown in this way.
+    The entry may have been pasted, for example. The keys are tuples ("env", NAME). As for a project's server, a
+    value that may be code is shown even if its name suggests a secret. The result is empty for a server with a URL,
+    and for a project's server, whose variables are always shown in this way.
     """
     if not server.is_stdio or server.source == "project":
         return {}

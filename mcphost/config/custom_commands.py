@@ -126,7 +126,8 @@ def _read_folder(
 def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
     """Yield the command name and path of each `*.md` file in a folder and its subfolders, sorted by name.
 
-    If *bound* is given, a folder that is a link to a place outside of *bound* is reported and not listed.
+    *bound* is the project's root folder, or None for the user's own commands. If it is given, a folder that is a
+    link to a place outside of *bound* is reported and not listed.
     """
     found: list[tuple[str, Path]] = []
     inside = _list_folder(folder, bound, on_problem)
@@ -216,9 +217,9 @@ def parse_command(name: str, text: ProjectText) -> CustomCommand:
 
 
 def _check_escapes(command: CustomCommand, front_matter: str) -> None:
-    """Raise MalformedMessage if a value in the front matter contains YAML escapes for characters or line breaks.
+    """Raise MalformedMessage if a value in the front matter is written with YAML escape sequences.
 
-    The user approves the text of the file, and cannot read in it what such a value means.
+    The user approves the text of the file, in which escape sequences would hide what a value really contains.
     """
     values = [command.description, command.model]
     for one in command.arguments:
@@ -238,7 +239,10 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _check_keys(fields: Mapping[str, Any], known: Sequence[str], front_matter: str) -> None:
-    """Raise MalformedMessage for the first key that is not in *known*, with its line and the nearest known key."""
+    """Raise MalformedMessage for the first key in *fields* that is not in *known*.
+
+    The message contains the key's line in *front_matter*, and the most similar known key or else all known keys.
+    """
     unknown = next((key for key in fields if key not in known), None)
     if unknown is None:
         return
@@ -258,7 +262,11 @@ def _has_key(line: str, key: str) -> bool:
 
 
 def _read_arguments(entries: Any, front_matter: str) -> tuple[CommandArgument, ...]:
-    """Parse `arguments` in the front matter, such as `[path, {name: focus, description: …, default: …}]`."""
+    """Parse `arguments` in the front matter, such as `[path, {name: focus, description: …, default: …}]`.
+
+    *entries* is the parsed list, and *front_matter* is the text from which error messages take line numbers. Raises
+    MalformedMessage.
+    """
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
     arguments: list[CommandArgument] = []

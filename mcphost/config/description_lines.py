@@ -1,6 +1,7 @@
-"""Translation of the lines that describe a server's entry or an installation plan, such as "command: npx".
+"""Translation of the lines that describe a server's entry or an installation plan.
 
-The lines stay English in the program, because approvals store and compare them.
+A line is, for example, "command: npx". Within the program, the lines are always in English, because approvals
+store and compare them. They are translated only for display.
 """
 
 from mcphost.translation import N_, _, translate_sentence

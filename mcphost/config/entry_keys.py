@@ -46,10 +46,10 @@ _MAX_CHECKED_ARGUMENTS = 200
 def warn_about_keys(
     entry: Mapping[str, Any], own: Mapping[str, Any], location: str, on_problem: ProblemCallback
 ) -> None:
-    """Report unknown keys in a server's entry, and in *own*, its "mcphost" object.
+    """Report unknown keys in a server's entry, and in *own*, the entry's "mcphost" object.
 
-    Outside of that object, only a key that is similar to a known one is reported, because other hosts have keys of
-    their own. *location* names the file and the server.
+    Outside of that object, a key is reported only if it is similar to a known one, because other hosts define keys
+    of their own. *location* names the file and the server.
     """
     for text in [*describe_entry_keys(entry), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
         on_problem(ConfigWarning(f"{location}: {text}"))
@@ -141,9 +141,10 @@ def check_whole_command_line(server: ServerConfig) -> None:
 
 
 def describe_mode(file: str) -> str:
-    """Return a phrase for a warning if users other than the owner have access to *file*, otherwise "".
+    """Return a phrase for the end of a warning if other users have access to *file*, otherwise "".
 
-    The phrase contains the file's mode, such as 0644. The result is also "" if the file does not exist.
+    The phrase is, for example, ", and others can read the file (mode 0644)". The result is also "" if the file does
+    not exist.
     """
     try:
         mode = Path(file).stat().st_mode & 0o777

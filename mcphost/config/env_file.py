@@ -89,7 +89,10 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a digest that is slow to compute, because *text* contains secrets and the digest is shown to the user."""
+    """Return a digest of *text* that is slow to compute.
+
+    *text* contains secrets and the digest is shown to the user, so guessing the secrets must be expensive.
+    """
     from mcphost.config.secret_masking import fingerprint
 
     return fingerprint("envFile", text)
@@ -135,7 +138,7 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
 
 
 def unquote(value: str) -> str | None:
-    r"""Remove the quotes around a value; return None if it begins with a quote that is not closed at its end.
+    r"""Remove the quotes around a value; return None if it begins with a quote and does not end with one.
 
     In double quotes, `\n` and `\r` stand for line breaks.
     """

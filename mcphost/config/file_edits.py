@@ -98,11 +98,11 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
 
 @contextmanager
 def create_complete_file(path: Path, mode: int) -> Generator[BinaryIO]:
-    """Yield a file that gets the name *path* at the end of the block, and only if the block succeeds.
+    """Yield a file that appears at *path* when the `with` block succeeds; otherwise, it is deleted.
 
-    Therefore, *path* never refers to a file with incomplete content, even if this process is killed. An
-    existing file or link is never replaced. *mode* is restricted by the umask. Raises OSError; FileExistsError
-    if *path* exists.
+    Therefore, *path* never refers to a file with incomplete content, even if this process is killed. An existing
+    file or link is never replaced. *mode* is restricted by the umask. Raises FileExistsError if *path* exists, and
+    OSError if the file cannot be written.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

@@ -136,5 +136,5 @@ def _name_keys(keys: Iterable[str]) -> str:
 
 
 def _is_off(value: object) -> bool:
-    """Return whether a setting has a value that is equivalent to a missing setting."""
+    """Return whether a value means the same as a missing setting: None, False, "" or {}."""
     return value is None or value is False or value in ("", {})

@@ -32,9 +32,9 @@ HOOKS_FILE = "hooks.toml"
 class HookOutput(Struct, frozen=True):
     """Result of running a hook: the exit code, the output as bytes, and the end of the error output.
 
-    `failure` is a phrase that describes why the hook failed, for example because it timed out or printed too much; it
-    is "" if the hook succeeded. `start_error` is set in addition if the program, or the script that it was given, could
-    not be opened, and says why.
+    `failure` is a phrase that gives the reason why the hook failed, for example that it timed out or printed too
+    much; it is "" if the hook succeeded. If the program, or the script that was passed to it, could not be opened,
+    `start_error` gives the reason as well.
     """
 
     code: int = 0
@@ -84,7 +84,7 @@ def find_hooks_root(places: ProjectPlaces) -> Path:
 
 
 def hooks_file(root: Path) -> str:
-    """Return the path of a project's hooks file, as it is used in approvals."""
+    """Return the path of a project's hooks file, in the form in which approvals are stored."""
     return replace_surrogates(str(root / PROJECT_FOLDER / HOOKS_FILE))
 
 

@@ -104,7 +104,7 @@ class HostFormat(NamedTuple):
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
         """Return the distinct paths where the host's configuration files may be.
 
-        Paths in the current folder are included only if *with_folder* is set.
+        Paths in the current folder are included only if *with_folder* is set. The files may be missing.
         """
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
         paths = (template.format(**places._asdict()) for template in templates)

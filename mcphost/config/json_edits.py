@@ -24,7 +24,7 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """An object in JSON text: the positions of its opening and closing braces, and its members."""
+    """An object or list in JSON text: the positions of its opening and closing brackets, and its members."""
 
     start: int
     end: int
@@ -187,7 +187,10 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Raise ConfigError if a parent on *path* is not an object, or if a key in *path* occurs twice in an object."""
+    """Raise ConfigError if *path* cannot be edited safely.
+
+    This is the case if a parent on *path* is not an object, or if a key in *path* occurs twice in an object.
+    """
     value: Any = document
     for depth, key in enumerate(path):
         if isinstance(value, list):
@@ -227,7 +230,10 @@ def _blank(text: str) -> str:
 
 
 def _scan(plain: str, start: int) -> _Object:
-    """Return the positions of the object or list at *start*; the items of a list have their indices as keys."""
+    """Return the positions of the object or list at *start*, and of its members.
+
+    The items of a list have their indices as keys.
+    """
     if plain[start] != "[":
         return _scan_object(plain, start)
     items: list[_Member] = []

@@ -37,7 +37,10 @@ LOCAL_FILE = "local.json"
 
 
 class ConfigSources(NamedTuple):
-    """The configuration files, and a function that loads them, optionally with another profile."""
+    """The paths of the configuration files, and a function that loads them.
+
+    `load` is called with the name of a profile to use instead of the configured one, or with None.
+    """
 
     load: Callable[[str | None], Awaitable[HostConfig]]
     files: tuple[Path, ...]
@@ -140,10 +143,10 @@ def load_config(
 
 
 def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
-    """Return warnings about the user's rules that probably match no call, such as misspelt ones.
+    """Return warnings about the user's rules that probably match no call.
 
-    *servers* must include all of the user's servers. Therefore, this is not called with `--mcp-config`, which
-    replaces them.
+    A rule matches no call if, for example, a name in it is misspelt. *servers* must include all of the user's
+    servers. Therefore, this is not called with `--mcp-config`, which replaces them.
     """
     if not config.never_rules:
         return []
@@ -189,7 +192,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that affects an mcp.json as a whole, not just one server, or "" if there is none."""
+    """Return the first problem that affects a whole mcp.json, not just one server, or "" if none does."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return find_config_error(problems, SERVERS_FILE)
 
@@ -239,7 +242,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
 def _may_restrict(raw: bytes) -> bool:
     """Return whether an invalid config.toml may contain settings that forbid tool calls or limit costs.
 
-    This works even if the file is invalid because it is in UTF-16.
+    Such settings are recognized by their keys, even in a file that is invalid because it is in UTF-16.
     """
     text = raw.replace(b"\0", b"")
     return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))
@@ -300,9 +303,9 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append the servers whose names are not yet taken; report the others in *problems*.
+    """Append the servers whose names are not in use yet; report the others in *problems*.
 
-    This keeps a project from replacing one of the user's own servers.
+    This prevents a project from replacing one of the user's own servers.
     """
     taken = {server.name: server for server in servers}
     for server in more:

@@ -59,7 +59,7 @@ class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """The name and version that a server reported, and the negotiated protocol revision."""
+    """The name and version that a locked server reported, and the negotiated protocol revision."""
 
     name: _Text
     version: _Text = ""
@@ -225,10 +225,10 @@ def _dump(value: Any, *, indent: int | None) -> bytes:
 
 
 def _is_conflict(error: json.JSONDecodeError) -> bool:
-    """Return whether the JSON is invalid because a line begins with the mark of a merge conflict.
+    """Return whether the JSON is invalid because a line begins with a merge conflict marker.
 
-    No such line is valid JSON, so it is where the error is. Looking at all lines would stop the event loop for long,
-    also from a thread.
+    Only the line that contains the error is checked: a line with a conflict marker is never valid JSON, and
+    searching all lines would block the event loop for a long time, even from a thread.
     """
     start = error.doc.rfind("\n", 0, error.pos + 1) + 1
     return _CONFLICT.match(error.doc, start) is not None

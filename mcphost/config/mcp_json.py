@@ -292,7 +292,10 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` and `resource` are reported and ignored outside the user's own file."""
+        """Parse the sign-in settings in *own*, the entry's "mcphost" object.
+
+        Outside the user's own file, `private` and `resource` are reported and ignored.
+        """
         oauth = parse_oauth(own.get("oauth"), self.location)
         widening = [name for name in ("private", "resource") if getattr(oauth, name)]
         if self.source == "user" or not widening:
@@ -328,7 +331,7 @@ class _ServerEntry:
             self.on_problem(ConfigWarning(text))
 
     def _check_url(self, url: str) -> None:
-        """Check a URL, and report a secret in it. Raises ConfigError."""
+        """Check the URL of a server, and report a plaintext secret in the URL. Raises ConfigError."""
         if not find_references(url):  # a URL with references is checked after expansion
             check_address(url, self.location)
         if find_target_secrets(ServerConfig(name=self.name, url=url)):
@@ -472,7 +475,11 @@ class _ServerEntry:
         return pairs
 
     def _check_value(self, key: str, name: str, content: str) -> None:
-        """Report unsupported references and probable plaintext secrets in a value, without quoting the value."""
+        """Report unsupported references and probable plaintext secrets in a value, without quoting the value.
+
+        *key* is the section, such as "env", *name* is the name of the variable or header, and *content* is its value.
+        Raises ConfigError for a nested reference.
+        """
         if has_nested_reference(content):
             raise nested_reference_error(f'{self.location}: "{key}.{name}"')
         for reference in find_references(content):

@@ -127,7 +127,10 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names in Codex's list of variables to pass on, in which an item is a name or a table with `name`."""
+    """Return the names in Codex's list of environment variables to pass on to a server.
+
+    An item of the list is a name, or a table with `name`.
+    """
     items: Any = entry.get(key)
     if isinstance(items, list):
         listed = cast("list[Any]", items)
@@ -204,9 +207,10 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
 
 
 def allowed_tools(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tools to which the original host restricts a server, which mcphost cannot express; () for all.
+    """Return the tools to which the other host restricts a server, or () if there is no restriction.
 
-    The list is in `enabled_tools` (Codex), `includeTools` (Gemini CLI) or `available_tools` (goose).
+    mcphost has no equivalent setting. The tools are listed in `enabled_tools` (Codex), `includeTools` (Gemini CLI)
+    or `available_tools` (goose).
     """
     lists = (entry.get(key) for key in ("enabled_tools", "includeTools", "available_tools"))
     none: list[Any] = []
@@ -235,10 +239,11 @@ def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
 def newly_expanded_references(
     entry: Mapping[str, Any], converted: Mapping[str, Any], syntax: VariableSyntax
 ) -> tuple[str, ...]:
-    """Return the references in an entry that mcphost expands although the original host does not.
+    """Return the references in an entry that mcphost expands although the other host does not.
 
-    *entry* is the original entry with its *syntax*, and *converted* the entry in the format of `mcp.json`.
-    References to secrets in the keyring come first. Inputs are left out, because the user is asked for them.
+    *entry* is the original entry, in which environment variables are written in *syntax*, and *converted* is the
+    same entry in the format of `mcp.json`. References to secrets in the keyring come first. Inputs are left out,
+    because the user is asked for them.
     """
     used = {reference.text for text in entry_texts(converted) for reference in find_references(text)}
     kinds = {"variable", "keyring", "dollar"} if syntax.has_places else {"variable", "keyring", "dollar", "place"}
@@ -252,7 +257,7 @@ def newly_expanded_references(
 
 
 def _list_texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value of a configuration file; keys of objects are left out."""
+    """Yield the strings in a value from a configuration file; keys of objects are left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

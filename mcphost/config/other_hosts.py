@@ -205,7 +205,10 @@ def find_foreign_servers(
 
 
 def find_project_files(places: Places) -> tuple[tuple[HostFormat, Path], ...]:
-    """Return the files of other hosts in the current folder, which are read only if that host is imported."""
+    """Return the files of other hosts in the current folder.
+
+    These files are read only when the user imports the servers of that host.
+    """
     own = {file for host in HOSTS for file in host.find_files(places, with_folder=False)}
     return tuple(
         (host, file)

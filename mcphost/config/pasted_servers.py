@@ -67,7 +67,10 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
 
 
 def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
-    """Raise ConfigError, which names the pasted text, if a server's entry in it is not valid."""
+    """Check that a server's entry in pasted text is valid.
+
+    Raises ConfigError if it is not; the error names the pasted text as the source.
+    """
     problems: list[str] = []
     if not parse_servers({"mcpServers": {name: entry}}, _LOCATION, "user", problems.append):
         raise ConfigError(find_config_error(problems) or f"{_LOCATION}: the entry of {name!r} is not valid.")
@@ -151,14 +154,20 @@ def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str,
 
 
 def _is_remote_of_opencode(entry: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
-    """Return whether an entry is a remote one of opencode, which writes `{env:NAME}` and not `${env:NAME}`."""
+    """Return whether an entry describes a remote server in the format of opencode.
+
+    opencode writes `{env:NAME}` instead of `${env:NAME}`.
+    """
     if entry.get("type") != "remote":
         return False
     return keys in _OPENCODE_KEYS or (not keys and _OPENCODE_REFERENCE.search(dumps(entry)) is not None)
 
 
 def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return an entry converted from the format of the host that it belongs to; None if it needs no conversion."""
+    """Return an entry converted to the format of mcp.json, or None if it needs no conversion.
+
+    The format of the entry is recognized by its members and by *keys*, the path of keys to the entry.
+    """
     command = entry.get("command")
     if keys == _CODEX_KEYS:
         return convert_codex(entry, NONE)

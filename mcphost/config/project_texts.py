@@ -135,7 +135,10 @@ def _name(path: Path) -> str:
 
 
 def find_command_folders(places: ProjectPlaces) -> tuple[tuple[Path, Path | None], ...]:
-    """Return the existing folders with slash commands: the user's own, then the project's with the project's root."""
+    """Return the existing folders that contain slash commands, the user's own folder first.
+
+    Each item is a tuple of the folder and the project's root, which is None for the user's own folder.
+    """
     root = find_project_root(Path(os.path.realpath(places.folder)))
     own, shared = places.config_dir / COMMANDS_FOLDER, root / PROJECT_FOLDER / COMMANDS_FOLDER
     return tuple((folder, bound) for folder, bound in ((own, None), (shared, root)) if os.path.lexists(folder))

@@ -1,7 +1,7 @@
 """Values in a server's entry that its publisher wrote, as recorded when the server was installed.
 
-Such a value is shown in full, even if its name suggests that it is a secret of the user. The record
-contains the text of each value. If the entry now has another text, the user has changed it, and it is
+Such a value is shown in full, even if its name suggests that it is one of the user's secrets. The record
+contains the text of each value. If the text in the entry is now different, the user has changed it, and it is
 treated as the user's own value.
 """
 
@@ -25,7 +25,10 @@ class PublishedValues(Struct, frozen=True):
     texts: Mapping[str, Mapping[str, Any]] = {}
 
     def has(self, section: str, name: str, text: str) -> bool:
-        """Return whether the variable or header *name* still has the text that the publisher wrote."""
+        """Return whether the variable or header *name* still has the text that the publisher wrote.
+
+        *section* is "env" or "headers", and *text* is the current text.
+        """
         values = self.texts.get(section)
         return values is not None and values.get(name) == without_keyring_names(text)
 

@@ -1,7 +1,7 @@
-"""Recent and favorite models, and models whose providers refused tools; all are stored in the state folder.
+"""Recent and favorite models, and models whose providers refused tools.
 
-After a refusal, the model is used without tools for REFUSAL_DAYS days, so that later runs need not discover the refusal
-again.
+All are stored in the state folder. After a provider has refused tools, its model is used without tools for
+REFUSAL_DAYS days, so that later runs do not have to send a request that will fail.
 """
 
 import time
@@ -95,7 +95,7 @@ _MAX_REASON_LENGTH = 300
 
 
 class ToolRefusal(Struct, frozen=True, kw_only=True):
-    """Record of a provider's refusal to accept tools for a model, with the provider's message.
+    """A record that a provider rejected tools for a model, with the provider's message.
 
     `api_base` is "" for the provider's default URL; `refused_at` is in seconds since 1970.
     """
@@ -111,7 +111,10 @@ class _RefusalsFile(Struct, frozen=True):
 
 
 class ToolRefusals:
-    """Store for tool refusals in the state folder. Its methods block and are thread-safe."""
+    """Store of the models whose providers rejected tools, in the state folder.
+
+    Its methods block and are thread-safe.
+    """
 
     def __init__(self, state_dir: Path, clock: Callable[[], float] = time.time) -> None:
         """Create a store; *clock* returns seconds since 1970."""
@@ -134,18 +137,21 @@ class ToolRefusals:
         return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
 
     def record(self, model: str, api_base: str, reason: str) -> None:
-        """Record that the provider refuses tools for a model. Raises OSError if this fails."""
+        """Record that the provider rejects tools for a model. Raises OSError if this fails.
+
+        *reason* is the provider's message.
+        """
         refusal = ToolRefusal(
             model=model, api_base=api_base, refused_at=self._clock(), reason=reason[:_MAX_REASON_LENGTH]
         )
         self._replace(model, api_base, (refusal,))
 
     def forget(self, model: str, api_base: str) -> None:
-        """Forget the refusal for a model, so that tools are offered again. Raises OSError if this fails."""
+        """Delete the record for a model, so that tools are offered to it again. Raises OSError if this fails."""
         self._replace(model, api_base, ())
 
     def forget_all(self) -> int:
-        """Forget all refusals and return how many there were. Raises OSError if this fails."""
+        """Forget all refusals and return the number of forgotten ones. Raises OSError if this fails."""
         count = len(self.load())
         if count:
             with lock_file_blocking(self._path.with_suffix(".lock")):

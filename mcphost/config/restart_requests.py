@@ -38,7 +38,10 @@ class RestartRequests:
         self._seen = time.time_ns()
 
     def add(self, name: str, file: str) -> None:
-        """Ask every running chat to restart a server. Raises ConfigError if the file cannot be written."""
+        """Ask every running chat to restart a server. Raises ConfigError if the request cannot be written.
+
+        *file* is the path of the configuration file that contains the server.
+        """
         try:
             make_private_directory(self._path.parent)
             with lock_file_blocking(self._path.with_suffix(".lock")):

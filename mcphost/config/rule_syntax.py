@@ -46,9 +46,10 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible interpretation of a rule: one per slash, because server names may contain slashes.
+    """Return every possible interpretation of the text of a rule.
 
-    The first interpretation is the result of `parse_rule`. Raises UsageError for invalid syntax.
+    Server names may contain slashes, so each slash may be the one that separates the server from the tool. The
+    first interpretation is the result of `parse_rule`. Raises UsageError for invalid syntax.
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)
@@ -97,7 +98,10 @@ def format_condition(condition: Condition) -> str:
 
 
 def format_path(path: tuple[str, ...]) -> str:
-    """Return the path of an argument as text for a condition with the operator "only", such as `options.depth`."""
+    """Return the path of an argument as text, such as `options.depth`.
+
+    This form is used in conditions with the operator "only". Special characters are percent-encoded.
+    """
     return ".".join(_encode_percent(part, "%.=&, ") for part in path)
 
 
@@ -141,7 +145,7 @@ def _join_origin_parts(text: str) -> str:
 
 
 def prohibit_origins(rule: Rule) -> Rule:
-    """Return a rule from `consent.never` with `from:` in place of `never-from:`.
+    """Return a rule from `consent.never` in which `never-from:` is replaced with `from:`.
 
     Both operators have the same meaning in `consent.never`, because all rules in it forbid calls.
     """

@@ -17,8 +17,8 @@ _MAX_SHOWN = 200
 def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
     """Return warnings about misspelt operators in rules, and about rules for servers that do not exist.
 
-    *servers* are the names of the configured servers. A rule for another server is reported if a configured
-    server has a similar name. Without a similar name, it is reported only if *with_unlike* is set, because the
+    *servers* are the names of the configured servers. A rule for a server that is not configured is reported if a
+    configured server has a similar name. If none has, it is reported only if *with_unlike* is set, because the
     server may be configured in another project.
     """
     warnings: list[str] = []
@@ -82,7 +82,8 @@ def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
 def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
     """Yield each value in a rule that begins with a misspelt operator, and the correct operator.
 
-    For example, `undr:/home` is compared as plain text, because only `under:` is an operator.
+    For example, the value `undr:/home` and the operator `under:`. Such a value is compared as plain text, because
+    only `under:` is an operator.
     """
     for condition in rule.conditions:
         value = condition.values[0] if condition.operator == "is" else None

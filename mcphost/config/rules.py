@@ -46,7 +46,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule covers a tool, regardless of conditions; matching is case-sensitive."""
+        """Return whether the rule applies to a tool, ignoring its conditions; matching is case-sensitive."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property

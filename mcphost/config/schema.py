@@ -22,7 +22,7 @@ class ConfigWarning(str):
 
 
 class SettingProblem(str):
-    """An invalid value in config.toml; `setting` is its key with its tables, as in "limits.max_rounds"."""
+    """An invalid value in config.toml; `setting` is its full key, such as "limits.max_rounds"."""
 
     __slots__ = ("setting",)
     setting: str
@@ -62,7 +62,10 @@ def find_config_error(problems: Iterable[str], containing: str = "") -> str:
 
 
 def find_unread_settings(problems: Iterable[str]) -> str:
-    """Return why all settings in config.toml are ignored, or "" if the file was read or does not exist."""
+    """Return the reason why all settings in config.toml are ignored.
+
+    Returns "" if the file was read or does not exist.
+    """
     return next((problem for problem in problems if isinstance(problem, UnreadSettings)), "")
 
 
@@ -331,7 +334,7 @@ class SamplingConfig(Struct, frozen=True, kw_only=True):
 
 
 class ConsentConfig(Struct, frozen=True, kw_only=True):
-    """Settings for consent to tool calls, other than the rules for calls that are always refused."""
+    """Settings for consent to tool calls, except the rules in `consent.never`."""
 
     origins: Literal["mark", "ask"] = "mark"
     """How to treat arguments that contain text from other servers.
@@ -472,7 +475,7 @@ class RegistryConfig(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A named set of settings from `[profiles.NAME]`; None means that the profile does not change a setting."""
+    """A named set of settings from `[profiles.NAME]`; a field that is None leaves that setting unchanged."""
 
     name: str
     description: Annotated[str, Meta(max_length=500)] = ""
@@ -513,9 +516,10 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration; `problems` has one sentence per invalid part, a ConfigWarning if it is harmless.
+    """The merged configuration of all files.
 
-    `roots` is None if not configured; the folder in which mcphost was started is then used. `project_roots` come from a
+    `problems` has one sentence per invalid part; it is a ConfigWarning if the problem is harmless. `roots` is None
+    if no roots are configured; the folder in which mcphost was started is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.
     """
 

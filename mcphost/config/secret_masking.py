@@ -67,10 +67,11 @@ def _can_be_code(literal: str) -> bool:
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow to compute, to hinder guessing the value.
+    """Return a digest (PBKDF2, 64 hex digits) of a masked value.
 
-    *hidden_count* is the number of masked values in the server's entry. If there are more than 16, fewer iterations are
-    used per value, so that an entry with thousands of them does not block the program.
+    The digest is slow to compute, which makes it hard to guess the value. *hidden_count* is the number of masked
+    values in the server's entry. If there are more than 16, fewer iterations are used per value, so that an entry
+    with thousands of them does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -84,7 +85,10 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value is harmless although its name suggests a secret: a boolean, a count, a path or a URL."""
+    """Return whether a value is harmless although its name suggests a secret.
+
+    This is the case for a boolean, a count, a path and a URL.
+    """
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True

@@ -107,7 +107,7 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
-    """Return a suitable keyring entry name for a secret, made from the names of the server and the setting."""
+    """Return a keyring entry name for a secret, built from the names of the server and the setting."""
     label = plaintext.label or plaintext.keys[-1]
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{label}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
@@ -234,9 +234,10 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 
 
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
-    """List the references in a server's entry with their settings, as tuples such as ("header X", "${env:TOKEN}").
+    """Return the references in a server's entry as tuples, such as ("header X", "${env:TOKEN}").
 
-    If sign-in settings contain references, the configured URLs that receive these secrets are also listed.
+    The first item of each tuple is the setting that contains the reference. If sign-in settings contain references,
+    the configured URLs that receive these secrets are also listed.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -48,7 +48,10 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _redact_literals(text: str, redact: Callable[[str], str]) -> str:
-    """Return *text* with *redact* applied to the parts between references; references may look like secrets."""
+    """Return *text* with *redact* applied to the parts between references.
+
+    References are excluded, because they may look like secrets.
+    """
     parts, end = list[str](), 0
     for one in find_references(text):
         parts += [redact(text[end : one.start]), one.text]
@@ -80,9 +83,10 @@ def _copy(value: Any) -> Any:
 
 
 def _replace_keyring_references(value: Any, name: str) -> Any:
-    """Replace keyring references in all strings of *value*, in place, and return *value*.
+    """Replace keyring references in all strings of *value* with `${env:NAME}`, in place; return *value*.
 
-    *name* is the key under which *value* is stored; the new `${env:NAME}` references are named after the nearest key.
+    *name* is the key under which *value* is stored. NAME is built from this key or, in lists and URLs, from the
+    name of the keyring entry.
     """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
@@ -97,9 +101,9 @@ def _replace_keyring_references(value: Any, name: str) -> Any:
 
 
 def _variable_of(reference: re.Match[str]) -> str:
-    """Return the `${env:NAME}` reference that replaces *reference*, a match of a `${keyring:…}` reference.
+    """Return the `${env:NAME}` reference that replaces a `${keyring:…}` reference.
 
-    NAME is made from the name of the keyring entry.
+    *reference* is the match of the keyring reference. NAME is built from the name of the keyring entry.
     """
     return f"${{env:{_variable(reference[1].strip())}}}"
 

@@ -84,7 +84,10 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
 
 def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the configuration file for a scope; *folder* is the folder in which mcphost was started."""
+    """Return the configuration file for a scope: "user", "project" or "local".
+
+    *config_dir* is the configuration folder, and *folder* is the folder in which mcphost was started.
+    """
     match scope:
         case "user":
             return ServerFile(config_dir / SERVERS_FILE, "user")
@@ -208,7 +211,10 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
-    """Return the keys that lead to a server's entry, including `mcpServers` or `servers`, whichever the file uses."""
+    """Return the path of keys to a server's entry.
+
+    The path includes `mcpServers` or `servers`, depending on which of them the file uses.
+    """
     parent = _get(_parse(text, file), file.parents)
     members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])
@@ -216,9 +222,10 @@ def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
 
 
 def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
-    """Return the edit that writes the text *edited*.
+    """Return the edit that replaces the content of a file with the text *edited*.
 
-    Raises ConfigError if the text does not contain a valid entry for the server.
+    *before* is a snapshot of the file before the edit, or None if the file does not exist. Raises ConfigError if
+    the text does not contain a valid entry for the server *name*.
     """
     problems: list[str] = []
     document = _parse(edited, file)

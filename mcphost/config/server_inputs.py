@@ -150,9 +150,10 @@ def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
-    """Return the definitions of the inputs with the given *ids*, for one server.
+    """Return the definitions of the inputs with the given *ids*, adapted to one server.
 
-    The definition of a password names the keyring entry in which the value for this server is stored.
+    In the definition of a password, `keyring_entry` is set to the name under which the value for this server is
+    stored.
     """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one
@@ -161,9 +162,9 @@ def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, i
 
 
 def _scope(file: str) -> str:
-    """Return the key in `inputs.json` under which values for a configuration file are stored.
+    """Return the key in `inputs.json` under which the values for a configuration file are stored.
 
-    local.json has a separate key for each folder.
+    For local.json, the key depends on the current folder.
     """
     path = os.path.realpath(file)
     return f"{path}#{os.path.realpath('.')}" if os.path.basename(path) == _FOLDER_FILE else path

@@ -71,12 +71,12 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    Returns all servers, and *never* with the added rules and server names. *limits* are the sampling limits of
-    servers that set none.
+    Returns all servers, and *never* extended with rules and server names for the project entries. *limits* are the
+    sampling limits of servers that set none.
 
-    The restrictions are result reviews, disabled tools, lower sampling limits, and the rules in *never*, which
-    forbid tool calls. If a rule forbids arguments copied from one of the user's servers, it also covers text from a
-    project's entry for that server.
+    The restrictions are required reviews of results, disabled tools, lower sampling limits, and the rules in
+    *never*, which forbid tool calls. If a rule forbids arguments copied from one of the user's servers, it also
+    covers text from a project's entry for that server.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -140,8 +140,8 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
     """Return the other names in *servers* that may refer to the same server as *name*.
 
-    Returns None if *name* is unknown. If at least one of two entries comes from a project, they may refer to the
-    same server if they have the same URL or start the same program. Otherwise, all settings that determine the
+    Returns None if *name* is unknown. If at least one of two entries comes from a project, the entries may refer to
+    the same server if they have the same URL or start the same program. Otherwise, all settings that determine the
     program or the URL must be equal.
     """
     server = next((one for one in servers if one.name == name), None)

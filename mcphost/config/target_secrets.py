@@ -60,7 +60,7 @@ class SecretSpan(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The text at this place."""
+        """The part of `text` that usually holds the secret."""
         return self.text[self.start : self.end]
 
 
@@ -94,7 +94,8 @@ def find_secret_places(server: ServerConfig) -> Iterator[SecretSpan]:
 def _positional_count(command: str) -> int:
     """Return the number of leading positional arguments of *command* that may be code.
 
-    For example, the first argument of `npx` is a package. These arguments are never treated as secrets.
+    For example, the result is 1 for `npx`, whose first argument is a package. These arguments are never treated as
+    secrets.
     """
     name = command.replace("\\", "/").rsplit("/", 1)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
     return _MAX_ARGUMENTS if name in _WRAPPERS else _WORDS_BEFORE_VALUES.get(name.rstrip("0123456789."), 0)
@@ -139,10 +140,10 @@ def _is_named_secret(name: str, value: str) -> bool:
 
 
 def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: bool) -> Iterator[SecretSpan]:
-    """Yield the places of secrets in the URL that begins at *offset*: in the user information and in the query.
+    """Yield the places that may hold secrets in the URL that begins at *offset* in *text*.
 
-    If *has_keys* is true, API keys with a well-known prefix, and references to the keyring, are also found elsewhere
-    after the host.
+    These are the user information and the query. If *has_keys* is true, API keys with a well-known prefix, and
+    references to the keyring, are also found elsewhere after the host.
     """
     match = _URL_START.match(text, offset)
     is_open = keys == ("url",) and text.startswith("${")  # a reference that contains the start of the URL

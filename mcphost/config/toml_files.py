@@ -29,7 +29,10 @@ _KEY_BOUNDARY = re.compile(r"[=\[\]{},]")
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:
-    """Parse TOML in time proportional to its length. Raises ConfigError, which gives the name *file* and the reason."""
+    """Parse TOML in time proportional to its length.
+
+    Raises ConfigError with the reason if the text is invalid; *file* is the name of the file in the message.
+    """
     _check_limits(text, file)
     try:
         return tomllib.loads(text)
@@ -105,9 +108,9 @@ class TomlTable:
         return values
 
     def _warn(self, key: str, what: str, setting: str | None = None) -> None:
-        """Report a problem with *key*; *what* completes the sentence, for example "is unknown".
+        """Report a problem with *key*; *what* is the end of the message, for example "is unknown".
 
-        *setting* is the setting whose value is affected by the problem: None stands for *key* itself, "" for no
+        *setting* is the setting whose value is affected by the problem: None means *key* itself, and "" means no
         setting.
         """
         text, setting = f'{self.file}: "{self.prefix}{key}" {what}', key if setting is None else setting
@@ -116,8 +119,8 @@ class TomlTable:
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if there is one.
 
-        If the table does not contain that similar key, the user probably meant it, so the problem is reported
-        as one that affects its value.
+        If the table does not contain the similar key, the user probably meant that key, so the problem is reported as
+        one that affects its value.
         """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:

@@ -17,7 +17,7 @@ _MAX_WORDS = 1_000
 def find_new_server_mistakes(text: str, name: str = "") -> tuple[str, ...]:
     """Return a sentence for each probable mistake in text that `parse_server_text` accepts.
 
-    Return () for text that it refuses.
+    Returns () if `parse_server_text` does not accept the text.
     """
     try:
         entries = parse_server_text(text, name)
@@ -32,7 +32,10 @@ def find_new_server_mistakes(text: str, name: str = "") -> tuple[str, ...]:
 
 
 def find_entry_mistakes(text: str, name: str) -> tuple[str, ...]:
-    """Return a sentence for each probable mistake in text that `parse_entry` accepts; () for other text."""
+    """Return a sentence for each probable mistake in text that `parse_entry` accepts.
+
+    Returns () if `parse_entry` does not accept the text.
+    """
     try:
         return tuple(_describe_keys(parse_entry(text, name)))[:_MAX_MISTAKES]
     except McpHostError:
@@ -47,7 +50,10 @@ def _describe_keys(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_shell_syntax(words: list[str]) -> Iterator[str]:
-    """Yield a sentence about the first shell syntax; only its signs are quoted, as a word may contain a secret."""
+    """Yield a sentence about the first shell syntax in a command line, such as a pipe.
+
+    The sentence quotes only the operator, because a word may contain a secret.
+    """
     words = words[:_MAX_WORDS]
     sign = next((word for word in words if word in _SHELL_WORDS), "")
     if not sign and not any(word.rpartition("/")[2] in _SHELLS for word in words):

@@ -36,7 +36,7 @@ def is_pair_name(name: str, separator: PairSeparator) -> bool:
 
 
 def pair_key(name: str, separator: PairSeparator) -> str:
-    """Return a text that is equal for equal names; the case matters in names of variables only."""
+    """Return a key for comparing names: header names are case-insensitive, variable names are not."""
     return name if separator == "=" else name.lower()
 
 

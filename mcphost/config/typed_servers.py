@@ -1,4 +1,7 @@
-"""Parser for servers that users type: a command line, a URL or JSON, on the command line, in the chat or an editor."""
+"""Parser for servers that users type, as a command line, a URL or JSON.
+
+Users type them on the command line of mcphost, in the chat, or in an editor.
+"""
 
 import os
 import re
@@ -48,10 +51,10 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
     def apply(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an mcp.json entry with these settings.
 
-        A header replaces one whose name differs only in case.
+        A header replaces an existing one whose name differs only in case.
 
-        Raises UsageError if a setting does not suit the entry: only an entry with a URL can have headers, and only an
-        entry without a URL can have environment variables and a folder.
+        Raises UsageError if a setting cannot be used in the entry: only an entry with a URL can have headers, and only
+        an entry without a URL can have environment variables and a folder.
         """
         if self.headers and "url" not in entry:
             raise UsageError("Headers can only be set for a server with a URL.")
@@ -76,9 +79,10 @@ class TypedSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
-    """Parse what the user typed: `NAME=VALUE` lines, `NAME: VALUE` lines, and a folder, which may be "".
+    """Parse the settings that the user typed for a server.
 
-    Raises UsageError for a line that `parse_pair_lines` refuses, or a folder that does not exist.
+    *env* consists of `NAME=VALUE` lines and *headers* of `NAME: VALUE` lines; *folder* may be "". Raises UsageError
+    if `parse_pair_lines` rejects a line, or if the folder does not exist.
     """
     cwd = resolve_folder(folder.strip()) if folder.strip() else None
     if cwd is not None and not os.path.isdir(cwd):
@@ -244,9 +248,9 @@ def _unread_options(command: list[str]) -> UsageError:
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
     """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
 
-    After "mcphost servers add" and the like, "--" is optional. Without that prefix, a first word that is the name of a
-    program is not taken as NAME, because "--" may be the program's own first argument. Raises UsageError if options
-    follow "mcphost servers add".
+    After a prefix such as "mcphost servers add", "--" is optional. Without a prefix, the first word is not treated
+    as NAME if it is the name of an installed program, because "--" may be that program's own first argument. Raises
+    UsageError if there are options after the prefix.
     """
     if tuple(words[:3]) in _ADD_COMMANDS:
         name, *command = words[3:] or [""]

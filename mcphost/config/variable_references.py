@@ -105,7 +105,10 @@ def _read_reference(match: re.Match[str]) -> Reference:
 
 
 def has_nested_reference(text: str) -> bool:
-    """Return whether a reference in *text* has a default with a reference; no MCP host expands this reliably."""
+    """Return whether the default of a reference in *text* contains another reference.
+
+    No MCP host expands such references reliably.
+    """
     return "${" in text and _NESTED.search(text) is not None
 
 
@@ -248,7 +251,10 @@ def find_input(server: ServerConfig, input_id: str) -> ServerInput | None:
 
 
 def secret_place_error(where: str, shown: str) -> ConfigError:
-    """Return the error to raise for a reference to a secret in a setting that other programs can read."""
+    """Return the error to raise for a reference to a secret in a setting that other programs can read.
+
+    *where* names the setting, and *shown* is the reference as displayed.
+    """
     return ConfigError(
         f"{where} has {shown}, which is for secrets; other programs and logs can see them there.",
         'Put it into "env" or "headers", and let the program read the variable.',
@@ -276,7 +282,7 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 class ReferenceValue(Struct, frozen=True):
-    """The value of a reference in this process, or None if it is missing; `text` is the reference as displayed."""
+    """A reference as displayed (`text`), and its value in this process, or None if the value is missing."""
 
     text: str
     name: str
@@ -338,10 +344,11 @@ def has_target_references(server: ServerConfig) -> bool:
 
 
 def may_have_secrets(source: str, key: str) -> bool:
-    """Return whether the setting *key*, such as `args[2]`, of an entry from *source* may contain references to secrets.
+    """Return whether a setting of an entry may contain references to secrets.
 
-    Secrets in arguments and URLs are less safe: other programs can see arguments, and servers and proxies log URLs.
-    Some servers accept a secret only there, so it is allowed in the user's own entries, but not in a project's file.
+    *source* is the kind of file that contains the entry, and *key* is the setting, such as `args[2]`. Secrets in
+    arguments and URLs are less safe: other programs can see arguments, and servers and proxies log URLs. Some
+    servers accept a secret only there, so it is allowed in the user's own entries, but not in a project's file.
     """
     return source == "user" and (key == "url" or key.startswith("args["))
 
@@ -372,10 +379,11 @@ def check_secret_place(source: str, key: str, text: str, reference: Reference, w
 
 
 def _find_authority(text: str) -> tuple[int, int]:
-    """Return where the authority of a URL with references starts and ends; (-1, -1) if it has no scheme.
+    """Return the start and end of the authority in a URL with references.
 
-    A reference at the start may stand for the scheme and the host, as in `${env:BASE}/mcp`. It is then part of the
-    authority.
+    The authority consists of the user information, the host and the port. Returns (-1, -1) if the URL has no
+    scheme. A reference at the start may stand for the scheme and the host, as in `${env:BASE}/mcp`; it is then part
+    of the authority.
     """
     plain = _REFERENCE.sub(lambda match: "x" * len(match[0]), text)  # what is inside references does not count
     scheme = _SCHEME_END.match(plain)
@@ -412,7 +420,10 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Loo
 
 
 def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
-    """Raise ConfigError if the host in *url*, the expanded URL of *server*, depends on secrets in the URL."""
+    """Raise ConfigError if the host in a server's URL depends on a secret.
+
+    *url* is the URL with all references expanded; it is compared with the URL that other secrets would give.
+    """
     expander = ReferenceExpander(environ, lambda name: "0", server=server)
     with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())
     if with_other_secrets.netloc.rpartition("@")[2] != split_url(url).netloc.rpartition("@")[2]:

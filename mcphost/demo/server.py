@@ -124,7 +124,7 @@ class DemoServer:
             self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
-        """Return whether a request has the metadata that protocol revisions since 2026-07-28 require in every request.
+        """Return whether a request has the metadata that protocol revisions since 2026-07-28 require.
 
         Raises JsonRpcError if the metadata is invalid, if it is missing from a request that needs it, or if the request
         contradicts the revision already in use.
@@ -279,8 +279,8 @@ class DemoServer:
         """Run a tool that sends the client a request, and return the text of the tool's result.
 
         If *is_stateless* is true (protocol revisions since 2026-07-28), the first call returns an `input_required`
-        result that contains the request; the text is returned when the client repeats the tool call with its reply.
-        Raises DemoToolError if the tool fails, and CallCancelled when *stop* is set.
+        result that contains the request. The client then repeats the tool call with its response, and that call returns
+        the text. Raises DemoToolError if the tool fails, and CallCancelled when *stop* is set.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)

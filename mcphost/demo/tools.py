@@ -145,14 +145,14 @@ _MAX_NOTES = 1000
 
 
 class DemoTools:
-    """The tools that need no reply from the client, and the notes that some of them store. Thread-safe."""
+    """The demo server's tools that send no request to the client, and the stored notes. Thread-safe."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
         self._lock = threading.Lock()
 
     def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
-        """Run a tool that needs no reply from the client, and return the text of its result.
+        """Run a tool that sends no request to the client, and return the text of its result.
 
         Raises DemoToolError for invalid arguments, KeyError for an unknown tool, and CallCancelled when *stop* is set.
         """
@@ -400,7 +400,10 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
 
 
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
-    """Return the method and the params of the request that the interactive tool *name* sends to the client."""
+    """Return the method and params of the request that the interactive tool *name* sends to the client.
+
+    *page* is the page that `open_page` asks the user to visit.
+    """
     if name == "order_tea":
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}
         return {"method": "elicitation/create", "params": form}

@@ -149,7 +149,10 @@ def _find_cause(output: str) -> str:
 
 
 def _find_missing_setting(text: str) -> str:
-    """Return a hint to set the environment variable that *text* reports as missing, or "" if no line reports one."""
+    """Return a hint to set the environment variable that *text* reports as missing.
+
+    *text* is an error message or the output of the program. Returns "" if no line reports a missing variable.
+    """
     for line in text.splitlines():
         lower = line.lower()
         if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):
@@ -179,7 +182,10 @@ def _explain_http(server: ServerConfig, error: McpHostError) -> DiagnosisStep:
 
 
 def _find_wrong_transport(server: ServerConfig, status: int) -> str:
-    """Return a hint to correct `type` if the status shows that the server uses another HTTP transport, otherwise ""."""
+    """Return a hint to correct the entry if *status* suggests a wrong HTTP transport, otherwise "".
+
+    *status* is the HTTP status of the failed request. The hint is about the "type" or the path of the URL.
+    """
     if server.transport == "sse" and status in _SSE_STATUSES:
         return 'Remove "type": "sse": the server seems to speak Streamable HTTP.'
     if server.transport == "streamable-http" and status == 405:

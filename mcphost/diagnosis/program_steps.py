@@ -113,7 +113,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of *command* in a folder of a version manager such as nvm, or "" if it is in none."""
+    """Return the path of *command* in a folder of a version manager such as nvm, or "" if it is not found."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:

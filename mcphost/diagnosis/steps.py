@@ -31,7 +31,10 @@ class DiagnosisStep(Struct, frozen=True):
 
 
 def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> DiagnosisStep:
-    """Return a diagnosis step; *detail* and *hint* may quote a server, so they are sanitized and shortened."""
+    """Return a diagnosis step; *detail* and *hint* are sanitized and shortened.
+
+    This is necessary because they may quote a server.
+    """
     return DiagnosisStep(name, status, _clean(detail), _clean(hint))
 
 

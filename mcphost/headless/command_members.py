@@ -1,4 +1,4 @@
-"""Members of the commands of `mcphost pipe`, checked as they are read."""
+"""Access to the members of the JSON commands of `mcphost pipe`, with validation."""
 
 from typing import Any, cast
 
@@ -6,7 +6,7 @@ from mcphost.errors import UsageError
 
 
 def check_members(message: dict[str, Any], *names: str) -> None:
-    """Raise UsageError if a command has other members than `id`, `do` and *names*."""
+    """Raise UsageError if a command has members other than `id`, `do` and *names*."""
     unknown = [f'"{name[:60]}"' for name in message if name not in ("id", "do", *names)]
     if unknown:
         known = f"Its members: {', '.join(names)}." if names else "It has no members."
@@ -14,7 +14,10 @@ def check_members(message: dict[str, Any], *names: str) -> None:
 
 
 def get_number(message: dict[str, Any], key: str, default: int, most: int) -> int:
-    """Return the whole number from 0 to *most* under *key* in a command, or *default*. Raises UsageError."""
+    """Return the whole number under *key* in a command, or *default* if it is missing.
+
+    Raises UsageError if the value is not a whole number from 0 to *most*.
+    """
     value = message.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise UsageError(f'"{key}" must be a number from 0 to {most}.')
@@ -32,9 +35,9 @@ def get_text(message: dict[str, Any], key: str) -> str:
 
 
 def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    """Return the object under *key* in a command, or {} if there is none; all of its values must be strings.
+    """Return the object under *key* in a command, or {} if it is missing.
 
-    Raises UsageError for any other type.
+    Raises UsageError if the value is not an object, or if any value in the object is not a string.
     """
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
@@ -43,7 +46,10 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under *key* in a command, or {} if it is missing. Raises UsageError for other types."""
+    """Return the object under *key* in a command, or {} if it is missing.
+
+    Raises UsageError if the value is not an object.
+    """
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')

@@ -1,4 +1,4 @@
-"""The commands of `mcphost pipe` about stored conversations and about the model."""
+"""The commands of `mcphost pipe` for stored conversations and for the model."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,8 +19,8 @@ _DEMO = "demo"
 class ConversationCommands:
     """Handlers for the commands that list, read and open conversations, and that list and switch models.
 
-    A command that changes what the next message uses waits in *turn_order* for the earlier ones, so that a message is
-    never added to another conversation, or sent to another model, than the order of the lines says.
+    Commands take effect in the order in which they were sent: a command that changes the conversation or the model
+    of the next message waits in *turn_order* until the earlier commands have started their turns.
     """
 
     def __init__(self, host: Host, turn_order: TurnOrder) -> None:
@@ -36,7 +36,7 @@ class ConversationCommands:
         }
 
     async def _conversations(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List the pinned conversations, then the newest of the rest, at most `limit` in total."""
+        """List the pinned conversations, followed by the newest other conversations, at most `limit` in total."""
         check_members(message, "limit")
         found = await self._host.history.list_recent(get_number(message, "limit", 100, 1_000))
         listed = [json_output.to_json(one) for one in found]
@@ -82,7 +82,10 @@ class ConversationCommands:
         return json_output.models_json(self._host.model_selection.config.name, found), 0
 
     async def _model(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Use the model named `model`, at `api_base` if that is given, until mcphost ends, as `--model` does."""
+        """Use the model named `model`, at the base URL `api_base` if given, until mcphost exits.
+
+        The choice is not saved, as with the flag `--model`.
+        """
         check_members(message, "model", "api_base")
         name = get_text(message, "model")
         api_base = get_text(message, "api_base") if "api_base" in message else ""

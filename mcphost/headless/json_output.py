@@ -78,7 +78,7 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
     """Return as JSON the folders that can be shared, and the roots that each server has received.
 
-    For each server, the JSON also says whether the user refused or agreed to share folders.
+    For each server, the JSON also contains whether the user agreed to share folders or declined.
     """
     server_roots = [
         {
@@ -99,7 +99,10 @@ def verification_json(verification: AuditVerification) -> dict[str, Any]:
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return everything of one kind that a server offers, such as its tools; each item names the server."""
+    """Return all items of one *kind* that a server offers, such as its tools, as JSON.
+
+    Each item contains the name of the server.
+    """
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -113,7 +116,10 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server's state, negotiated protocol and account, and how many tools, prompts and so on it offers."""
+    """Return a server's state as JSON, with the negotiated protocol revision and the account.
+
+    The JSON also contains the number of tools, prompts and so on that the server offers.
+    """
     facts = view.facts
     return {
         "server": view.name,
@@ -134,7 +140,10 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: "Account") -> dict[str, Any]:
-    """Return a signed-in account as JSON, with how long it stays valid and a description of each OAuth scope."""
+    """Return a signed-in account as JSON, with the time that it remains valid and its OAuth scopes.
+
+    Each scope has a description.
+    """
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -146,7 +155,10 @@ def account_json(account: "Account") -> dict[str, Any]:
 
 
 def account_state(account: "Account") -> str:
-    """Return "expired", or text that says how long an account stays signed in."""
+    """Return "expired", or text about the time that an account stays signed in.
+
+    The text is, for example, "signed in for 3 more hours".
+    """
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
@@ -172,7 +184,7 @@ def stored_account_json(stored: "StoredAccount", *, is_locked: bool = False) -> 
 
 
 def models_json(selected: str, models: "Iterable[AvailableModel]") -> dict[str, Any]:
-    """Return the name of the selected model and the models that can be chosen as JSON."""
+    """Return as JSON the name of the *selected* model, and the models that can be chosen."""
     return {"selected": selected, "models": [_model_json(model) for model in models]}
 
 
@@ -215,7 +227,10 @@ def contents_json(result: ReadResourceResult) -> dict[str, Any]:
 
 
 def skill_json(skill_content: SkillContent) -> dict[str, Any]:
-    """Return one verified file of a skill as `text`, or as base64 in `blob` if it is not UTF-8."""
+    """Return one verified file of a skill as JSON.
+
+    The content is in `text`, or as base64 in `blob` if it is not UTF-8.
+    """
     try:
         content = {"text": skill_content.raw.decode()}
     except UnicodeDecodeError:

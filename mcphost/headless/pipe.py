@@ -134,7 +134,10 @@ class PipeCommands:
         return json_output.call_json(result), call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model, or withdraw it if `on` is false, in this run and all later ones."""
+        """Enable `tool` of `server` for the model, or disable it if `on` is false.
+
+        The change applies to this run and all later runs.
+        """
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" must be true or false.')
@@ -381,8 +384,9 @@ class PipeServer:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
         The caller must have entered the host's context, but not started the host. At the end of the input, open
-        questions are declined, and running commands get ten seconds to finish, unless the reader has closed the output.
-        `quit` cancels running commands immediately. Every command gets a result before the program exits.
+        questions are declined, and running commands get ten seconds to finish. The wait ends early if the other program
+        has closed its end of the output. `quit` cancels running commands immediately. Every command gets a result
+        before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -480,7 +484,7 @@ class PipeServer:
         self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """Wait up to ten seconds for running commands to finish, but only while the output has a reader."""
+        """Wait up to ten seconds for running commands to finish, or until the reader closes the output."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()

@@ -186,7 +186,7 @@ class PipeFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answers, as recorded in the audit log: "program", or "nobody" after the input has ended."""
+        """Who answers questions, for the audit log: "program", or "nobody" after the end of the input."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
@@ -202,7 +202,7 @@ class PipeFrontend(Frontend):
     async def ask(self, question: Question[A]) -> A:
         """Send a question to the program at the other end of the pipe, and return the answer.
 
-        After the end of the input, no question is sent, and a refusal is returned.
+        After the end of the input, the question is not sent, and the answer that declines it is returned.
         """
         if self._is_refusing:
             return question.refusal()
@@ -254,7 +254,7 @@ class PipeFrontend(Frontend):
         return waiting
 
     def refuse_all(self) -> None:
-        """Answer all open questions, and all later ones, with a refusal."""
+        """Decline all open questions and all later ones."""
         self._is_refusing = True
         for waiting in self._open_questions.values():
             if not waiting.done.is_set():
@@ -290,11 +290,12 @@ _DEFAULT_SCOPE: Scope = "conversation"
 
 
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
-    """Convert the value of an answer `{"rule": …}`: a rule as text, such as `fs/read?n=<10`, or an object.
+    """Convert the value of an answer `{"rule": …}`, which is a rule as text or an object, to an AllowRule.
 
-    The object contains the rule as `text`, and optionally its `scope` (by default this conversation), the number of
-    `seconds` until it expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule
-    is invalid or does not cover the server and tool of the question.
+    A rule as text is, for example, `fs/read?n=<10`. An object contains the rule as `text`, and optionally its
+    `scope` (by default this conversation), the number of `seconds` until it expires, and the `arguments` to use
+    instead of the original ones. Raises UsageError if the rule is invalid or does not cover the server and tool of
+    the question.
     """
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
     text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")
@@ -318,7 +319,11 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _once_only_reason(question: ApproveTool, edited: dict[str, Any] | None = None) -> str:
-    """Return why the call can be allowed only once, as a phrase, or "" if the screen would offer more, too."""
+    """Return the reason why a call can be allowed only once, as a phrase.
+
+    *edited* are the edited arguments, or None. Returns "" if the user interface would also offer to allow later
+    calls.
+    """
     if question.recorded_at:
         return "a recorded result is reused only once"  # nothing is called, so nothing else may be allowed
     arguments = question.arguments if edited is None else edited
@@ -330,7 +335,10 @@ def _once_only_error(question: ApproveTool, reason: str) -> UsageError:
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """Return the edited arguments, or None if they are unchanged. Raises UsageError if editing is not allowed."""
+    """Return the edited arguments of a call, or None if there are none or they are unchanged.
+
+    Raises UsageError if *arguments* is not an object, or if the arguments of this call cannot be edited.
+    """
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -378,9 +386,10 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert the value in an answer `{"accept": …}` about a request that exceeds the budget.
+    """Convert the value in an answer `{"accept": …}` to a question about the budget.
 
-    Raises UsageError if the question does not offer the chosen alternative.
+    The question asks whether to send a request that exceeds the budget. Raises UsageError if the question does not
+    offer the chosen alternative.
     """
     match value:
         case {"model": str(name)} if len(value) == 1 and any(offer.name == name for offer in question.cheaper):
@@ -419,7 +428,10 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert an answer about sharing folders with several servers. Raises UsageError if the answer is invalid."""
+    """Convert the answer to the question about sharing folders with several servers.
+
+    Raises UsageError if the answer is invalid.
+    """
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):

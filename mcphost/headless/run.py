@@ -1,4 +1,7 @@
-"""One turn without a screen (`mcphost run`), in which rules decide which tools may be called; prints text or JSON."""
+"""A single turn without a user interface (`mcphost run`), printed as text or JSON.
+
+Rules decide which tools may be called.
+"""
 
 import sys
 from collections.abc import Callable, Container, Sequence
@@ -52,7 +55,7 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Front end without a user: it allows tool calls if `--yes` is given, and refuses everything else.
+    """Front end without a user: allows tool calls if `--yes` is given, and declines all other questions.
 
     Tool calls covered by an `--allow` rule are allowed earlier, without a question.
     """
@@ -70,11 +73,11 @@ class RunFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answers, as recorded in the audit log: always "rules", because there is no user."""
+        """Who answers questions, as recorded in the audit log: always "rules", because there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
-        """Allow a tool call if `--yes` is given and the tool has not changed; refuse everything else."""
+        """Allow a tool call if `--yes` is given and the tool has not changed; decline all other questions."""
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.has_changed:

@@ -37,11 +37,11 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNO
 
 
 def read_stdin(*, is_named: bool) -> bytes:
-    """Return the data piped or redirected to standard input, or b"" if standard input is a terminal. Blocks.
+    """Return the data piped or redirected to standard input, or b"" if it is a terminal. Blocks.
 
-    *is_named* means that the user asked for standard input with `-f -`. Otherwise, wait at most three seconds for the
-    first byte and return b"" if none arrives, because the pipe may be meant for another program. Raises UsageError if
-    there are more than 8 MB.
+    *is_named* means that the user requested standard input with `-f -`. Otherwise, the function waits at most three
+    seconds for the first byte and returns b"" if none arrives, because the pipe may be meant for another program.
+    Raises UsageError if there are more than 8 MB.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -126,9 +126,10 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """An answer parsed as JSON, and a sentence that says why it does not match the schema, or "" if it matches.
+    """Result of validating an answer: the parsed JSON, and a sentence if it does not match the schema.
 
-    If `is_checked` is False, the answer could not be validated, so another answer would not help.
+    The sentence gives the reason, and is "" if the answer matches. If `is_checked` is False, the answer could not
+    be validated, so another answer would not help.
     """
 
     value: Any
@@ -144,10 +145,10 @@ class AnswerSchema:
         self._validator = SchemaValidator()
 
     async def find_problem(self) -> str:
-        """Return why no answer can be validated against the schema, or "" if answers can be validated.
+        """Return the reason why answers cannot be validated against the schema, or "" if they can.
 
-        A reason is, for example, an unknown type. To find out, the worker process validates a trivial value, and then
-        ends; the next validation starts a new process.
+        The schema may, for example, contain an unknown type. The worker process validates a trivial value as a test,
+        and then ends; the next validation starts a new process.
         """
         try:
             result = await self._validator.validate(self.schema, None)
@@ -190,5 +191,8 @@ class RunInput(NamedTuple):
 
 
 def retry_prompt(problem: str) -> str:
-    """Return the message that asks the model to answer again; *problem* is why the answer was rejected."""
+    """Return the message that asks the model to answer again.
+
+    *problem* is the reason why the previous answer was rejected.
+    """
     return f"Your answer does not match the JSON Schema. {problem} Answer again with the JSON value and nothing else."

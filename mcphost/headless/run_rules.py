@@ -1,4 +1,4 @@
-"""The rules of `mcphost run`: reading them, and which servers and tools they cover."""
+"""Parsing of the rules of `mcphost run`, and checks of which servers and tools they cover."""
 
 import shlex
 from collections.abc import Callable, Iterable
@@ -44,14 +44,17 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
 
 
 def quote_rule(server: str, tool: str = "") -> str:
-    """Return a rule for exactly this server and, if given, this tool, escaped and quoted for a shell."""
+    """Return a rule that covers only this server and, if *tool* is given, only this tool.
+
+    The rule is escaped, and quoted for a shell.
+    """
     return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a granted permission or `trustAnnotations` may allow calls to any of this server's tools.
+    """Return whether calls to any of this server's tools may be allowed without a question.
 
-    Raises StoreError.
+    They may be allowed by a rule, by a granted permission, or by `trustAnnotations`. Raises StoreError.
     """
     config = host.config
     if view.config.trust_annotations or any(
@@ -62,9 +65,9 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 
 
 def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> None:
-    """Print the `--allow` and `--pass-results` rules that cover no tool of their server, each with its option.
+    """Print the `--allow` and `--pass-results` rules that match no tool of their server.
 
-    Rules for servers that are not ready are left out.
+    Each rule is printed with its flag. Rules for servers that are not ready are left out.
     """
     flagged = [("--allow", rule) for rule in host.config.allow_rules]
     flagged += [("--pass-results", rule) for rule in host.config.pass_rules]
@@ -77,10 +80,10 @@ def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> 
 
 
 def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
-    """Print the quarantined tools that the rules of the run or `--yes` would allow.
+    """Print the quarantined tools that the rules would allow or, if *yes* is set, all quarantined tools.
 
-    The message explains that the model cannot use these tools until the user reviews them. Returns whether
-    an `--allow` rule names exactly one of these tools.
+    The message explains that the model cannot use these tools until the user reviews them. Returns whether an
+    `--allow` rule names exactly one of these tools.
     """
     allowed = host.config.allow_rules
     rules = (*allowed, *host.config.pass_rules)

@@ -1,4 +1,7 @@
-"""The order in which the commands of `mcphost pipe` start turns, or change what the next turn uses."""
+"""Queue that keeps the commands of `mcphost pipe` in the order in which they were received.
+
+It contains the commands that start turns, or that change the conversation or model of the next turn.
+"""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -7,7 +10,10 @@ import anyio
 
 
 class TurnOrder:
-    """Queue of commands that start turns (`join`) or change what they use (`change`), in the order of their lines."""
+    """Queue of commands that start turns (`join`) or change settings of the next turn (`change`).
+
+    The commands are in the order in which they were received.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[TurnPlace, None] = {}
@@ -48,11 +54,14 @@ class TurnOrder:
         return bool(stopped)
 
     def is_first(self, place: "TurnPlace") -> bool:
-        """Return whether no earlier command is waiting."""
+        """Return whether *place* is the first in the queue, so that no earlier command is waiting."""
         return next(iter(self._waiting), None) is place
 
     def leave(self, place: "TurnPlace") -> None:
-        """Remove a place, and let the next one start if it is the first now; has no effect if it was removed before."""
+        """Remove a place from the queue, and let the command that is now first start.
+
+        Does nothing to a place that was already removed.
+        """
         self._waiting.pop(place, None)
         first = next(iter(self._waiting), None)
         if first is not None:
@@ -69,9 +78,9 @@ class TurnPlace:
         self._order = order
 
     async def start(self) -> None:
-        """Wait until all earlier commands have started their turns or have ended.
+        """Wait until all earlier commands have started their turns or have ended, then leave the queue.
 
-        The caller must then start its turn before it awaits anything else. `TurnOrder.stop` no longer applies to it.
+        The caller must start its turn before it awaits anything else. `TurnOrder.stop` no longer affects this command.
         """
         await self.wait()
         self._order.leave(self)

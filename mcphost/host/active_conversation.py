@@ -32,8 +32,8 @@ _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue her
 class ForkPoint(NamedTuple):
     """The point at which a copy of a conversation branches off the original, with the ids of both.
 
-    `id` is the id of the copy and `source` that of the original. `after` is the number of the last copied message in
-    the original, and `length` is the number of copied messages.
+    `id` is the id of the copy, and `source` is the id of the original. `after` is the number of the last copied
+    message in the original, and `length` is the number of copied messages.
     """
 
     id: str
@@ -115,14 +115,14 @@ class Conversation:
 
     @property
     def reserved_id(self) -> str:
-        """The id of the conversation, or the one that it will get with its first message."""
+        """The id of the conversation, or the id that it will get when its first message is added."""
         if not self.id and not self._reserved_id:
             self._reserved_id = secrets.token_hex(6)
         return self.id or self._reserved_id
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number that the store gave to each message, in order; 0 for an unsaved message."""
+        """The number of each message in the store, in order; 0 for an unsaved message."""
         return self._numbers
 
     @property
@@ -231,7 +231,7 @@ class Conversation:
         return message
 
     async def replace_title(self, title: str) -> None:
-        """Replace the automatic title, unless the user chose one meanwhile. Raises StoreError.
+        """Replace the automatic title, unless the user has set a title in the meantime. Raises StoreError.
 
         A conversation that is not saved yet gets the title when it is saved; a deleted one keeps its old title.
         """
@@ -325,17 +325,17 @@ class Conversation:
         return False
 
     def require_saved(self) -> None:
-        """Raise UsageError if a message is not saved."""
+        """Raise UsageError if any message is unsaved."""
         if self._unsaved:
             raise UsageError(
                 "The last messages are not saved yet.", "Free disk space; mcphost then saves them within seconds."
             )
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the conversation; the store keeps the rest as a branch.
+        """Keep only the first *count* messages in the conversation.
 
-        Raises UsageError if there are fewer messages or some are unsaved, and StoreError if the change cannot be
-        stored.
+        The later messages are kept in the store as a branch. Raises UsageError if there are fewer messages or some are
+        unsaved, and StoreError if the change cannot be stored.
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
@@ -430,9 +430,9 @@ class ActiveConversation:
 
     @property
     def for_call(self) -> CallContext:
-        """The conversation and the messages by which to judge a tool call that the current task runs.
+        """The conversation to which the tool call that the current task handles belongs, and its messages.
 
-        Without such a call, these are the open conversation and its messages.
+        If the current task handles no tool call, these are the open conversation and its messages.
         """
         return call_context.get() or CallContext(self.current, self.messages)
 
@@ -455,9 +455,10 @@ class ActiveConversation:
         self._rewind_listeners.append(listener)
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the open conversation; the store keeps the rest as a branch.
+        """Keep only the first *count* messages in the open conversation.
 
-        Raises UsageError while a turn is running. Errors raised by `Conversation.rewind` are passed on.
+        The later messages are kept in the store as a branch. Raises UsageError while a turn is running. Errors raised
+        by `Conversation.rewind` are passed on.
         """
         self.require_idle()
         if count != len(self.messages):
@@ -528,10 +529,10 @@ class ActiveConversation:
         conversation.find_copies = self._find_copies
 
     def set_copy_finder(self, find_copies: FindCopiesFn) -> None:
-        """Set a function that finds the copied parts of a message before the message is added.
+        """Set a function that finds the parts of a user message that were copied from servers.
 
-        *find_copies* is called with each message that the user types, in any conversation. It returns the message with
-        `TextPart.copies` filled in.
+        *find_copies* is called with each message that the user types, in any conversation, before the message is added.
+        It returns the message with `TextPart.copies` filled in.
         """
         self._find_copies = self.current.find_copies = find_copies
 
@@ -563,7 +564,7 @@ class ActiveConversation:
         self._has_unsaved.set()
 
     async def run(self) -> None:
-        """Save what is unsaved, and retry every five seconds after a failure, until cancelled."""
+        """Save unsaved messages until cancelled; retry every five seconds after a failure."""
         while True:
             await self._has_unsaved.wait()
             self._has_unsaved = anyio.Event()
@@ -575,7 +576,7 @@ class ActiveConversation:
                 self._events.notify("info", "The conversation can be saved again; all of its messages were saved.")
 
     async def close(self) -> None:
-        """Try once more to save all messages, and report how many could not be saved."""
+        """Try once more to save all messages; notify the user if some could not be saved."""
         if not await self._save_all():
             count = sum(one.unsaved_count for one in (*self._left, self.current))
             self._events.report_store_error(

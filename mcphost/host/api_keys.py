@@ -61,7 +61,7 @@ class ApiKeys:
         secrets: SessionSecretEntries,
         notify: Callable[[NoticeLevel, str, str], None],
     ) -> None:
-        """Create the object; API keys are looked up in *environ* and *secrets*.
+        """Create an API key lookup that searches *environ* and *secrets*.
 
         *notify* receives the level, text and hint of a notice for the user.
         """
@@ -103,7 +103,7 @@ class ApiKeys:
         return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
 
     async def store(self, key: str, model: ModelConfig) -> None:
-        """Store the API key of a model in the keyring, under the name of the model's key variable.
+        """Store the API key of a model in the keyring, under the name of the model's environment variable.
 
         The key is first checked with the provider. It is stored unchecked if the provider does not respond or the model
         has its own base URL. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user

@@ -15,9 +15,10 @@ MediaKind = Literal["image", "pdf", "audio"]
 
 
 class MediaOrigin(Struct, frozen=True):
-    """A kind of media in a conversation whose content cannot be compared with arguments.
+    """A kind of media in a conversation, such as images, that cannot be searched for copied text.
 
-    A model can nevertheless read text in such media. `server` is FILES for attached files.
+    A model can read text in such media and copy it to arguments. `server` is the server that the media came from,
+    or FILES for attached files.
     """
 
     server: str
@@ -63,20 +64,20 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin per server; `omitted` is the number of origins that were left out
-    of `found`.
+    `found` contains at least one origin per server; `omitted` is the number of origins that were left out of
+    `found`.
 
-    `unchecked` names the servers whose texts were not all compared with the arguments. It contains
-    `OTHER_SERVERS` if the arguments are too large to be compared at all. `media` are the images, PDF files
-    and audio that were sent to the model; their servers are in `unchecked`. `are_texts_complete` is False
-    if a server is in `unchecked` because of its texts, and not only because of its media.
+    `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS`
+    if the arguments are too large to be compared at all. `media` are the images, PDF files and audio that were sent
+    to the model; their servers are in `unchecked`. `are_texts_complete` is False if a server is in `unchecked`
+    because of its texts, and not only because of its media.
 
-    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the
-    user's entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the
-    servers in `found` or `unchecked` is no longer configured.
+    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry
+    for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or
+    `unchecked` is no longer configured.
 
-    `must_be_named` means that only a permission that names the servers allows the call without a question, because
-    `[consent] origins = "ask"` was in use when the call was proposed.
+    `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. The user is then
+    asked about the call unless a permission that covers it names the servers.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

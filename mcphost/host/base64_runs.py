@@ -1,7 +1,8 @@
-"""Search for long base64, with or without line breaks, in texts and in JSON that is not decoded.
+"""Search for long base64, with or without line breaks, in text and in encoded JSON.
 
-A regular expression keeps the interpreter busy until it returns, which stops the event loop even from another thread.
-So each one here is matched at one place and reads little; most places of a long text are never looked at.
+A regular expression match cannot be interrupted, and blocks the event loop even if it runs in another thread.
+Each pattern here is therefore matched at a single position and reads only a short piece of text. Positions are
+tried at fixed intervals, so most of a long text is never read.
 """
 
 import re
@@ -29,7 +30,7 @@ _LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
 
 
 class _Format(NamedTuple):
-    """How line breaks are written, and patterns for lines of base64 in the usual widths: 76, 72, 64 and 60."""
+    """Encoding of line breaks in a text, with patterns for lines of base64 of 76, 72, 64 or 60 characters."""
 
     line_break: str
     has_escapes: bool
@@ -50,9 +51,9 @@ class _PatternTexts(NamedTuple):
 def _write_patterns(line_break: str, carriage_return: str, start: str, end: str) -> _PatternTexts:
     """Return the patterns of a format in which lines end with *line_break*.
 
-    An optional *carriage_return* may precede the line break. *start* is a pattern for the position before a
-    run of lines, and *end* is a pattern for the end of the text. The patterns are compiled outside of this
-    function, where a test finds and measures them.
+    An optional *carriage_return* may precede the line break. *start* is a pattern for the position before a run of
+    lines, and *end* is a pattern for the end of the text. The caller compiles the patterns at module level, where a
+    test finds them and measures their speed.
     """
     new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
     lines = [f"{_L}{{{width}}}" for width in (76, 72, 64, 60)]
@@ -94,7 +95,10 @@ def replace_base64(text: str, shorten: Callable[[str], str]) -> str:
 
 
 def replace_base64_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
-    """Do the same as `replace_base64` in the strings of JSON; *shorten* must return ASCII without quotes."""
+    """Replace long runs of base64 in the strings of encoded JSON, as `replace_base64` does in text.
+
+    *shorten* must return ASCII text without quotation marks.
+    """
     # Every byte is a character, so that nothing is lost and no character takes more than a byte.
     text = body.decode("latin-1")
     return _replace(text, _JSON, lambda run: shorten(run.replace(r"\r", "").replace(r"\n", ""))).encode("latin-1")
@@ -115,7 +119,7 @@ def _replace(text: str, form: _Format, shorten: Callable[[str], str]) -> str:
 
 
 def _find_runs(text: str, form: _Format) -> Iterator[tuple[int, int]]:
-    """Yield where each run without line breaks begins and ends."""
+    """Yield the start and end of each run of base64 without line breaks."""
     end = 0
     for at in range(0, len(text), _HALF):
         if at < end or not _BLOCK.match(text, at):
@@ -133,7 +137,7 @@ def _find_runs(text: str, form: _Format) -> Iterator[tuple[int, int]]:
 
 
 def _escape_length(text: str, start: int) -> int:
-    """Return how many characters at *start* belong to an escape that begins before it."""
+    """Return how many characters from *start* on belong to an escape sequence that begins before *start*."""
     before = text[max(0, start - _HALF) : start]
     if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
         return 0
@@ -141,7 +145,7 @@ def _escape_length(text: str, start: int) -> int:
 
 
 def _find_lines(text: str, form: _Format) -> Iterator[tuple[int, int]]:
-    """Yield where each run with line breaks begins and ends, without its last line break."""
+    """Yield the start and end of each run of base64 with line breaks; the last line break is excluded."""
     end = 0
     for at in range(0, len(text), _STEP):
         if at < end or not form.line.match(text, at):

@@ -123,7 +123,7 @@ class ProjectInstructions(Protocol):
 
 
 class ConfigurableParts(NamedTuple):
-    """Parts of the host that use a changed configuration as soon as it is applied."""
+    """Parts of the host to which a changed configuration is applied immediately."""
 
     servers: Servers
     model_selection: ModelSelection
@@ -238,7 +238,7 @@ class ConfigChangeDetector:
     def apply(self, changes: ConfigChanges) -> None:
         """Apply changes to the running program; changed servers are reconnected.
 
-        If the files have changed again since these changes were read, `watch` reports the rest.
+        If the files have changed again since these changes were read, `watch` reports the remaining differences.
         """
         self._has_applied = True
         self._rules.never = changes.config.never_rules
@@ -269,11 +269,11 @@ class ConfigChangeDetector:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
-        *on_change* receives the error if the files cannot be loaded. After that, or after changes that were not
-        applied, it also receives an empty ConfigChanges once the files are as before. A server is also restarted when
-        `mcphost servers restart` requests it. Files are read only after they have stayed the same for POLL_SECONDS, so
-        that no half-written file is read, and again after changes were applied. Polling is fast enough for these few
-        files, and works on network folders, where change notifications do not.
+        *on_change* receives the error if the files cannot be loaded. After an error, or after changes that were not
+        applied, it receives an empty ConfigChanges as soon as the files match the configuration in use again. A server
+        is also restarted when `mcphost servers restart` requests it. Files are read only after they have stayed the
+        same for POLL_SECONDS, so that no half-written file is read, and again after changes were applied. Polling is
+        fast enough for these few files, and works on network folders, where change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await self._read_signature()
@@ -368,8 +368,8 @@ class ConfigChangeDetector:
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Return the names of the profiles that were added, removed or changed.
 
-        A profile is not included if only its model has changed, to the selected model: mcphost itself has then saved
-        the profile.
+        A profile is not included if its only change is that it now names the selected model, because mcphost itself
+        saves this change when the user selects a model.
         """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():
@@ -423,10 +423,10 @@ def _env_file_signature(server: ServerConfig) -> tuple[int, ...]:
 def _add_env_files(
     changes: ConfigChanges, started: Iterable[tuple[ServerConfig, ServerConfig]], known_problems: Container[str]
 ) -> ConfigChanges:
-    """Return *changes* with the environment files that differ from those that the servers started with.
+    """Return *changes* with the servers added whose environment file changed since they were started.
 
-    *started* has a pair for each started server: its configuration in use, and the one that was approved for the
-    start. An environment file that cannot be read is reported as a problem, not as a change.
+    *started* contains a pair for each started server: its configuration in use, and the configuration that was
+    approved when it started. An environment file that cannot be read is reported as a problem, not as a change.
     """
     changed = {new.name: (old, new) for old, new in changes.changed}
     unreadable: list[str] = []
@@ -554,9 +554,9 @@ def _describe_model(model: ModelConfig, translate: Callable[[str], str]) -> str:
 def _describe_other_model(
     before: ModelConfig, model: ModelConfig | None, translate: Callable[[str], str]
 ) -> tuple[str, ...]:
-    """Return one text that names the new model and the one it replaces, as a tuple.
+    """Return a tuple with one text that names the new model and the one it replaces.
 
-    The tuple is empty if there is no new model, or if the name and the address stay the same.
+    The tuple is empty if there is no new model, or if the name and the address are unchanged.
     """
     if model is None or (model.name, model.api_base) == (before.name, before.api_base):
         return ()
@@ -584,7 +584,7 @@ def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple
 
 
 def _format_sampling_model(model: ModelConfig) -> str:
-    """Return the model's name with all of its settings; of headers, only the names."""
+    """Return the model's name and all of its settings as text; for headers, only the names are included."""
     address = f" at {model.api_base}" if model.api_base else ""
     settings = [f"{name}: {change}" for name, change in list_model_settings(ModelConfig(), model)]
     return "; ".join((f"{model.name}{address}", *settings))

@@ -40,9 +40,9 @@ USER_ONLY_TEXT = "[content that the server intended only for the user]"
 class RenderedResult(Struct, frozen=True):
     """A tool result rendered as text and images.
 
-    `text` is the full text; `assistant_text` is the text for the model, without parts meant only for the user, or "" if
-    it is the same as `text`. `images` are the valid images for the model, `user_images` those for the user. `note` is a
-    comment by mcphost on the result.
+    `text` is the full text. `assistant_text` is the text for the model, without the parts that are meant only for
+    the user; it is "" if there are no such parts. `images` are the valid images for the model, and `user_images`
+    the valid images for the user. `note` is a comment by mcphost on the result.
     """
 
     text: str
@@ -69,8 +69,8 @@ class RenderedResult(Struct, frozen=True):
     def bounded_model_text(self, stored_name: str = "") -> str:
         """Return the text for the model, truncated to 256 KB.
 
-        A note after truncated text tells the model how to read the rest with `read_result`. *stored_name* is the name
-        of the stored result, "" if it was not stored.
+        If text was truncated, a note at the end tells the model how to read the remaining text with `read_result`.
+        *stored_name* is the name of the stored result, "" if it was not stored.
         """
         text = self.model_text
         shown = truncate_text(text)
@@ -234,7 +234,10 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
 
 
 def decode_content(part: ResourceContents) -> bytes:
-    """Return a part of a resource as it is written to a file. Raises MalformedMessage if it is not valid base64."""
+    """Return the bytes of one part of a resource, as they are written to a file.
+
+    Raises MalformedMessage if a binary part is not valid base64.
+    """
     if part.text is not None:
         return part.text.encode("utf-8", "surrogatepass")
     try:

@@ -104,8 +104,8 @@ class Host:
         """Start connecting to all enabled servers and preparing the model, without waiting for either.
 
         *only* limits this to the servers with these names; None means all. If *resume_orphaned_tasks* is true, MCP
-        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls. With
-        *retry_unreachable*, HTTP servers that cannot be reached are tried until they can.
+        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls. If
+        *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:

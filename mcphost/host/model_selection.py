@@ -57,7 +57,7 @@ class ModelSelection:
         *,
         system_prompt: str = "",
     ) -> None:
-        """Create a selection of the model *config*; *factory* creates its client and those of other models.
+        """Create a selection of the model *config*; *factory* creates the clients of this and other models.
 
         *has_images*, which is called in a worker thread, returns whether the open conversation contains an image.
         """
@@ -112,9 +112,9 @@ class ModelSelection:
         return model
 
     def get_named(self, name: str) -> ChatModel:
-        """Return the model with this name for use outside the conversation, or the selected model if *name* is "".
+        """Return the model called *name* for use outside the conversation; if *name* is "", return the selected model.
 
-        Raises ModelError, also if no model is selected.
+        Raises ModelError if there is no such model, or if none is selected.
         """
         if name:
             return self.get_model(switch_model(self.config, name))
@@ -142,10 +142,10 @@ class ModelSelection:
             self._lifetime.start_soon(self._prepare, model, name="prepare model")
 
     def preload(self, config: ModelConfig) -> None:
-        """Load what a model needs in the background, because the user may select it soon; report no failure.
+        """Load a model's libraries in the background, because the user may select this model soon.
 
-        No request is sent to a provider. The libraries take seconds to load, on a busy machine many. A model that was
-        loaded earlier in this way is closed.
+        No request is sent to a provider, and failures are not reported. Loading takes seconds, or much longer on a busy
+        machine. A different model that was preloaded earlier is closed.
         """
         if any(one.config == config for one in self._preloads):
             return
@@ -160,7 +160,10 @@ class ModelSelection:
             self._lifetime.start_soon(self._discard, tuple(self._preloads), name="close model")
 
     async def discard_preloaded(self) -> None:
-        """Close the models that were loaded in advance, because none of them is needed; they can be loaded again."""
+        """Close the preloaded models, for example because the user selected none of them.
+
+        They can be preloaded again later.
+        """
         await self._discard(tuple(self._preloads))
 
     async def _discard(self, preloads: tuple[_Preload, ...]) -> None:
@@ -170,7 +173,7 @@ class ModelSelection:
             self._preloads = [one for one in self._preloads if one is not preload]
 
     async def close(self) -> None:
-        """Close the selected model, all cached ones and those that were loaded in advance."""
+        """Close the selected model, all cached models and all preloaded ones."""
         cached = (model for _, model in self._cached_models)
         for model in (self.model, *cached, *(preload.model for preload in self._preloads)):
             if model is not None:
@@ -192,9 +195,10 @@ class ModelSelection:
 
 
 def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
-    """Describe the abilities of the previous model that the model *name* lacks; return "" if none are known.
+    """Describe which abilities of the previous model the model *name* lacks; return "" if none are known.
 
-    *has_images* is whether the conversation contains images, which are then not sent.
+    *has_images* means that the conversation contains images; the text then says that they are left out if the new
+    model accepts no images.
     """
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:

@@ -83,8 +83,8 @@ class ProjectApprovals:
     async def find_status(self, text: ProjectText) -> ProjectFileStatus | None:
         """Return the status of a file, or None if the user has neither approved nor declined it.
 
-        If the user permanently approved the file with other content, its status is returned as well, because the file
-        may get this content again. Raises StoreError.
+        A status is also returned if the user permanently approved the file with other content, because the file may get
+        this content again. Raises StoreError.
         """
         source = await self.find_source(text)
         is_decided = source != "not asked" or await self.is_stored(text.path)
@@ -120,8 +120,8 @@ class ProjectApprovals:
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a warning for each file that changed after a command-line flag approved the project's files.
 
-        Each warning is a sentence saying that the file is not used. Returns an empty list if no flag approved
-        the files.
+        Each warning is a sentence saying that the file is not used. The list is empty if the files were not approved by
+        a flag.
         """
         if self._approval != "flag":
             return []
@@ -139,10 +139,10 @@ class ProjectApprovals:
         """Ask the user, in one question, about the files that have been neither approved nor declined.
 
         Files that a command-line flag approved are recorded in the audit log. A file that was approved with other
-        content is shown with a diff. Nobody is asked if questions are turned off or the frontend cannot ask them. If
-        *again* is true, the user is also asked about files declined earlier in this session. *hooks* are the hooks in a
-        hooks file, which are shown with its text. The question is withdrawn if another process stores an approval of
-        exactly these files in the meantime. Raises StoreError or ConsentDenied.
+        content is shown with a diff. No question is asked if questions are turned off or the frontend cannot show them.
+        If *again* is true, the user is also asked about files declined earlier in this session. *hooks* are the hooks
+        in a hooks file, which are shown with its text. The question is withdrawn if another process stores an approval
+        of exactly these files in the meantime. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         sources = [(text, await self.find_source(text)) for text in texts]
@@ -173,7 +173,10 @@ class ProjectApprovals:
                     self._answers[text.path, text.digest] = "refused"
 
     async def _record_flag(self, purpose: Purpose, text: ProjectText) -> None:
-        """Record once in this run that a flag approved a file with this content. Raises ConsentDenied."""
+        """Record in the audit log, once per run, that a command-line flag approved a file with this content.
+
+        Raises ConsentDenied if a required row cannot be written.
+        """
         if (text.path, text.digest) in self._recorded:
             return
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)

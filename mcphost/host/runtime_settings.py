@@ -91,21 +91,28 @@ class RuntimeSettings:
         self.secret_store = place
 
     def apply_to(self, config: HostConfig) -> HostConfig:
-        """Return *config* with the values in use of the sections that have settings of AFTER_RESTART."""
+        """Return *config* with the current values of settings that change only after a restart.
+
+        See AFTER_RESTART. The sections that contain such settings are replaced as a whole.
+        """
         return replace(config, screen=self.screen, audit=self.audit, secret_store=self.secret_store)
 
 
 def _keep_until_restart(section: str, before: T, after: T) -> T:
-    """Return the values *after* a change of a section, except those that take effect only after a restart."""
+    """Return the section *after*, but with the values of *before* for settings that need a restart.
+
+    *section* is the name of the section; see AFTER_RESTART.
+    """
     changes = _compare_section(section, before, after)
     kept = {change.name.partition(".")[2]: change.before for change in changes if change.restart_reason}
     return replace(after, **kept)
 
 
 class SettingChange(Struct, frozen=True):
-    """A changed setting; its name includes the section, as in "limits.max_rounds", unless it is one of the LISTS.
+    """A changed setting, with its values before and after the change.
 
-    The value of a key is None if the action has its default keys, and that of "secrets.store" if none is chosen.
+    `name` includes the section, as in "limits.max_rounds", unless it is one of the LISTS. For a key binding, the
+    value None means the default keys. For "secrets.store", None means that no storage has been chosen.
     """
 
     name: str
@@ -131,12 +138,18 @@ class SettingChange(Struct, frozen=True):
         return bool(self.after > self.before)
 
     def describe(self, translate: Callable[[str], str] = str) -> str:
-        """Return the setting as in "limits.max_rounds = 5"; the word for a default value is translated."""
+        """Return the setting with its new value as text, such as "limits.max_rounds = 5".
+
+        A default value is shown as "default", translated with *translate*.
+        """
         return f"{self.name} = {format_setting(self.after, translate)}"
 
     @property
     def restart_reason(self) -> str:
-        """Why the change takes effect only after a restart, as a sentence; "" if it can be applied now."""
+        """The reason why the change takes effect only after a restart, as a sentence.
+
+        It is "" if the change can be applied now.
+        """
         if self.name == "audit.required" and self.after:
             return ""  # only switching it off is delayed
         return AFTER_RESTART.get(self.name, "")
@@ -148,7 +161,10 @@ class SettingChange(Struct, frozen=True):
 
 
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
-    """Return each setting in LIVE_SECTIONS whose value differs between two configurations, but none of the LISTS."""
+    """Return a change for each setting that differs between two configurations.
+
+    Settings in LIVE_SECTIONS, key bindings and the secret storage are compared, but not the LISTS.
+    """
     changes = [
         change
         for section in LIVE_SECTIONS
@@ -212,7 +228,10 @@ def _keep_field(new: T, old: T, key: str) -> T:
 
 
 def describe_kept_setting(problem: str) -> str:
-    """Return a problem of config.toml for a running chat, which keeps the value in use of an invalid setting."""
+    """Return *problem*, found in config.toml while mcphost is running, as a message for the user.
+
+    If the problem is an invalid setting, the message says that the value in use is kept instead of the default.
+    """
     if not isinstance(problem, SettingProblem):
         return problem
     text, default, _rest = problem.partition("; the default")
@@ -222,7 +241,7 @@ def describe_kept_setting(problem: str) -> str:
 def format_setting(value: Any, translate: Callable[[str], str] = str, limit: int = 200) -> str:
     """Return a setting's value as written in config.toml, but without quotes.
 
-    Text is sanitized, and cut off after *limit* characters. None is the word for a default value, translated with
+    Text is sanitized, and cut off after *limit* characters. None is shown as "default", translated with
     *translate*.
     """
     if value is None:

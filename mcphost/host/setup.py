@@ -152,12 +152,12 @@ class Setup:
         return models
 
     def _preload(self, models: Sequence[AvailableModel]) -> None:
-        """Start loading the best model while the user reads, so that the first answer arrives earlier."""
+        """Start loading the best model while the user reads the setup screen, so that it answers sooner."""
         if models and self._model_selection.model is None:
             self._model_selection.preload(models[0].config)
 
     async def release_models(self) -> None:
-        """Close the model that was loaded in advance if the user has left the setup without selecting a model."""
+        """Close the preloaded model if the user has left the setup without selecting a model."""
         if self._model_selection.model is None:
             await self._model_selection.discard_preloaded()
 

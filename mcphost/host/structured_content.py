@@ -78,12 +78,12 @@ class ContentIndex:
     def shorten(self, body: bytes) -> bytes:
         """Return JSON with a short placeholder for each long run of base64, with or without line breaks.
 
-        Without long base64, the JSON is usually small enough to be parsed.
+        Most of the JSON that is too large to be parsed becomes small enough in this way.
         """
         return replace_base64_in_json(body, lambda run: _MEDIA if run in self._media else _placeholder(run))
 
     def _is_media(self, value: str) -> bool:
-        """Return whether the value is the data of a media block; line breaks in it do not matter."""
+        """Return whether the value equals the data of a media block, ignoring line breaks."""
         return value in self._media or ("\n" in value and _unwrap(value) in self._media)
 
     def is_repeated(self, value: Any) -> bool:
@@ -115,8 +115,8 @@ class ContentIndex:
     def _equals_texts(self, value: Any) -> bool:
         """Return whether structured content equals the text blocks of the same result.
 
-        If the value is an object whose only member is `result`, a wrapper that some SDKs add, that member is compared
-        as well.
+        If the value is an object whose only member is `result`, a wrapper that some SDKs add, it is enough that this
+        member equals the text blocks.
         """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
@@ -149,10 +149,10 @@ class ContentIndex:
 
 
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
-    """Return structured content as indented JSON, without what the content blocks already contain.
+    """Return structured content as indented JSON, omitting what the content blocks already contain.
 
-    Returns None if there is no structured content or it only repeats the blocks. Content that is too large to be parsed
-    becomes raw text or a note; invalid JSON becomes a note.
+    Returns None if there is no structured content or it only repeats the blocks. Content that is too large to be
+    parsed becomes raw text or a note; invalid JSON becomes a note.
     """
     if raw is None:
         return None

@@ -1,9 +1,9 @@
-"""Replacement of the names of arguments that a provider refuses, such as `filter[id]`, and restoration of the names.
+"""Renaming of arguments whose names a provider rejects, such as `filter[id]`.
 
-The model gets a tool with other names for these arguments. In the model's calls, the server's own names are restored
-before anything else is done with a call, so reviews, rules and the server get these. In earlier calls that are sent
-to the provider again, the names are replaced as in the tool. Only the arguments themselves are renamed, not members
-of their values.
+The model receives tools with other names for these arguments. In the model's calls, the server's own names are
+restored first, so reviews, rules and the server see only these. In earlier calls that are sent to the provider
+again, the arguments are renamed as in the tool. Only the arguments themselves are renamed, not the members of
+their values.
 
 This module runs in the worker process. It does no I/O.
 """
@@ -28,9 +28,9 @@ Names = Mapping[str, str]
 
 
 def rename_arguments(schema: dict[str, Any]) -> tuple[dict[str, Any], Names]:
-    """Return an object schema in which every argument has a name that providers accept, and the renamed arguments.
+    """Return an object schema in which every argument has a name that providers accept, and the new names.
 
-    The description of a renamed argument says what the server calls it.
+    The description of a renamed argument contains the server's name for it.
     """
     properties = cast("dict[str, Any]", schema.get("properties") or {})
     accepted = _choose_names(properties)
@@ -51,7 +51,10 @@ def has_refused_name(schema: dict[str, Any]) -> bool:
 
 
 def _choose_names(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return the accepted name for each refused one; it differs from the names of all other properties."""
+    """Return a new name for each property whose name providers reject, keyed by the old name.
+
+    A new name differs from the names of all other properties.
+    """
     chosen: dict[str, str] = {}
     taken, numbers = set(properties), dict[str, int]()
     for name in properties:
@@ -77,7 +80,7 @@ def _describe(name: str, value: Any) -> Any:
 
 
 def rename_in_messages(messages: Iterable[dict[str, Any]], names: Mapping[str, Names]) -> None:
-    """Replace the names of arguments in the tool calls of Chat Completions messages, in place.
+    """Rename arguments in the tool calls of Chat Completions messages, in place.
 
     *names* has the renamed arguments of each tool, keyed by the tool's name.
     """
@@ -90,7 +93,10 @@ def rename_in_messages(messages: Iterable[dict[str, Any]], names: Mapping[str, N
 
 
 def _replace_names(text: str, names: Names) -> str:
-    """Return a JSON object with other names for its members; any other text is returned unchanged."""
+    """Return the text of a JSON object with its members renamed as in *names*.
+
+    Any other text is returned unchanged.
+    """
     try:
         value: Any = loads(text)
     except MalformedMessage:
@@ -103,7 +109,7 @@ def _replace_names(text: str, names: Names) -> str:
 
 
 class _HeldCall:
-    """A tool call that is being received; `pieces` are the pieces of its arguments that are held back."""
+    """A tool call that is being received; `pieces` are the pieces of its arguments held back so far."""
 
     def __init__(self) -> None:
         self.name = ""

@@ -198,9 +198,9 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message.
+    """Return the content of a user message: a string, or a list of content items if there is any media.
 
-    The content is a string if possible, because some servers accept only strings.
+    A string is used wherever possible, because some servers accept only strings.
     """
     items: list[Json] = []
     for part in message.parts:
@@ -276,9 +276,9 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id to send for a tool call.
+    """Return the id of a tool call to use in a request.
 
-    This is the provider's own id if this model accepts it, otherwise mcphost's id.
+    This is the id that the provider assigned, if this model accepts it, and otherwise mcphost's id.
     """
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
@@ -316,10 +316,10 @@ def is_reasoning_item(block: Any) -> bool:
 
 
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
-    """Return the request's message for a tool result.
+    """Return the message that contains a tool result in a request.
 
-    If the provider accepts no images in tool results, the images are added to *pictures*, which the caller sends in a
-    user message after the results.
+    If the provider accepts images, but not in tool results, the images are added to *pictures*, which the caller
+    sends in a user message after the results.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.reused_at:

@@ -1,4 +1,4 @@
-"""Sizes that a provider names when it refuses a request as too long for the model."""
+"""Parser for the sizes in a provider's error message for a request that is too long for the model."""
 
 import re
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _SIZE_PATTERN = re.compile(
 
 
 class RefusedSizes(NamedTuple):
-    """The context window and the size of the refused request in tokens; 0 if the provider did not name it."""
+    """The sizes of the context window and the rejected request in tokens; 0 if not in the message."""
 
     window: int = 0
     size: int = 0

@@ -244,7 +244,7 @@ def find_requests(text: str) -> list[DemoRequest]:
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each argument that the rule's pattern captured; numbers are converted.
 
-    If the pattern has no groups but the rule names arguments, the first argument is yielded with the value 5.
+    If the pattern has no groups but the rule names arguments, the first argument gets the default value 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):
@@ -278,7 +278,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
     """Return the tool named *name*, or else the first tool whose name ends with *name* after a separator.
 
-    Return None if there is no such tool. Case is ignored, and all separators are considered equal.
+    Returns None if there is no such tool. Case is ignored, and all separators are considered equal.
     """
     normalized = _normalize_name(name)
     for tool in tools:

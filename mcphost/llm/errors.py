@@ -104,7 +104,10 @@ class ErrorContext(Struct, frozen=True, kw_only=True):
 
 
 def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
-    """Return the error to raise for a failed request, with a message and a hint for the user."""
+    """Return the error to raise for a failed request, with a message and a hint for the user.
+
+    The API key in *context* never appears in the message.
+    """
     if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
         return answer_too_long_error(failure.message)
     if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
@@ -125,12 +128,15 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
 
 def answer_too_long_error(sentence: str) -> ModelError:
-    """Return the error for an answer that exceeds a limit; *sentence* tells the user which limit."""
+    """Return the error for an answer that exceeds a limit; *sentence* is the message for the user."""
     return ModelError(sentence, "The answer so far is kept. Ask for less at once.")
 
 
 def idle_error(place: str, seconds: float, *, started: bool) -> ModelError:
-    """Return the error for a model at *place* that has not sent anything for *seconds*."""
+    """Return the error for a model at *place* that has sent nothing for *seconds* seconds.
+
+    *started* means that the answer had already begun.
+    """
     what = "said nothing more" if started else "did not answer"
     return ModelError(
         f"{place} {what} for {seconds:g} s; the connection was closed.",
@@ -140,7 +146,7 @@ def idle_error(place: str, seconds: float, *, started: bool) -> ModelError:
 
 
 def deadline_error(place: str, seconds: float) -> ModelError:
-    """Return the error for an answer of a model at *place* that is not complete after *seconds*."""
+    """Return the error for an answer from *place* that is not complete after *seconds* seconds."""
     return ModelError(
         f"{place} did not finish its answer within {seconds:g} s; the connection was closed.",
         _MORE_TIME,
@@ -149,7 +155,7 @@ def deadline_error(place: str, seconds: float) -> ModelError:
 
 
 def preparation_error(seconds: float) -> ModelError:
-    """Return the error for a request that was not sent, because the model was not ready after *seconds*."""
+    """Return the error for a request that was not sent: the model was not ready after *seconds* seconds."""
     return ModelError(
         f"The model was not ready within {seconds:g} s, which includes loading litellm and reading the model's key.",
         _MORE_TIME,
@@ -165,7 +171,10 @@ def empty_answer_error(place: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether litellm's message adds nothing to mcphost's own error message."""
+    """Return whether mcphost's own error message already says everything that *message* says.
+
+    *message* is litellm's error message.
+    """
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
@@ -187,7 +196,11 @@ def classify_failure(failure: CallFailure) -> ModelErrorKind:
 
 
 def _classify_connection(failure: CallFailure, names: set[str]) -> ModelErrorKind | None:
-    """Return the kind of a failure without a status of its own; None if its wording decides."""
+    """Return the kind of a failure that has no status code.
+
+    Returns None if the exception classes in *names* do not determine the kind, so that the wording must be
+    examined.
+    """
     if names.intersection(NETWORK_ERRORS).difference({WRAPPER_ERROR}):
         return "network"
     if STREAMED_ERROR in failure.class_names:
@@ -228,7 +241,10 @@ def is_retryable(failure: CallFailure) -> bool:
 
 
 def refuses_tools(failure: CallFailure) -> bool:
-    """Return whether the error message of a request says that the model does not support tools."""
+    """Return whether a request failed because the model does not support tools.
+
+    This is determined from the error message.
+    """
     return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 

@@ -123,7 +123,10 @@ class LiteLlmModel:
             await self._load_facts()
 
     async def close(self) -> None:
-        """Release the worker, which ends unless another model or a call needs it; a later request starts it again."""
+        """Stop using the worker process, which ends unless another model or a call is still using it.
+
+        A later request starts it again.
+        """
         await self._worker.release(self)
 
     @asynccontextmanager
@@ -134,7 +137,10 @@ class LiteLlmModel:
 
     @asynccontextmanager
     async def _limit_loading(self, deadline: float) -> AsyncGenerator[None]:
-        """Raise ModelError if the block is not done by *deadline*, a time on the event loop's clock."""
+        """Return a context manager that raises ModelError if its block has not finished by *deadline*.
+
+        *deadline* is a time on the event loop's clock.
+        """
         with anyio.CancelScope(deadline=deadline) as scope:
             yield
         if scope.cancelled_caught:
@@ -241,7 +247,7 @@ class LiteLlmModel:
     ) -> None:
         """Raise _ToolsRefusedError or _DefinitionRefusedError if the request failed because of its tools.
 
-        The user sees *error* if no attempt with fewer tools succeeds.
+        *error* is shown to the user if no attempt with fewer tools succeeds.
         """
         from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
         from mcphost.llm.refused_tools import refuses_definition
@@ -282,7 +288,7 @@ class LiteLlmModel:
             self._refusal = ToolsRefused(known.reason, known.refused_at)
 
     def _replace_refused_tool(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Replace a rejected tool in later requests with its simplified form, or omit it if it has none.
+        """Use the simplified form of a rejected tool in later requests, or omit the tool if it has none.
 
         Returns the event that reports the change to the user.
         """
@@ -436,7 +442,7 @@ class LiteLlmModel:
     async def _ensure_ready(self) -> providers.ProviderKey:
         """Start the worker, load the facts about the model and return the API key. Raises ModelError.
 
-        If the provider is unknown, the error says so instead of asking for a key.
+        If the provider is unknown, the error reports that, and not a missing key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
@@ -567,7 +573,7 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return a key that is the same for two tools only if their definitions are identical."""
+    """Return a key for a tool that changes whenever the tool's name, description or schema changes."""
     return spec.name, spec.description, bytes(spec.schema)
 
 

@@ -1,8 +1,8 @@
 """Patches for the worker process that work around litellm's defects and make httpx reject redirects.
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
-the stream as refused. Other patches accept invalid token counts, note Gemini's finish reasons, name the tools in the
-results for Ollama, and keep arguments called `strict`.
+the stream as refused. Other patches accept invalid token counts, record Gemini's finish reasons, add the names
+of the tools to tool results for Ollama, and keep arguments named `strict`.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
 origin, it would remove only the `Authorization` header; it would still send the headers that contain the key
@@ -39,10 +39,11 @@ def patch_litellm() -> None:
 
 
 def patch_cost_calculation() -> None:
-    """Patch litellm not to compute the cost of an answer before the answer begins.
+    """Patch litellm not to compute a cost at the beginning of each answer.
 
-    litellm 1.110 loads a tokenizer to count the tokens of a stream that has no tokens yet. That takes a fifth of
-    the time from the start of the worker to the first answer. The worker computes costs from the final counts.
+    For this, litellm 1.110 would load a tokenizer to count the tokens of a stream that has no tokens yet, which
+    takes a fifth of the time from the start of the worker to the first answer. The worker computes costs from the
+    final token counts.
     """
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import litellm_logging
@@ -162,7 +163,7 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer, which litellm reports as `stop`, like a normal end."""
+    """Return whether the model refused to answer; litellm reports this as `stop`, like a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 
@@ -203,7 +204,10 @@ def patch_ollama_requests() -> None:
 
 
 def _check_ollama_chunk(error_class: Any, _stream: Any, chunk: Any) -> Any:
-    """Raise Ollama's error, which it sends as a line of the answer; litellm 1.110 reports a missing key instead."""
+    """Raise the error that Ollama has sent as a line of the answer; return any other chunk unchanged.
+
+    Without this patch, litellm 1.110 would report a missing key instead of Ollama's error.
+    """
     problem: Any = cast("Json", chunk).get("error") if isinstance(chunk, dict) else None
     if isinstance(problem, str):
         raise error_class(status_code=500, message=problem, headers={})
@@ -230,9 +234,10 @@ def patch_tool_names(ollama: Any) -> None:
 
 
 def patch_strict_removal() -> None:
-    """Patch litellm to keep an argument of a tool that is called `strict`.
+    """Patch litellm to keep tool arguments that are named `strict`.
 
-    litellm 1.110 removes OpenAI's member `strict` for Gemini, vLLM and watsonx, and with it each member of this name.
+    For Gemini, vLLM and watsonx, litellm 1.110 removes OpenAI's member `strict` from tools, and with it every other
+    member of this name.
     """
     with suppress(ImportError, AttributeError):
         from litellm.llms.hosted_vllm.chat import transformation as vllm

@@ -346,7 +346,7 @@ async def _identify_openai_compatible(client: JsonClient, url: str) -> LocalMode
 def _parse_openai_list(
     url: str, answer: dict[str, Any] | None, kind: Literal["vllm", "openai_compatible"] = "openai_compatible"
 ) -> LocalModelServer | None:
-    """Return the server that sent a list of models in OpenAI's format, or None if *answer* is not one.
+    """Return the server that sent *answer*; None if *answer* is not a model list in OpenAI's format.
 
     If *kind* is "vllm", *answer* must name "vllm" as the owner of the first model.
     """

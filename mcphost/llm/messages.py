@@ -82,14 +82,15 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     """Result of a tool call, as sent to the model; `server` and `tool` are "" if the tool is unknown.
 
-    If the text is truncated, `kept` is the path of the file with the complete result. `reviewed` is True if the user
-    reviewed the result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
-    "background" means that the call is still running, and that its result follows in a separate message. `is_unsent`
-    is True for a call that was rejected or stopped before it could be sent to the server. `seconds` is the duration of
-    the call, 0 if unknown. `user_text` is what the user sees instead of `text`, "" if they are the same.
+    If the text is truncated, `kept` is the path of the file with the complete result. `reviewed` is True if the
+    user reviewed the result. `outcome` says how the call ended, for display; it is "" in results stored by earlier
+    versions. "background" means that the call is still running, and that its result follows in a separate message.
+    `is_unsent` is True for a call that was rejected or stopped before it could be sent to the server. `seconds` is
+    the duration of the call, or 0 if unknown. `user_text` is the text shown to the user instead of `text`, or "" if
+    they are the same.
 
-    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at that
-    time, in seconds since 1970.
+    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at
+    that time, in seconds since 1970.
     """
 
     use_id: str
@@ -133,15 +134,15 @@ class FilePart(Struct, frozen=True, tag="file"):
 class ResourcePart(Struct, frozen=True, tag="resource"):
     """Text that the user attached: a server's resource, the result of a tool, or a local file or folder.
 
-    If the text is a tool's result, `tool` is the name of the tool; otherwise, `tool` is "". `server` is "" for a local
-    file or folder. For a binary resource that the model does not accept, `text` is only a note that says so.
+    If the text is a tool's result, `tool` is the name of the tool; otherwise, `tool` is "". `server` is "" for a
+    local file or folder. For a binary resource that the model does not accept, `text` is only a note that says so.
 
-    `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which continued
-    in the background. If `text` contains only the beginning of the result, `kept` is the path of the file with the
-    complete result.
+    `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which
+    continued in the background. If `text` contains only the beginning of the result, `kept` is the path of the file
+    with the complete result.
 
-    If `whole` is not "", the resource had been attached before. `whole` is then its new text, and `text`, which is
-    sent to the model, is a unified diff from the earlier version.
+    If `whole` is not "", an earlier version of the resource was already attached. `whole` is then the complete new
+    text, and `text`, which is sent to the model, is a unified diff from the earlier version.
     """
 
     server: str
@@ -237,7 +238,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def has_images(self) -> bool:
-        """Whether the message contains an image, also in the result of a tool call."""
+        """Whether the message contains an image, either directly or in the result of a tool call."""
         return any(
             isinstance(part, ImagePart) or (isinstance(part, ToolReturnPart) and part.images) for part in self.parts
         )
@@ -258,8 +259,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     def is_typed(self) -> bool:
         """Whether the user typed the message.
 
-        False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and other
-        roles.
+        False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and messages
+        with another role than "user".
         """
         return self.role == "user" and self.prompt is None and self.late_result is None and not self.is_automatic
 

@@ -102,7 +102,7 @@ async def find_keys(
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model that the user can choose, and the facts known about it; a value of 0 or None means unknown."""
+    """A model that the user can choose, with the facts known about it; a value of 0 or None means unknown."""
 
     config: ModelConfig
     provider: str
@@ -134,7 +134,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 def make_demo_model() -> AvailableModel:
-    """Return the built-in demo model, which is not proposed, but can be named."""
+    """Return the built-in demo model, which is never suggested, but can be selected by its name."""
     return AvailableModel(
         config=ModelConfig(name=DEMO),
         provider=DEMO,
@@ -171,9 +171,10 @@ class ModelFinder:
     ) -> None:
         """Create a finder that reads API keys from *environ* and *keyring*.
 
-        *is_session_only* receives the name of a keyring entry and returns whether its API key is kept only in memory
-        until mcphost quits. A model whose provider rejected tools, according to *refusals*, is shown as not supporting
-        tools. *probe_seconds* is how long to wait for model servers on this machine, by default PROBE_SECONDS.
+        *is_session_only* is called with the name of a keyring entry and returns whether its API key is kept only in
+        memory until mcphost quits. A model whose provider rejected tools, according to *refusals*, is shown as not
+        supporting tools. *probe_seconds* is the number of seconds to wait for model servers on this machine; the
+        default is PROBE_SECONDS.
         """
         self._refusals = refusals
         self._probe_seconds = probe_seconds
@@ -234,7 +235,10 @@ class ModelFinder:
     def _put_first(
         self, remembered: Sequence[RememberedModel], found: Sequence[AvailableModel], origins: Mapping[str, str]
     ) -> list[AvailableModel]:
-        """Return the *remembered* models with their settings, followed by the other models in *found*."""
+        """Return the *remembered* models with their settings, followed by the other models in *found*.
+
+        *origins* maps each provider whose API key was found to a description of where it was found.
+        """
         others = {self._endpoint(model.config): model for model in reversed(found)}
         own: dict[tuple[str, str], RememberedModel] = {}
         for item in remembered:
@@ -259,10 +263,10 @@ class ModelFinder:
     async def list_provider(
         self, provider: str, selected: ModelConfig | None = None
     ) -> tuple[tuple[AvailableModel, ...], tuple[str, ...]]:
-        """Return all models of *provider*, and the names of all providers with models.
+        """Return all models of *provider*, and the names of all providers that have models.
 
-        The models are those that `list_all` returns and, if an API key of the provider was found, those in its own
-        list. *provider* may also be the prefix of the names of local models. Safe to cancel.
+        The models are those that `list_all` returns and, if an API key of the provider was found, those in the list
+        that the provider returns. *provider* may also be the prefix of the names of local models. Safe to cancel.
         """
         models = await self.list_all(selected=selected)
         if provider in LISTING_PROVIDERS:
@@ -345,7 +349,10 @@ class ModelFinder:
         return [mark(model) for model in models]
 
     async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
-        """Search the environment and the keyring for API keys; ignore the keyring if it is too slow."""
+        """Search the environment and the keyring for API keys of *providers*.
+
+        A keyring that takes too long to respond is ignored.
+        """
         found: tuple[FoundKey, ...] = await find_keys(self._environ, None, providers)
         with anyio.move_on_after(KEYRING_SECONDS):
             found = await find_keys(self._environ, self._keyring, providers)
@@ -454,10 +461,10 @@ def _full_name(config: ModelConfig) -> tuple[str, str]:
 
 
 def _listing_order(model: AvailableModel) -> tuple[object, ...]:
-    """Return a sort key for models from litellm's table, with which the models of a provider stay together.
+    """Return a sort key for models from litellm's table; models of the same provider stay together.
 
-    Usable models come first, among them those that support tools; then the providers of their own models come before
-    resellers. A provider's default model comes first, and templates for fine-tuned models come last.
+    Usable models come first, beginning with those that support tools. Providers that offer their own models come
+    before resellers. A provider's default model comes first, and templates for fine-tuned models come last.
     """
     is_own = model.provider in FIRST_PARTY_PROVIDERS
     return (

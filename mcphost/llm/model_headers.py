@@ -42,7 +42,7 @@ async def expand_headers(
 
 
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
-    """Return the keyring entries to which *text* refers, keyed by name; missing entries are omitted."""
+    """Return the secrets for the keyring references in *text*, keyed by name; missing entries are omitted."""
     entries: dict[str, str] = {}
     for reference in find_references(text):
         if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:

@@ -1,4 +1,7 @@
-"""The models that `mcphost models` and the pipe's command `models` list: usable ones, or all of one provider."""
+"""Lists of models for `mcphost models` and for the command `models` of `mcphost pipe`.
+
+A list contains the models that can be used now, or all models of one provider.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -28,9 +31,10 @@ async def list_models(
     refusals: ToolRefusals,
     is_session_only: Callable[[str], bool] = lambda name: False,
 ) -> tuple[AvailableModel, ...]:
-    """Return the models that can be used now, the *selected* one first, or all models of *provider* if it is not "".
+    """Return the models that can be used now, beginning with the *selected* one.
 
-    Raises UsageError if no model of *provider* is known. Safe to cancel. See `ModelFinder` for the other arguments.
+    If *provider* is not "", all models of that provider are returned instead. Raises UsageError if no model of
+    *provider* is known. Safe to cancel. See `ModelFinder` for the other arguments.
     """
     finder = ModelFinder(environ, keyring, is_session_only, refusals, LATE_PROBE_SECONDS)
     selected = add_local_address(add_default_provider(selected), environ)
@@ -47,9 +51,10 @@ async def list_models(
 
 
 def _explain_no_models(provider: str, providers: "Sequence[str]", missing_key: str) -> UsageError:
-    """Return the error for a provider without models.
+    """Return the error for a provider without models; the hint suggests a fix.
 
-    *providers* are those with models. *missing_key* is the variable of the provider's missing API key, or "".
+    *providers* are the names of providers that have models. *missing_key* is the environment variable for the
+    provider's API key if no key was found, otherwise "".
     """
     if provider in LOCAL_PROVIDERS or provider in TITLES:
         prefix = provider if provider in LOCAL_PROVIDERS else "openai"

@@ -52,7 +52,7 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inpu
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
-    """A model in a provider's list; a value of 0 or None means that the list does not contain it."""
+    """A model in a provider's list; a value of 0 or None means that the list does not contain that value."""
 
     name: str
     """Name for litellm, `provider/model`."""
@@ -169,7 +169,7 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return whether a model can chat; True if the provider's list does not say.
+    """Return whether a model can chat; True if the provider's list does not contain this information.
 
     Google and Mistral list each model's capabilities, and Groq lists whether the model is active.
     """

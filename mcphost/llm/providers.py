@@ -161,7 +161,7 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL is certain to point to this machine."""
+    """Return whether a URL always refers to this machine."""
     try:
         host = split_url(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback

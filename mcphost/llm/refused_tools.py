@@ -52,11 +52,12 @@ def refuses_definition(failure: CallFailure) -> bool:
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider rejects; *reason* is its error message for a request with all *tools*.
+    """Return those of the *tools* that the provider rejects.
 
-    *probe* sends a test request with some of the tools. Tools that are named in the message are tested first, then
-    halves of the list, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be
-    determined. Errors raised by *probe* propagate. Safe to cancel.
+    *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with some
+    of the tools. Tools that are named in the message are tested first. After that, the list is repeatedly divided
+    in half, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be determined.
+    Errors raised by *probe* propagate. Safe to cancel.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -69,9 +70,9 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Return the rejected tool, with a simpler schema if the provider accepts one.
+    """Return the rejected tool; its `simple` is set if the provider accepts a simpler schema.
 
-    A test request shows whether the provider accepts the simpler schema.
+    *probe* sends a test request to find out whether the provider accepts it.
     """
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)
@@ -110,7 +111,7 @@ def _find_named(tools: Sequence[ToolSpec], reason: str) -> list[ToolSpec]:
 def simplify_tool(tool: ToolSpec) -> ToolSpec | None:
     """Return the tool with a simpler schema, or None if the schema cannot be simplified.
 
-    The worker renames the arguments of the returned tool that have unusual names.
+    Arguments with unusual names are not renamed here; the worker does that.
     """
     try:
         own: Any = loads(tool.schema) if bytes(tool.schema) else {}
@@ -123,10 +124,10 @@ def simplify_tool(tool: ToolSpec) -> ToolSpec | None:
 
 
 def find_schema_problem(schema: Raw, provider: str) -> str:
-    """Return why a provider would reject a tool's input schema, or "" if no reason is known.
+    """Return the reason why a provider would reject a tool's input schema, or "" if none is known.
 
-    For a provider whose rules are unknown, the only requirement is an object schema. If *provider* is "", the rules
-    of all providers apply.
+    The reason is a phrase, such as "an array without items". For a provider whose rules are unknown, the only
+    requirement is an object schema. If *provider* is "", the rules of all providers apply.
     """
     try:
         root: Any = loads(schema) if bytes(schema) else {"type": "object"}

@@ -1,9 +1,10 @@
-"""Limits on the raw bytes of a provider's response before they are parsed, enforced by the worker process.
+"""Limits on the raw bytes of a provider's response, enforced before they are parsed.
 
-litellm and the providers' own libraries build about ten Python objects for each JSON object in an event, at 20
-microseconds each; their event stream decoders take a third of a microsecond for each empty line. A hostile response
-must therefore be stopped before it reaches these libraries. All of them read through `httpx.Response.aiter_bytes`,
-which `limit_responses` wraps; `disable_compression` requests uncompressed responses.
+This module runs in the worker process. litellm and the providers' own libraries create about ten Python objects
+for each JSON object in an event, which takes 20 microseconds per object; their event stream decoders take a
+third of a microsecond for each empty line. A hostile response must therefore be stopped before it reaches these
+libraries. All of them read through `httpx.Response.aiter_bytes`, which `limit_responses` wraps;
+`disable_compression` requests uncompressed responses.
 """
 
 import zlib

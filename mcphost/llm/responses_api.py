@@ -1,8 +1,9 @@
-"""OpenAI's Responses API: conversion of requests from Chat Completions, and of events for the host.
+"""Conversion between Chat Completions and OpenAI's Responses API.
 
-Requests are converted from Chat Completions JSON, and the API's events to worker events. litellm's own
-conversion loses data that this API expects back: it moves all reasoning items before the text and the tool
-calls, drops their summaries, and replaces the call ids. This module runs in the worker process and does no I/O.
+Requests are converted from Chat Completions JSON, and the API's events are converted to worker events.
+litellm's own conversion loses data that this API expects back: it moves all reasoning items before the text and
+the tool calls, drops their summaries, and replaces the call ids. This module runs in the worker process and
+does no I/O.
 
 See https://platform.openai.com/docs/api-reference/responses and .../responses-streaming.
 """
@@ -34,7 +35,7 @@ _SUMMARY_PATTERN = re.compile(r"\bsummar(?:y|ies)\b", re.IGNORECASE)
 
 
 def is_official_base(base: str) -> bool:
-    """Return whether *base* is a URL of OpenAI or Azure, or "", which selects the provider's default URL."""
+    """Return whether *base* is a URL of OpenAI or Azure, or "" for the provider's default URL."""
     try:
         host = (split_url(base.strip()).hostname or "").lower()
     except ValueError:
@@ -207,9 +208,10 @@ class ResponsesStream:
                 return []
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for a piece of text; a blank line precedes the text of each further message.
+        """Return the worker events for a piece of text.
 
-        *index* is the position of the message in the response.
+        *index* is the position of the text's message in the response. The texts of consecutive messages are separated
+        by a blank line.
         """
         if not text:
             return []
@@ -218,7 +220,10 @@ class ResponsesStream:
         return [worker_protocol.WorkerTextDelta(self._call_id, f"\n\n{text}" if is_another else text)]
 
     def _read_end(self, response: Any, *, is_complete: bool) -> None:
-        """Store the finish reason and the token counts of the response in the summary."""
+        """Store the finish reason and the token counts of the response in the summary.
+
+        *is_complete* is False if the answer was cut off, either by a limit on its length or by a content filter.
+        """
         if is_complete:
             self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"
         else:

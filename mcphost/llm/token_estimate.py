@@ -1,8 +1,8 @@
 """Token estimates for text, messages and tools, made without the model's tokenizer.
 
-A token is taken to be about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or
-Korean character. The estimate for a message is cached while the message exists, so estimating a request takes only one
-addition per message.
+One token is assumed for about four Latin characters, for two characters of other alphabets, or for one Chinese,
+Japanese or Korean character. The estimate for a message is cached as long as the message exists, so estimating
+a request takes only one addition per message.
 """
 
 import weakref
@@ -99,7 +99,7 @@ def estimate_parts(message: Message) -> Iterator[int]:
 def estimate_part_tokens(part: Part, *, is_replayed: bool = False) -> int:
     """Estimate the number of tokens in one part of a message.
 
-    *is_replayed* means that the reasoning of the message is sent back to the provider.
+    *is_replayed* means that the reasoning in the message is sent back to the provider, and therefore counts.
     """
     match part:
         case TextPart():
@@ -124,9 +124,9 @@ def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
     The estimate is the provider's token count for the latest answer, plus estimates for the later messages. If that
-    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is when
-    earlier parts of the conversation last changed: because of a new system prompt, a summary of earlier messages,
-    or tool results that were shortened.
+    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is the
+    time at which earlier parts of the conversation last changed: because of a new system prompt, a summary of
+    earlier messages, or tool results that were shortened.
     """
     size = 0
     for message in reversed(request.messages):

@@ -1,27 +1,28 @@
 """Adaptation of tools' input schemas to the part of JSON Schema that a provider's API accepts.
 
-MCP servers write any JSON Schema. Providers refuse a whole request because of one schema that they do not accept,
-and litellm 1.110 damages some schemas: for Gemini, it turns `{"const": "x"}` and an `enum` without a type into an
-object, drops `oneOf` and `allOf`, raises AttributeError for the schema `true`, and expands references without a
-limit. `adapt_schema` therefore rewrites a schema before it is sent. Arguments are still validated against the
-server's own schema before a call, so an adapted schema does not permit any additional calls.
+MCP servers may use any JSON Schema. Providers reject a whole request because of one schema that they do not
+accept, and litellm 1.110 damages some schemas: for Gemini, it turns `{"const": "x"}` and an `enum` without a
+type into an object, drops `oneOf` and `allOf`, raises AttributeError for the schema `true`, and expands
+references without a limit. `adapt_schema` therefore rewrites a schema before it is sent. Arguments are still
+validated against the server's own schema before a call, so an adapted schema does not permit any additional
+calls.
 
 The limits of the providers, and where they are described:
 
-- OpenAI: an object at the top, with `properties`, without `oneOf`, `anyOf`, `allOf`, `enum` and `not`; arrays have
+- OpenAI: the top level is an object with `properties`, without `oneOf`, `anyOf`, `allOf`, `enum` and `not`; arrays have
   `items`, which are a schema. See its error messages in github.com/openai/openai-agents-python/issues/449,
-  github.com/langchain-ai/langchainjs/issues/9804. Servers with its API check the same.
-- Anthropic: the same combinators are refused at the top (github.com/anthropics/claude-code/issues/5973), schemas must
-  be valid for draft 2020-12, and names of properties at the top must match a pattern
-  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock checks the same for Claude. These properties get
-  other names; see `argument_names`.
+  github.com/langchain-ai/langchainjs/issues/9804. Servers with its API have the same limits.
+- Anthropic: the same combinators are rejected at the top level (github.com/anthropics/claude-code/issues/5973), schemas
+  must be valid for draft 2020-12, and names of top-level properties must match a pattern
+  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock has the same limits for Claude. Such properties are
+  renamed; see `argument_names`.
 - Gemini: the fields of `Schema` (ai.google.dev/api/caching#Schema), a subset of OpenAPI 3.0 without `$ref`, `const`,
-  `oneOf`, `allOf` and lists of types; `enum` has strings that are not empty, and `required` names defined properties
+  `oneOf`, `allOf` and lists of types; `enum` contains only non-empty strings, and `required` only defined properties
   (github.com/zed-industries/zed/issues/44875, github.com/decolua/9router/issues/359).
-- Ollama: the fields of `ToolProperty` (github.com/ollama/ollama, api/types.go). Others do not reach the model, and a
-  value of another type, such as the schema `true`, is an error.
+- Ollama: the fields of `ToolProperty` (github.com/ollama/ollama, api/types.go). Other fields do not reach the model,
+  and a value of another type, such as the schema `true`, is an error.
 
-This module runs in the worker process, and for refused tools in the host. It does no I/O.
+This module runs in the worker process and, for rejected tools, in the host. It does no I/O.
 """
 
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ _LIMITS = {
 
 
 class SchemaDialect(Struct, frozen=True, kw_only=True):
-    """The schemas that a provider accepts, or that pass through litellm undamaged."""
+    """Rules for the schemas that a provider accepts and that litellm passes on undamaged."""
 
     is_rewritten: bool = False
     """Whether the whole schema is rewritten with few keywords and without references."""
@@ -130,22 +131,22 @@ _CLAUDE_PROVIDERS = ("vertex_ai", "vertex_ai_beta", "openrouter", "azure_ai")
 
 
 def find_dialect(provider: str, model: str) -> SchemaDialect:
-    """Return the dialect for a model; OpenAI's for providers that are not known to differ from it."""
+    """Return the schema dialect for a model; by default, that of OpenAI."""
     if provider in _CLAUDE_PROVIDERS and "claude" in model.lower():
         return _ANTHROPIC
     return _DIALECTS.get(provider, _OPENAI)
 
 
 class ToolSchemaAdapter:
-    """Adapter of the tools in requests; each schema is adapted once for each dialect."""
+    """Adapter for the schemas of the tools in requests; each schema is adapted only once per dialect."""
 
     def __init__(self) -> None:
         self._adapted: dict[tuple[SchemaDialect, bool, bytes], tuple[Raw, Names]] = {}
 
     def adapt_tools(self, tools: list[Json], provider: str, model: str) -> tuple[list[Json], dict[str, Names]]:
-        """Return tools in Chat Completions format with schemas that the provider accepts, and renamed arguments.
+        """Return tools in Chat Completions format with accepted schemas, and their renamed arguments.
 
-        The latter are keyed by the names of the tools; see `argument_names`.
+        The provider accepts the schemas. The renamed arguments are keyed by tool name; see `argument_names`.
         """
         dialect = find_dialect(provider, model)
         adapted: list[Json] = []
@@ -174,9 +175,10 @@ class ToolSchemaAdapter:
 
 
 def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
-    """Return a tool's input schema as a provider accepts it, except for names at its top; *schema* may be changed.
+    """Return a tool's input schema in a form that a provider accepts; *schema* may be changed in place.
 
-    Takes time in proportion to the size of the schema, or to MAX_ENTRIES if references repeat parts of it.
+    Arguments are not renamed; see `argument_names`. The time is proportional to the size of the schema, or to
+    MAX_ENTRIES if references repeat parts of it.
     """
     root = _dict(schema)
     has_references = dialect.is_rewritten_with_references and b'"$ref"' in encode(root)
@@ -190,7 +192,10 @@ def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
 
 
 def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
-    """Return the schema as an object schema without combinators at the top; properties of alternatives are optional."""
+    """Return the schema as an object schema without combinators at the top level.
+
+    Properties from the alternatives of `anyOf` and `oneOf` become optional.
+    """
     if "$ref" in root or any(name in root for name in _REFUSED_AT_TOP):
         root = _SchemaRewriter(root, dialect).merge_top()
     adapted = root | {"type": "object", "properties": dict(_dict(root.get("properties")))}
@@ -205,7 +210,10 @@ def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
 
 
 def _modernize(node: Json) -> None:
-    """Write older forms as in draft 2020-12, and add `items` to an array without any, because OpenAI requires them."""
+    """Convert older forms to those of draft 2020-12, and add `items` to arrays that lack it.
+
+    OpenAI requires `items`. The schema is changed in place.
+    """
     if isinstance(node.get("items"), list):
         node["prefixItems"] = node["items"]
         node["items"] = node.pop("additionalItems", {})
@@ -219,7 +227,10 @@ def _modernize(node: Json) -> None:
 
 
 def _iter_subschemas(root: Json) -> Iterator[Json]:
-    """Yield a schema and the schemas in it. Null in place of a schema, which providers refuse, becomes `{}`."""
+    """Yield a schema and all schemas nested in it.
+
+    If null is used in place of a schema, which providers reject, it is replaced with `{}`.
+    """
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -234,7 +245,7 @@ def _iter_subschemas(root: Json) -> Iterator[Json]:
 
 
 class _SchemaRewriter:
-    """Converter of one schema to few keywords, with references replaced by their targets."""
+    """Converter that rewrites one schema with only a few keywords and without references."""
 
     def __init__(self, root: Json, dialect: SchemaDialect) -> None:
         self._root = root
@@ -243,18 +254,24 @@ class _SchemaRewriter:
         self._entries_left = MAX_ENTRIES
 
     def merge_top(self) -> Json:
-        """Return the root schema without combinators at the top; the rest is unchanged."""
+        """Return the root schema without combinators at the top level; nested schemas are unchanged."""
         merged = self._merge(self._root, 0, frozenset())
         return {name: value for name, value in merged.items() if name not in _REFUSED_AT_TOP}
 
     def rewrite_top(self) -> Json:
-        """Return the root schema as an object schema; properties of its alternatives become optional."""
+        """Return the rewritten root schema, which is always an object schema.
+
+        Properties from the alternatives of `anyOf` and `oneOf` become optional.
+        """
         simple = self._rewrite(self.merge_top() | {"type": "object"}, 0, frozenset())
         empty: Json = {"type": "object", "properties": {}}
         return empty | simple
 
     def _rewrite(self, schema: Any, depth: int, chain: frozenset[str]) -> Json:
-        """Return a subschema; `{}` if it accepts any value, or if a limit is exceeded."""
+        """Return a rewritten subschema, or `{}` if it accepts any value or a limit is exceeded.
+
+        *depth* is the nesting depth, and *chain* contains the references that lead to this subschema.
+        """
         self._left -= 1
         if depth > MAX_DEPTH or self._is_exhausted or not isinstance(schema, dict):
             return {}
@@ -288,18 +305,24 @@ class _SchemaRewriter:
         return self._left < 0 or self._entries_left < 0
 
     def _count_entries(self, members: Json) -> bool:
-        """Count the entries of a subschema before they are read; return whether the limit is not exceeded."""
+        """Count the entries of a subschema before they are processed; return False if the limit is exceeded."""
         lists = (cast("list[Any] | Json", value) for value in members.values() if isinstance(value, list | dict))
         self._entries_left -= len(members) + sum(map(len, lists))
         return not self._is_exhausted
 
     def _join(self, branches: list[Json]) -> Json:
-        """Return a schema that accepts what any of *branches* accepts; equal branches are joined."""
+        """Return a schema that accepts every value that one of *branches* accepts.
+
+        Duplicate and empty branches are dropped.
+        """
         kept = [*{encode(branch): branch for branch in branches if branch}.values()]
         return {"anyOf": kept} if len(kept) > 1 else kept[0] if kept else {}
 
     def _rewrite_values(self, values: list[Any], about: str) -> Json:
-        """Return the schema of a value that is one of *values*; `{}` if they cannot be listed."""
+        """Return a schema for a value that must be one of *values*; `{}` if the values cannot be listed.
+
+        If the dialect does not allow them in `enum`, they are added to the description *about*.
+        """
         kinds = dict.fromkeys(_value_type(value) for value in values)
         kind = "number" if set(kinds) == {"number", "integer"} else next(iter(kinds)) if len(kinds) == 1 else ""
         if kind in ("", "object", "array") or any(isinstance(value, str) and len(value) > MAX_TEXT for value in values):
@@ -358,15 +381,19 @@ class _SchemaRewriter:
         return result
 
     def _typed(self, schema: Json) -> Json:
-        """Return a subschema with a type; litellm would add `object` for Gemini if there were none."""
+        """Return a subschema with a type; if it has none, the dialect's types for any value are added.
+
+        Without a type, litellm would add the type `object` for Gemini.
+        """
         if "type" in schema or "anyOf" in schema:
             return schema
         return schema | self._join([{"type": kind} for kind in self._dialect.any_types])
 
     def _merge(self, schema: Json, depth: int, chain: frozenset[str]) -> Json:
-        """Merge the properties in the `allOf`, `anyOf` and `oneOf` of a schema into the schema itself.
+        """Return a schema into which the subschemas of its `allOf`, `anyOf` and `oneOf` are merged.
 
-        A property is required only if the schema itself or `allOf` requires it.
+        All their properties are included, but a property is required only if the schema itself or `allOf` requires it.
+        *depth* and *chain* are those of `_rewrite`.
         """
         members, chain = self._resolve(schema, chain)
         if depth and not self._count_entries(members):
@@ -393,7 +420,8 @@ class _SchemaRewriter:
     def _resolve(self, schema: Json, chain: frozenset[str]) -> tuple[Json, frozenset[str]]:
         """Replace a local `$ref` with its target; a circular or broken reference is dropped.
 
-        *chain* has the references in which the schema is contained; it is returned with those that were replaced.
+        *chain* contains the references that lead to the schema. The returned set also contains the references that were
+        replaced.
         """
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")
@@ -421,7 +449,10 @@ class _SchemaRewriter:
 
 
 def _describe_omitted(properties: Json, members: Json) -> str:
-    """Return a sentence that tells the model which properties of an object the schema omits, if they are not many."""
+    """Return a sentence that lists, for the model, the properties of an object that its schema omits.
+
+    If there are many, only some are listed, followed by the number of the others.
+    """
     required, told, length = _names(members), list[str](), 0
     for name, value in properties.items():
         if len(told) == _MAX_TOLD_NAMES:
@@ -460,7 +491,10 @@ def _accepts_null(members: Json, branches: list[Any], values: list[Any]) -> bool
 
 
 def _make_nullable(schema: Json) -> Json:
-    """Mark a schema, or each of its alternatives, because litellm keeps nothing beside `anyOf`."""
+    """Add OpenAPI's `nullable` to a schema or, if the schema has `anyOf`, to each of its alternatives.
+
+    litellm drops all other members of a schema with `anyOf`.
+    """
     if "anyOf" in schema:
         return schema | {"anyOf": [branch | {"nullable": True} for branch in schema["anyOf"]]}
     return schema | {"nullable": True}

@@ -128,7 +128,7 @@ def import_litellm(result: list[Any]) -> None:
 
 
 def configure_litellm(litellm: Any) -> None:
-    """Turn off litellm's output, its log handlers, its retries, and its silent changes to requests."""
+    """Turn off litellm's output, log handlers and retries, and its unreported changes to requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -272,9 +272,9 @@ class LiteLlmWorker:
         target: "ResolvedModel",
         arguments: dict[str, Any],
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
-        """Send a request; return the stream, a summary for it, and the function that converts a chunk to events.
+        """Send a request; return the stream, its summary, and the function that converts a chunk to events.
 
-        *arguments* are those of litellm's `acompletion`.
+        *arguments* are the keyword arguments for litellm's `acompletion`.
         """
         if self._uses_responses_api(request, target, arguments):
             summary = StreamSummary(call_id, "responses")
@@ -315,8 +315,8 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the stream ended without a finish reason, which means that the answer was cut off.
 
-        Returns False if that cannot be determined. *source* is the provider's stream, taken from *stream* earlier
-        because litellm 1.110 removes it at the end.
+        Returns False if that cannot be determined. *source* is the provider's own stream. It must be taken from
+        *stream* before the end, because litellm 1.110 then removes it.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
@@ -352,7 +352,7 @@ class LiteLlmWorker:
         return arguments
 
     def _resolve(self, model: str, api_base: str = "") -> "ResolvedModel":
-        """Return the provider, name and base URL that litellm uses for a model, and the facts in its list.
+        """Return the name, provider and base URL that litellm uses for a model, and its listed facts.
 
         The facts are None if the model is not in litellm's list. All values are empty if litellm does not know the
         provider.

@@ -227,7 +227,10 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event that makes a WorkerCall fail after the worker process has ended."""
+    """Return the event that reports to a WorkerCall that the worker process has ended.
+
+    *last_stderr_line* is the last line of the worker's error output.
+    """
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )

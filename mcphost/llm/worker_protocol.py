@@ -282,7 +282,7 @@ def make_failure(error: BaseException) -> CallFailure:
 def _is_streamed(error: BaseException) -> bool:
     """Return whether *error* is one that an OpenAI-compatible server sent as an event of its answer.
 
-    The openai library raises its base class for it, without the event's status.
+    In this case, the openai library raises its base class for errors, which lacks the status in the event.
     """
     return f"{type(error).__module__}.{type(error).__qualname__}" == STREAMED_ERROR
 
@@ -309,10 +309,11 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the message of the first exception in *chain* that is not litellm's MidStreamFallbackError.
+    """Return the most informative message in a chain of exceptions.
 
-    A MidStreamFallbackError hides the provider's message, which is in one of the exceptions that caused it. If a server
-    sent an error that is only text, it is returned, because the openai library leaves it out.
+    If a server sent an error that is only text, that text is returned, because the openai library omits it from its
+    message. Otherwise, this is the first message in *chain* that is not from litellm's MidStreamFallbackError,
+    which hides the provider's message.
     """
     for link in chain:
         if _is_streamed(link) and isinstance(body := getattr(link, "body", None), str) and body:

@@ -84,7 +84,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """An icon of a server or one of its features; a linked one is never downloaded."""
+    """An icon of a server or one of its features; icons given as http(s) URLs are never downloaded."""
 
     src: str
     mime_type: str | None = None

@@ -110,9 +110,9 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser without anchors, aliases, tags, directives and complex keys.
+    """PyYAML's event parser, restricted so that it rejects features used only by hostile front matter.
 
-    These are rejected, because only hostile front matter would use them.
+    Anchors, aliases, tags, directives and complex keys are errors.
     """
 
     def __init__(self, text: str) -> None:
@@ -141,7 +141,10 @@ class _Builder:
         self._node_count = 0
 
     def build_document(self) -> dict[str, Any]:
-        """Build the only YAML document of the front matter, and return the fields as a dict."""
+        """Build the front matter's single YAML document, and return its fields as a dict.
+
+        Raises MalformedMessage if the document is not a mapping, or if another document follows.
+        """
         self._next()  # the start of the stream
         start = self._next()
         if isinstance(start, yaml.DocumentStartEvent) and not start.explicit:

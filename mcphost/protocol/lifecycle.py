@@ -43,8 +43,8 @@ def parse_implementation(raw: Raw) -> Implementation:
 class ListCapability(WireStruct, frozen=True):
     """A server's capability for tools, prompts or resources.
 
-    `list_changed` states whether the server announces changes to the list, and `subscribe` whether clients can
-    subscribe to single resources.
+    `list_changed` states whether the server sends a notification when the list changes, and `subscribe` whether
+    clients can subscribe to individual resources.
     """
 
     list_changed: bool = False

@@ -127,7 +127,7 @@ def severity(level: str) -> int:
 
 
 class SubscriptionFilter(WireStruct, frozen=True):
-    """The changes that a subscription reports: to lists, single resources, and tasks."""
+    """The changes that a subscription reports: changes to lists, to individual resources, and to tasks."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False

@@ -49,7 +49,7 @@ class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
 
 
 class ToolChoice(WireStruct, frozen=True):
-    """The `toolChoice` of a sampling request: whether the model may or must use tools."""
+    """The `toolChoice` of a sampling request: whether the model may use tools, must use one, or must not."""
 
     mode: str = "auto"
 
@@ -137,7 +137,8 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Raises MalformedMessage if one is not, or if there are tool results anywhere else.
+    Raises MalformedMessage if results are missing, duplicated, or do not belong to the tool uses in the preceding
+    message.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()

@@ -155,10 +155,10 @@ def contents_digest(skill: Skill) -> str:
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Explain how *content* differs from the listed *file*; return "" if it matches.
+    """Explain how *content* differs from the listed *file*, for example "its SHA-256 differs".
 
-    An example is "its SHA-256 differs". The size and the SHA-256 are compared, and for SKILL.md also each field of
-    the front matter.
+    The size and the SHA-256 are compared and, for SKILL.md, also each field of the front matter. Returns "" if
+    everything matches.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -1,6 +1,6 @@
-"""Messages for both versions of tasks: revision 2025-11-25, and the tasks extension (SEP-2663).
+"""Messages for both versions of tasks: in revision 2025-11-25, and in the tasks extension.
 
-The extension is for revision 2026-07-28.
+The extension (SEP-2663) is used with revision 2026-07-28.
 """
 
 from typing import Any, ClassVar

@@ -82,9 +82,9 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and the number of further blocks.
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and the number of remaining blocks.
 
-        The number may be too low, but it is 0 only if there are no further blocks.
+        The number is a lower bound; it is 0 only if there are no remaining blocks.
         """
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 

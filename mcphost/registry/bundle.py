@@ -56,7 +56,7 @@ class OpenedBundle(Struct, frozen=True):
     is_new: bool
 
     def discard(self) -> None:
-        """Delete the folder, unless it already existed before the bundle was fetched."""
+        """Delete the folder of the bundle, unless the folder already existed before the download."""
         if self.is_new:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -107,9 +107,9 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Download *url* to *path* and verify the body, or return the target if the response is a redirect.
+    """Download *url* to *path* and verify the body, without following redirects.
 
-    Returns "" after a download.
+    Returns the URL to continue with if the response is a redirect, or "" after a download.
     """
     host = split_url(url).netloc
     try:
@@ -261,7 +261,10 @@ def _check_path(name: str) -> PurePosixPath:
 
 
 def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, limit: int) -> int:
-    """Extract one file and return its size. Raises RegistryError if it is larger than declared or than *limit*."""
+    """Extract one file to *path* and return its size in bytes.
+
+    Raises RegistryError if the file is larger than the archive declares, or larger than *limit* bytes.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = 0o700 if info.external_attr >> 16 & stat.S_IXUSR else 0o600
     size = 0

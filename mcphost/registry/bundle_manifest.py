@@ -235,7 +235,7 @@ def plan_bundle(
 def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, source: "_BundleValues") -> str:
     """Return the program to start: an interpreter on this machine, or a file in the bundle.
 
-    Raises RegistryError if the program in the manifest is neither.
+    Raises RegistryError if the manifest names any other program.
     """
     allowed = _INTERPRETERS[manifest.server.type]
     text = command.command or (allowed[0] if allowed else manifest.server.entry_point)

@@ -113,9 +113,9 @@ class PageCache:
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
     """Result of a registry query: the matching entries, and a sentence for each entry that was left out.
 
-    `fetched` is the time, in seconds since 1970, at which the oldest response used for the result was fetched; 0 if
-    unknown. `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or
-    the cached responses were recent enough.
+    `fetched` is the time, in seconds since 1970, at which the oldest response used for the result was fetched; it
+    is 0 if unknown. `offline_reason` is the reason why the registry could not be reached; it is "" if the registry
+    was reached or the cached responses were recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -283,9 +283,9 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry for each server version, and the age of the cache.
+        """Return the newest cached entry for each server version, and the time of the oldest response used.
 
-        The age is given as the time, in seconds since 1970, at which the oldest of the used responses was fetched.
+        The time is when the response was fetched, in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()

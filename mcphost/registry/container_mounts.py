@@ -1,4 +1,4 @@
-"""Checks of container mounts, including which folders of this machine only the user may choose."""
+"""Checks of container mounts; only the user may choose which folders of this machine are mounted."""
 
 import posixpath
 import re
@@ -29,15 +29,18 @@ _REFERENCE = re.compile(r"\$\{[^${}]*\}")
 
 
 def mark_input(name: str) -> str:
-    """Return a placeholder for the value of the input *name*, which `host_path_inputs` recognizes."""
+    """Return a placeholder for the value of an input; `host_path_inputs` recognizes this placeholder.
+
+    *name* is the name of the input.
+    """
     return f"\0{name}\0"
 
 
 def check_mount(option: str, value: str) -> None:
     """Check a container mount after the values of all inputs have been filled in.
 
-    *option* is the option of the mount, such as `--mount`, and *value* its value. Raises RegistryError
-    unless the mount is a folder that is not a system folder, a named volume, or a temporary file system.
+    *option* is the option of the mount, such as `--mount`, and *value* is its value. Raises RegistryError unless
+    the mount is a named volume, a temporary file system, or a folder that does not overlap with a system folder.
     """
     if '"' in value:  # Docker parses --mount as CSV, so quotes could hide a path
         raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")
@@ -63,8 +66,9 @@ def check_mount(option: str, value: str) -> None:
 def host_path_inputs(option: str, value: str) -> frozenset[str]:
     """Return the names of the inputs that determine which folder of this machine a container can access.
 
-    *value* is the value of the mount option *option*; in it, each input is represented by its placeholder
-    from `mark_input`. Raises RegistryError if the registry entry itself names the folder.
+    *option* is the option of the mount, such as `--mount`, and *value* is its value, in which each input is
+    represented by its placeholder from `mark_input`. Raises RegistryError if the registry entry itself specifies
+    the folder.
     """
     if _MARK.fullmatch(value):
         return _names_in(value)
@@ -87,9 +91,10 @@ def _check_source(option: str, value: str, source: str) -> frozenset[str]:
 
 
 def _split_fields(option: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of `--mount` with their usual keys. Raises RegistryError if a field or the type is not allowed.
+    """Yield the fields of `--mount` as tuples of the usual key and the value.
 
-    The type must be given, because Docker's default is a volume, whose options can mount anything.
+    The type must be given, because Docker's default is a volume, whose options can mount anything. Raises
+    RegistryError if a field or the type is not allowed.
     """
     has_type = False
     for field in value.split(","):
@@ -115,7 +120,7 @@ def is_volume_name(text: str) -> bool:
 
 
 def _is_outside_path(path: str) -> bool:
-    """Return whether a path leads out of the current folder or overlaps with a system folder."""
+    """Return whether a path is a relative path with "..", or overlaps with a system folder."""
     if not path.startswith("/"):
         return ".." in path.split("/")
     # File names on macOS are case-insensitive.

@@ -1,6 +1,6 @@
 """Warnings about registry entries that imitate another server.
 
-Signs are similar names, mixed scripts and wrong publishers.
+An entry is suspicious if it has a similar name, mixes scripts, or has the wrong publisher.
 """
 
 from collections.abc import Iterable, Iterator
@@ -69,7 +69,10 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return words that identify the publisher: the namespace's labels, and the package's scope or owner."""
+    """Return words that identify the publisher.
+
+    These are the parts of the namespace, and the scope or owner of the package.
+    """
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         words = filter(None, option.package.identifier.split("/")[:-1])
@@ -158,7 +161,7 @@ def _skeleton(name: str) -> str:
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return how many letters must be added, removed, changed or swapped to turn one name into the other.
+    """Return the number of letters to add, remove, change or swap to turn one name into the other.
 
     The result is *limit* + 1 if the number exceeds *limit*.
     """

@@ -1,10 +1,10 @@
 """Digests of exact package versions, as reported by the package tools on this machine.
 
-The digests are requested from npm and uv, so the user's own configuration determines the package
-source, its proxy and its credentials. The tools run in an empty folder, with only the few variables
-that servers inherit, so no file or variable of a project can select another source. No digest is
-requested for a package that its server might get from another source. No package is built or run, and
-only `ask_npm_file` downloads one.
+The digests are requested from npm and uv, so the user's own configuration determines the package source, its
+proxy and its credentials. The tools run in an empty folder, with only the few environment variables that
+servers inherit, so no file or variable of a project can select another source. No digest is requested for a
+package that its server might get from another source. No package is built or run, and only `ask_npm_file`
+downloads a package.
 """
 
 import base64
@@ -72,7 +72,10 @@ Query = tuple[str, str, str]
 
 
 class PackageDigest(Struct, frozen=True):
-    """The digest of an exact package version; if it is "", `problem` is a sentence that says why it is unknown."""
+    """The digest of an exact package version.
+
+    If the digest is unknown, it is "", and `problem` is a sentence that gives the reason.
+    """
 
     digest: str = ""
     problem: str = ""
@@ -90,13 +93,13 @@ class PackageDigest(Struct, frozen=True):
 
 
 class PackageNotFoundError(RegistryError):
-    """Raised if the package index that npm or uv asks has no such package, or no such version of it."""
+    """Raised if the package index used by npm or uv does not contain the package or the version."""
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:
     """Request the digests of the packages that servers run; return them keyed by the name of the server.
 
-    Servers that run no package of npm, PyPI or NuGet are left out. The requests run concurrently, each for
+    Servers that do not run a package from npm, PyPI or NuGet are left out. The requests run concurrently, each for
     at most QUERY_TIMEOUT seconds.
     """
     found: dict[str, PackageDigest] = {}
@@ -114,9 +117,10 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
 
 
 async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
-    """Return the package whose digest can be requested for a server, or a PackageDigest whose `problem` says why not.
+    """Return the package whose digest can be requested for a server.
 
-    Returns None if the server runs no package of npm, PyPI or NuGet.
+    If the digest cannot be requested or trusted, returns a PackageDigest whose `problem` gives the reason. Returns
+    None if the server does not run a package from npm, PyPI or NuGet.
     """
     package = find_package(server.argv) if server.is_stdio else None
     if package is None or package.type == "oci":
@@ -127,10 +131,10 @@ async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
 
 
 def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
-    """Return a sentence that says why a package's digest cannot be requested or trusted; "" if it can.
+    """Return the reason why a package's digest cannot be requested or trusted, or "" if it can.
 
-    A digest cannot be trusted if the server might run a different package than the one that the tools look
-    up.
+    The reason is a sentence. A digest cannot be trusted if the server might run a different package than the one
+    that the tools look up.
     """
     if package.type not in _HARMLESS_OPTIONS:
         return "No tool can be asked for the digest of a NuGet package."
@@ -153,7 +157,11 @@ def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
 
 
 def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
-    """Return the name of the runner's first option that is not known to be harmless, or "" if there is none."""
+    """Return the first option of a package runner that may be harmful, or "" if there is none.
+
+    An option may be harmful unless it is known to be harmless. *kind* is the type of the package, and *argv* the
+    command line that starts with the runner.
+    """
     at = 1
     while at < len(argv) and argv[at].startswith("-"):
         option, equals, _ = argv[at].partition("=")
@@ -167,7 +175,10 @@ def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
 
 
 def _has_other_packages(kind: str, argv: tuple[str, ...]) -> bool:
-    """Return whether a command line without unknown options names more than one package."""
+    """Return whether a command line names packages in addition to the one that it runs.
+
+    The command line must not contain unknown options.
+    """
     named: list[str] = []
     at = 1
     while at < len(argv) and argv[at].startswith("-"):
@@ -243,7 +254,7 @@ async def _ask_npm(runner: HookRunner, folder: str, name: str, version: str) -> 
 def read_npm_answer(output: bytes, name: str, version: str) -> str:
     """Return the digest of a package version from the output of `npm view --json`.
 
-    Raises RegistryError if *output* is invalid, is about another version, or contains no digest.
+    Raises RegistryError if *output* is invalid, describes another version, or contains no digest.
     """
     try:
         answer = loads(output)
@@ -263,10 +274,10 @@ def read_npm_answer(output: bytes, name: str, version: str) -> str:
 
 
 async def ask_npm_file(name: str, version: str, digest: str) -> str:
-    """Return the SHA-256 of an npm package's file in hexadecimal, for which npm downloads it; nothing of it is run.
+    """Download an npm package with npm, and return the SHA-256 of the file in hexadecimal.
 
-    *digest* is the integrity that npm has reported. Raises RegistryError if the file cannot be downloaded or is
-    another one.
+    Nothing in the package is run. *digest* is the integrity value that npm has reported for the package. Raises
+    RegistryError if the file cannot be downloaded or does not match *digest*.
     """
     runner = HookRunner()
     try:
@@ -283,7 +294,11 @@ async def ask_npm_file(name: str, version: str, digest: str) -> str:
 
 
 def _read_npm_file(folder: Path, digest: str) -> str:
-    """Return the SHA-256 of the only package file in a folder. Raises RegistryError, also if *digest* is another's."""
+    """Return the SHA-256 of the only package file in a folder.
+
+    Raises RegistryError if there is not exactly one file, or if the file does not match *digest*, the integrity
+    value that npm has reported.
+    """
     files = [path for path in folder.glob("*.tgz") if path.is_file() and not path.is_symlink()]
     if len(files) != 1:
         raise RegistryError("npm downloaded no file of this package.")
@@ -307,8 +322,9 @@ async def _ask_uv(runner: HookRunner, folder: str, name: str, version: str) -> P
 def read_uv_answer(output: bytes, name: str, version: str) -> PackageDigest:
     """Return one digest for all files of a package version, from the output of `uv pip compile`.
 
-    *output* is the output with the option `--generate-hashes`. The digest is the SHA-256 of the sorted
-    SHA-256 digests of the files, one on each line. Raises RegistryError.
+    *output* must come from a call with the option `--generate-hashes`. The digest is the SHA-256 of the sorted
+    SHA-256 digests of the files, one on each line. Raises RegistryError if *output* is invalid or describes another
+    package or version.
     """
     joined = output.decode("utf-8", "replace").replace("\\\r\n", " ").replace("\\\n", " ")
     lines = [" ".join(line.split()) for line in joined.splitlines()]
@@ -326,7 +342,10 @@ def read_uv_answer(output: bytes, name: str, version: str) -> PackageDigest:
 
 
 def is_same_package(one: Query, other: Query) -> bool:
-    """Return whether two exact versions of packages are the same, even if they are spelled differently."""
+    """Return whether two queries refer to the same version of the same package.
+
+    Different spellings of names and versions are considered equal.
+    """
     if one[0] != "pypi" or other[0] != "pypi":
         return one == other
     return _normalize_name(one[1]) == _normalize_name(other[1]) and _is_same_version(one[2], other[2])
@@ -365,7 +384,8 @@ async def _run(
 ) -> bytes:
     """Run a package tool and return its output. Raises RegistryError if it fails.
 
-    *missing* is the error to raise if what the tool says matches the pattern.
+    *missing* is a tuple of a pattern and an error: if the tool's error output matches the pattern, that error is
+    raised.
     """
     result: HookOutput = await runner.run(command, folder, document, QUERY_TIMEOUT, _ENVIRONMENT)
     if result.failure:

@@ -200,12 +200,12 @@ _VARIABLE_OPTIONS = frozenset({"-e", "--env"})
 
 
 def runtime_words(kind: str, words: Sequence[str], variables: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the runtime arguments in *words* without those that mcphost always adds itself.
+    """Return the runtime arguments in *words*, except those that mcphost always adds itself.
 
-    *kind* is the type of the package. Options that pass one of *variables* to a container by name, without
-    a value, are also left out, because mcphost adds each of these variables that has a value. Raises
-    RegistryError for any option that is not known to be harmless, because it could run a program other than
-    the package or give a container access to this machine.
+    *kind* is the type of the package. Options that pass one of *variables* to a container by name, without a value,
+    are also left out, because mcphost adds each of these variables that has a value. Raises RegistryError for any
+    option that is not known to be harmless, because it could run a program other than the package or give a
+    container access to this machine.
     """
     kept: list[str] = []
     for option, value, used in _split_options(kind, words):
@@ -275,9 +275,10 @@ def _check_option_value(kind: str, option: str, value: str) -> None:
 
 
 def _check_container_variable(option: str, value: str) -> None:
-    """Check a variable in a runtime argument. Raises RegistryError if it has no value or an invalid name.
+    """Check a runtime argument that sets an environment variable of a container.
 
-    Without a value, docker would pass the value that the variable has on this machine.
+    Raises RegistryError if the variable has an invalid name or no value. Without a value, docker would pass the
+    value that the variable has on this machine.
     """
     name, equals, _ = value.partition("=")
     is_unknown = re.fullmatch(r"<[^<>]{1,100}>", name) is not None
@@ -364,9 +365,9 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a command-line word into the name and version of a package.
+    """Split a command-line word into the name and version of a package of the type *kind*.
 
-    Returns None if they are not valid for the package type *kind*.
+    *word* is the index of the word in the command line. Returns None if the name is not valid.
     """
     if kind == "oci":
         match = _IMAGE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Install plans: the command or URL that a registry entry stands for, as an entry for mcp.json."""
+"""Install plans: conversion of a registry entry to an mcp.json entry with a command or a URL."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 class InstallOption(Struct, frozen=True, kw_only=True):
     """One way to use a server: as a package or at a remote URL.
 
-    `problem` says why the option cannot be used; it is "" if the option can be used.
+    `problem` is the reason why the option cannot be used, or "" if it can be used.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """A planned entry for mcp.json, with the origin of its variables and headers, and with notes for the user."""
+    """A planned entry for mcp.json, with its variables and headers, and with notes for the user."""
 
     entry: dict[str, Any]
     values: tuple[PlannedValue, ...] = ()
@@ -112,7 +112,7 @@ def list_options(server: RegistryEntry) -> tuple[InstallOption, ...]:
 
 
 def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, str]) -> InstallOption:
-    """Return the first usable option, preferably one whose program is installed.
+    """Return the first usable option, preferring options whose program is already installed.
 
     If *wanted* is not "", only options of this kind are considered. *installed* maps program names to paths. Raises
     UsageError if there is no option of this kind, and RegistryError if no option can be used.
@@ -179,9 +179,8 @@ def _check_package(package: RegistryPackage) -> None:
 def _leave_host_paths_to_user(package: RegistryPackage, inputs: tuple[PlanInput, ...]) -> tuple[PlanInput, ...]:
     """Remove the defaults of inputs that determine which folders of this machine a container can access.
 
-    Returns all inputs. A default that is the name of a volume is kept, because a volume is not a folder of
-    this machine. Raises RegistryError if the entry names such a folder itself, even if it is only one of
-    several choices.
+    Returns all inputs. A default that is the name of a volume is kept, because a volume is not a folder of this
+    machine. Raises RegistryError if the entry itself names such a folder, even as one of several choices.
     """
     marks = ValueSource(inputs, {one.name: (mark_input(one.name),) for one in inputs}, show_missing=False)
     words = argument_words(package.runtime_arguments, marks, check_flag_name)

@@ -44,7 +44,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
 
 def input_name(one: RegistryInput, number: int) -> str:
-    """Return the name of an input, as the user writes it after `--set`.
+    """Return the name of an input, which the user types in `--set NAME=VALUE`.
 
     This is the name of the variable, header or flag. If there is none, it is the value's hint or, without a hint, a
     name made from *number*, the position of the argument.
@@ -54,7 +54,10 @@ def input_name(one: RegistryInput, number: int) -> str:
 
 
 def is_bare_flag(one: RegistryInput) -> bool:
-    """Return whether an argument is a named flag without a value; such flags are always passed."""
+    """Return whether an argument is a named flag without a value, such as `--verbose`.
+
+    Such flags are always passed.
+    """
     asks = one.default is not None or one.is_required or one.is_secret or one.format != "string"
     asks = asks or bool(one.choices or one.description or one.placeholder)
     return one.type == "named" and (one.value == "" or (one.value is None and not asks))
@@ -150,7 +153,10 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
 
 
 def _check_variable(one: RegistryInput, value: str) -> None:
-    """Raise RegistryError if an entry sets, even in part, an environment variable that only the user may set."""
+    """Raise RegistryError if an entry sets an environment variable that only the user may set.
+
+    *value* is the value in the entry. It is allowed only if it consists of a single variable that the user enters.
+    """
     risk = classify_variable(one.name)
     match = _TEMPLATE.fullmatch(value)
     variable = one.variables.get(match[1]) if match is not None else None
@@ -211,7 +217,7 @@ def check_value(one: PlanInput, text: str) -> str:
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
     """Check the user's values, and return the values of all inputs, keyed by input name.
 
-    An input that the user did not set has its default; without a default, it is omitted. Raises UsageError for an
+    If the user gave no value, the default is used; an input without a default is omitted. Raises UsageError for an
     invalid value, for too many values, and for a secret in a command or URL.
     """
     values: dict[str, tuple[str, ...]] = {}
@@ -232,7 +238,10 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value that is used in a command or URL although its name suggests a secret."""
+    """Return a note for each probable secret that is used in a command or URL, where others can read it.
+
+    A value is a probable secret if its name suggests one.
+    """
     return tuple(
         f"{one.name} looks like a secret, and others can read it in the command."
         if one.place == "argument"

@@ -1,4 +1,7 @@
-"""Values of planned variables and headers: what the publisher wrote is shown, and secrets of the user are hidden."""
+"""Values of planned variables and headers.
+
+For display, the publisher's text is shown, and the user's secrets are hidden.
+"""
 
 from collections.abc import Iterable
 
@@ -28,9 +31,9 @@ class ValuePart(Struct, frozen=True):
 
 
 class FilledLength:
-    """Limit on the length of all values of a plan with their variables filled in.
+    """Counter for the total length of a plan's values after their variables are filled in, with a limit.
 
-    A publisher could repeat a variable with a long default thousands of times.
+    Without the limit, a publisher could repeat a variable with a long default thousands of times.
     """
 
     def __init__(self) -> None:
@@ -46,7 +49,8 @@ class FilledLength:
 class PlannedValue(Struct, frozen=True):
     """The value of a variable or header; `keys` is its place in the entry, such as `("env", "API_KEY")`.
 
-    Only what the user enters is a secret. The publisher's own text is never hidden, whatever the publisher calls it.
+    Only values that the user enters are treated as secrets. Text from the publisher is always shown, even if the
+    publisher marks it as secret.
     """
 
     keys: tuple[str, str]
@@ -59,7 +63,7 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def has_secret(self) -> bool:
-        """Whether the user enters a part that the publisher declares secret."""
+        """Whether the user enters a part of the value that the publisher declares secret."""
         return any(part.is_typed and part.is_secret for part in self.parts)
 
     @property
@@ -80,14 +84,14 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The value for display: the publisher's text as it is, and the user's text masked."""
+        """The value for display: the publisher's text is unchanged, and the user's text is masked."""
         return "".join(self._show(part) for part in self.parts)
 
     @property
     def published(self) -> str:
         """The text to record with the entry if the value looks like a secret but must stay visible, else "".
 
-        The value must stay visible unless it contains text of the user that has to be masked.
+        A value must stay visible if it contains no text of the user that has to be masked.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""
@@ -107,5 +111,8 @@ class PlannedValue(Struct, frozen=True):
 
 
 def planned_pairs(values: Iterable[PlannedValue]) -> dict[str, str]:
-    """Return planned values as an object of the entry, such as its `env`, keyed by name."""
+    """Return the text of each planned value, keyed by the name of its variable or header.
+
+    The result is an object for the mcp.json entry, such as its `env`.
+    """
     return {value.keys[1]: value.text for value in values}

@@ -1,6 +1,6 @@
 """Updates of servers that were installed from a registry.
 
-This includes records of where each server was installed from, and updated mcp.json entries.
+This module reads the records of where each server was installed from, and creates updated mcp.json entries.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -32,13 +32,13 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values for those inputs that still exist in *option*."""
+        """Return the recorded values, keyed by name, of the inputs that *option* still has."""
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 
 
 def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
-    """Return the origin recorded in an entry of mcp.json, or None if there is no valid record."""
+    """Return the installation record in a server's mcp.json entry, or None if there is no valid record."""
     own = entry.get("mcphost")
     record = cast("dict[str, Any]", own).get("registry") if isinstance(own, dict) else None
     if not isinstance(record, dict):
@@ -98,7 +98,7 @@ def merge_update(
 
 
 def _keep_value(value: PlannedValue, text: str) -> PlannedValue:
-    """Return a planned value with *text*, the value in the user's file, in place of its parts.
+    """Return a planned value whose text is replaced by *text*, the value in the user's file.
 
     *text* counts as a secret if the user enters a part of the planned value that is declared secret.
     """

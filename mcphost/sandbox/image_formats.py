@@ -12,7 +12,10 @@ _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """MIME type and size of an image; `width` and `height` are in pixels, or 0 if the image's first bytes lack them."""
+    """MIME type and size of an image; `width` and `height` are in pixels, or 0 if unknown.
+
+    The size is unknown if it is not in the image's first bytes.
+    """
 
     mime_type: str
     width: int = 0
@@ -64,9 +67,9 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 
 
 def has_one_scan(body: bytes) -> bool:
-    """Return whether a JPEG file has all its components in one sequential scan (ITU T.81, B.2).
+    """Return whether a JPEG file stores all its components in a single sequential scan (ITU T.81, B.2).
 
-    Only such a file is decoded row by row; for any other JPEG file, all coefficients are held in memory.
+    Only such a file is decoded row by row. To decode any other JPEG file, all its coefficients are held in memory.
     """
     at, components = 2, 0
     while at + 10 <= len(body) and body[at] == 0xFF:

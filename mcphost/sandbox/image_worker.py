@@ -47,7 +47,7 @@ _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8:
 
 
 def main() -> None:
-    """Answer requests from standard input until the end of the input."""
+    """Handle requests from standard input until the end of the input."""
     apply_worker_limits(MAX_MEMORY)
     from PIL import Image, ImageFile
 
@@ -73,7 +73,10 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """Import the modules that Pillow would otherwise import later, when `forbid_opening_files` prevents it."""
+    """Import modules that Pillow would otherwise import on demand.
+
+    After `forbid_opening_files` is called, importing is no longer possible.
+    """
     library.preinit()
     for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second module reads EXIF
         import_module(name, library.__package__)
@@ -141,7 +144,10 @@ def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> A
 
 
 def _reduce(library: Any, image: Any, mode: str, factor_x: int, factor_y: int) -> Any:
-    """Convert an image to *mode* and divide its sides by the factors, band by band to save memory."""
+    """Convert an image to *mode*, and reduce its width by *factor_x* and its height by *factor_y*.
+
+    The image is processed in horizontal bands, to save memory.
+    """
     width, height = image.size
     reduced = library.new(mode, (-(-width // factor_x), -(-height // factor_y)))
     rows = max(1, _BAND_PIXELS // (width * factor_y)) * factor_y

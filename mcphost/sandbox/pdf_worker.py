@@ -34,7 +34,7 @@ _ENCODINGS = (
 
 
 def main() -> None:
-    """Answer requests from standard input until the end of the input."""
+    """Handle requests from standard input until the end of the input."""
     apply_worker_limits(MAX_MEMORY)
     import pypdf
 

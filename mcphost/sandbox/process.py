@@ -1,7 +1,7 @@
 """A worker process that handles one request at a time, and is killed if it takes too long.
 
-The process runs libraries that handle untrusted input and cannot be interrupted: they are usually fast, but certain
-input keeps them busy for years or crashes them. The process is started on demand and reused.
+The process runs libraries that handle untrusted input and cannot be interrupted: they are usually fast, but
+some input keeps them busy for years or crashes them. The process is started on demand and reused.
 """
 
 import os
@@ -128,7 +128,8 @@ class SandboxProcess:
 def _send_kill(process: Process | None) -> None:
     """Send SIGKILL to the process, if it is running.
 
-    The process's own `kill` method would reap the process, and the event loop would miss its exit.
+    The `kill` method of the process object is not used, because it would reap the process, and the event loop would
+    miss its exit.
     """
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):

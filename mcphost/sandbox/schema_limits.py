@@ -32,7 +32,10 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large or too deeply nested, or "" if it is neither; the schema is not decoded."""
+    """Return the reason why a schema is too large or too deeply nested, or "" if it is neither.
+
+    The reason is a phrase, such as "it is over 256 kB". The schema is not decoded.
+    """
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
@@ -44,11 +47,11 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, such as "it is not valid JSON", or "" if it can be used.
+    """Return the reason why a schema cannot be used, or "" if it can be used.
 
-    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
-    rejected. References to other documents are rejected later, by the worker process, so that nothing is ever
-    downloaded.
+    The reason is a phrase, such as "it is not valid JSON". The default dialect is JSON Schema 2020-12
+    (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are rejected. References to other
+    documents are rejected later, by the worker process, so that nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:

@@ -29,7 +29,7 @@ class SchemaViolation(Struct, frozen=True):
 class ValidationResult(Struct, frozen=True):
     """Result of validating a value; the outcome "fits" means that the value is valid.
 
-    `reason` is set only for the outcome "unchecked", and explains why the value could not be validated.
+    `reason` is set only for the outcome "unchecked"; it is the reason why the value could not be validated.
     """
 
     outcome: Literal["fits", "invalid", "unchecked"]

@@ -22,7 +22,7 @@ MAX_MEMORY = 1024**3
 
 
 def main() -> None:
-    """Answer requests from standard input until the end of the input."""
+    """Handle requests from standard input until the end of the input."""
     apply_worker_limits(MAX_MEMORY)
     import jsonschema_rs
 
@@ -41,10 +41,10 @@ def main() -> None:
 
 
 def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
-    """Validate *value*; return its violations as `faults`, or the reason why it cannot be validated as `why`.
+    """Validate *value*; return its violations (`faults`), or the reason why it was not validated (`why`).
 
-    `faults` is a list of at most five (JSON Pointer, message) pairs, and is empty if the value is valid. The caller
-    must limit the time.
+    `faults` is a list of at most five pairs of JSON Pointer and message; it is empty if the value is valid. The
+    caller must limit the time.
     """
     try:
         decoded = _loads(value)

@@ -140,7 +140,7 @@ def _delete(db: sqlite3.Connection, server: str, server_digest: str, tools: Iter
 
 
 def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool:
-    """Return whether any tool is stored for the server with exactly this digest."""
+    """Return whether any tool is stored for the server name together with this server digest."""
     query = "SELECT 1 FROM pins WHERE server = ? AND server_digest = ? LIMIT 1"
     return db.execute(query, (server, server_digest)).fetchone() is not None
 

@@ -1,6 +1,7 @@
-"""Reading of the audit log: listing and exporting rows, and verification that detects changed rows.
+"""Functions to list, export and verify the rows of the audit log.
 
-The file is opened read-only and never repaired, so that reading cannot destroy evidence.
+The file is opened read-only and never repaired, so that reading cannot destroy evidence. Verification detects
+rows that were changed, moved or removed.
 """
 
 import sqlite3
@@ -34,7 +35,7 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 
 
 def unknown_kind_error(kind: str, kinds: Iterable[str]) -> UsageError:
-    """Return the error for a *kind* of rows that is none of the known *kinds*, and that no row has."""
+    """Return the error for an unknown *kind* of audit rows; the hint lists *kinds*, the known ones."""
     return UsageError(f"There is no kind {kind!r}.", f"The kinds are: {', '.join(sorted(kinds))}.")
 
 
@@ -99,8 +100,8 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        If *describe* is given, it returns the text displayed for a row, and the words of the filter can also match this
-        text. It must not raise an error.
+        If *describe* is given, it is called with a row and returns the text that is displayed for this row; the words
+        of the filter can then also match that text. It must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 

@@ -64,7 +64,10 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position*, unless the file contains a later one and *allow_backward* is False. Raises OSError."""
+        """Store *position*. Raises OSError.
+
+        If the file contains a later position, nothing is stored unless *allow_backward* is True.
+        """
         if self._path is None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -229,7 +232,7 @@ class AuditStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue of unwritten audit rows is full; actions must then be refused."""
+        """Whether the queue of unwritten audit rows is full; if it is, no further actions are allowed."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
@@ -390,7 +393,7 @@ _BREAK_SENTENCES = {
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return a short phrase that says how a non-empty log differs from its checkpoint, or "" if it matches."""
+    """Return a phrase that says how a non-empty log differs from its checkpoint, or "" if they match."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -407,9 +410,9 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
 
 
 def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
-    """Create a record about the audit log itself.
+    """Create a record of an event that concerns the audit log itself.
 
-    Its `kind` is "ledger", the name of the table that contains the audit rows.
+    The record's `kind` is "ledger", the name of the table that contains the audit rows.
     """
     return AuditRecord(
         at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail

@@ -77,9 +77,9 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 
 
 def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove some of a conversation's entries from the search index, and return whether there are more.
+    """Remove some of a conversation's entries from the search index; return whether there are more.
 
-    A damaged index is emptied; it is then rebuilt in the background.
+    If the index is damaged, it is emptied, and then rebuilt in the background.
     """
     try:
         return search_index.remove_piece(db, conversation_id, title)

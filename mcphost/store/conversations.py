@@ -51,7 +51,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, from 1; 0 marks a draft left behind by a crash."""
+    """A message with its number in the conversation, from 1; number 0 marks a draft left by a crash."""
 
     number: int
     message: Message
@@ -194,9 +194,9 @@ class ConversationStore:
     ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        The message follows message number *after* (0 for none), even if another process has added messages after it.
-        If *after* is None, it follows the last message of the current branch. Returns the number of the new message. A
-        message from the model also deletes the draft of the conversation.
+        The message follows message number *after* (0 for none), even if another process has added other messages after
+        that one. If *after* is None, it follows the last message of the current branch. Returns the number of the new
+        message. A message from the model also deletes the draft of the conversation.
         """
         body = encode(message)
 
@@ -236,9 +236,9 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def list_mentions(self, conversation_id: str, text: str) -> tuple[BranchMentions, ...]:
-        """Return the messages that contain *text* as a JSON string, grouped by branch, newest branch first.
+        """Return the messages whose stored JSON contains the string *text*, grouped by branch.
 
-        Branches without such messages are omitted, and so are large messages. Raises StoreError.
+        The newest branch comes first. Large messages and branches without such messages are omitted. Raises StoreError.
         """
         query = "SELECT seq, body FROM messages WHERE conversation = ? AND instr(body, ?) AND length(body) < ?"
 
@@ -259,7 +259,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save the model's unfinished message as a draft, in case of a crash; None deletes the draft.
+        """Save the model's unfinished message as a draft that survives a crash; None deletes the draft.
 
         Raises StoreError.
         """
@@ -436,7 +436,7 @@ class ConversationStore:
         return await self._rows(where, (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def count_runs(self) -> int:
-        """Return the number of conversations of `mcphost run` that were neither renamed nor pinned.
+        """Return the number of conversations started by `mcphost run` that were neither renamed nor pinned.
 
         Raises StoreError.
         """
@@ -447,7 +447,7 @@ class ConversationStore:
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set the title of a conversation to one that the user chose.
+        """Set the title of a conversation to *title*, which the user chose.
 
         Raises UsageError for an empty title or an unknown conversation, and StoreError if the title cannot be written.
         """
@@ -584,10 +584,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the branch length, the last message of the branch, and the last one that the user sent.
+    """Return *end*, the length of the branch, its last message, and its last user message.
 
-    *links* describes all messages of the conversation, and *end* is the number of the branch's last message.
-    The messages are returned as JSON; the one of the user is None if none was found. Late results are not of the user.
+    *links* describes all messages of the conversation, and *end* is the number of the branch's last message. The
+    messages are returned as JSON; the last user message is None if none was found.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

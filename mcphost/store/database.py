@@ -66,7 +66,7 @@ class _Job(Generic[T]):
 
 
 def _decode_text(text: bytes) -> str:
-    """Decode stored text, replacing invalid UTF-8, so that a damaged row does not make others unreadable."""
+    """Decode stored text, replacing invalid UTF-8, so that other rows can be read despite a damaged one."""
     return text.decode(errors="replace")
 
 
@@ -87,12 +87,12 @@ class Database:
 
         *warn* is called on the event loop with a warning and a hint.
 
-        If *durable* is true, everything that a finished `run` wrote survives a power failure, every `run` raises
-        StoreError if the path cannot be written (by default, memory is used instead), and a deleted or replaced file is
-        reopened.
+        If *durable* is true, data written by a finished `run` survives a power failure, and a file that was deleted or
+        replaced is reopened. If the path cannot be written, every `run` then raises StoreError; otherwise, memory is
+        used instead.
 
-        *companion* is a file that another part of the program creates once the database has been used. If it exists but
-        the database has no tables, the user is warned that the data was lost.
+        *companion* is the path of a file that another part of the program creates once the database has been used. If
+        it exists but the database has no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations
@@ -123,8 +123,9 @@ class Database:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
         If the caller's cancel scope is cancelled, this method still waits until *work* has finished. If the caller's
-        asyncio task is cancelled, this method does not wait; if *work* has not begun yet, the next call executes it.
-        After the commit, *on_commit* is called with the result on the same thread; it must not raise an error.
+        asyncio task is cancelled, this method does not wait; if *work* has not begun by then, it is executed during the
+        next call of this method. After the commit, *on_commit* is called with the result on the same thread; it must
+        not raise an error.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)

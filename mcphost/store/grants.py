@@ -220,10 +220,11 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Replace a server's approval with *after*, and transfer the stored data to its new digest.
+        """Replace a server's approval with *after*, and keep everything that was stored for the server.
 
-        Everything stored under the digest *before* is transferred. Returns False, and changes nothing, if the server
-        was not approved with the digest *before*.
+        Grants, tool fingerprints, tasks, folder decisions and protocol eras stored under the server's digest *before*
+        are transferred to its new digest. Returns False, and changes nothing, if the server was not approved with the
+        digest *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:

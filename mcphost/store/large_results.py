@@ -61,10 +61,10 @@ class ResultStore:
         return await self._run(lambda folder: self._save(folder, text))
 
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
-        """Return part of a stored result; *offset* and *limit* are in bytes, and characters are never split.
+        """Return part of a stored result, starting at *offset*.
 
-        If *limit* is 0, the part extends to the end. Raises StoreError if the name is invalid or the result was
-        deleted.
+        *limit* is the maximum length of the part; 0 means that it extends to the end. Both are in bytes, and characters
+        are never split. Raises StoreError if the name is invalid or the result was deleted.
         """
         if not _NAME_PATTERN.fullmatch(name):
             raise StoreError(f"No result is stored as {name[:80]!r}.")
@@ -84,7 +84,7 @@ class ResultStore:
             await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))
 
     async def delete_expired(self) -> None:
-        """Delete results that are too old, and then the oldest ones until the size limit is met.
+        """Delete results that are too old, and then the oldest of the others until the size limit is met.
 
         Raises only CancelledError.
         """

@@ -66,9 +66,9 @@ class ManualCallStore:
         self._database = database
 
     async def add(self, conversation_id: str, call: StoredManualCall, *, title: str = "") -> None:
-        """Store a call, shortened if it is very long; do nothing if the conversation was deleted.
+        """Store a call; do nothing if the conversation was deleted. Very long calls are truncated.
 
-        If *title* is not "", the conversation is created with this title if it does not exist.
+        If *title* is not "" and the conversation does not exist, it is created with this title.
         """
         body = _encode(call)
 
@@ -84,9 +84,9 @@ class ManualCallStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str, numbers: Collection[int]) -> tuple[StoredManualCall, ...]:
-        """Return the calls that follow the messages with these *numbers* or precede all messages, oldest first.
+        """Return the calls that follow the messages with these *numbers*, and those before all messages.
 
-        Calls that cannot be decoded are omitted.
+        The oldest call comes first. Calls that cannot be decoded are omitted.
         """
         query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
         rows = await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchall())

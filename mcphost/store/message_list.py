@@ -1,6 +1,6 @@
-"""The messages of a conversation; each stored message is decoded when it is first accessed.
+"""List of the messages in a conversation; each stored message is decoded when it is first accessed.
 
-Decoding 100,000 messages takes half a second, but an opened conversation at first shows only the last few.
+Decoding 100,000 messages takes half a second, but only the last few are shown when a conversation is opened.
 """
 
 import threading
@@ -27,8 +27,8 @@ def decode_message(body: object) -> Message | None:
 class MessageList(Sequence[Message]):
     """The messages of a conversation, oldest first.
 
-    Snapshots share the messages, so that each message is decoded only once, on any thread. A damaged message is
-    replaced with a message that reports the damage.
+    A list and its snapshots share the decoded messages, so that each message is decoded only once, on any thread. A
+    damaged message is replaced with a message that reports the damage.
     """
 
     def __init__(self, bodies: Sequence[bytes] = ()) -> None:

@@ -48,7 +48,7 @@ class SearchQuery(NamedTuple):
     """A parsed search: an FTS5 expression and limits on message times.
 
     `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to
-    mark in matches, and `notes` are sentences about ignored parts. `is_ranked` tells whether relevance can be
+    highlight in matches, and `notes` are sentences about ignored parts. `is_ranked` is True if relevance can be
     computed quickly; it is False for single characters and -words. If `is_run` is True, only conversations of
     `mcphost run` are searched; if False, only other conversations; if None, all.
     """
@@ -165,7 +165,11 @@ def _split_scripts(text: str) -> list[str]:
 
 
 def _make_term(piece: str, *, is_prefix: bool) -> str:
-    """Return an FTS5 term for words, or for the overlapping character pairs of a script without spaces."""
+    """Return an FTS5 search term for *piece*: words, or characters of a script without spaces.
+
+    For the latter, the term consists of overlapping pairs of characters. *is_prefix* means that the last word may
+    be incomplete.
+    """
     run = UNSPACED.search(piece)
     if run is None:
         last = piece.rsplit(" ", 1)[-1]
@@ -177,10 +181,10 @@ def _make_term(piece: str, *, is_prefix: bool) -> str:
 
 
 def parse_time(text: str, now: float) -> float | None:
-    """Return the time denoted by a date, by "today" or "yesterday", or by an age such as 7d.
+    """Parse a date, "today", "yesterday" or an age such as 7d; return the time in seconds since 1970.
 
     Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
-    Returns seconds since 1970, or None for any other text.
+    Returns None for any other text.
     """
     text = text.strip().lower()
     try:
@@ -225,7 +229,7 @@ _PROMPT_QUERY = """
 
 
 class MarkedText(NamedTuple):
-    """A piece of an excerpt; `is_match` tells whether it matches the search."""
+    """A piece of an excerpt; `is_match` is True if the piece is a match of the search."""
 
     text: str
     is_match: bool
@@ -285,7 +289,7 @@ class EarlierPrompt(Struct, frozen=True):
 class EarlierPrompts(Struct, frozen=True):
     """Messages that the user sent, newest first, without duplicates.
 
-    `has_more` means that older ones were not read. `notes` are sentences for the user.
+    `has_more` means that there are older ones, which were not read. `notes` are sentences for the user.
     """
 
     prompts: tuple[EarlierPrompt, ...] = ()
@@ -330,7 +334,7 @@ class SearchStore(SearchIndexer):
         return None
 
     async def count_pending(self) -> int:
-        """Return how many conversations are not completely indexed yet. Raises StoreError."""
+        """Return the number of conversations that are not completely indexed yet. Raises StoreError."""
         found = await self._database.run(lambda db: db.execute("SELECT count(*) FROM search_pending").fetchone())
         return found[0]
 
@@ -371,7 +375,11 @@ def _select_matches(query: SearchQuery) -> tuple[str, tuple[str | int, ...]]:
 
 
 def _score(relevance: float, document: int, now: float) -> float:
-    """Return a match's score: its text relevance, multiplied by up to 2 if the message is recent."""
+    """Return the score of a match: its text relevance, multiplied by up to 2 if the message is recent.
+
+    *document* is the document id, which contains the time of the message, and *now* is the current time in seconds
+    since 1970.
+    """
     age = max(0.0, now - search_index.time_of(document))
     return relevance * (1 + 1 / (1 + age / _AGE_OF_HALF))
 
@@ -418,7 +426,7 @@ def _read_hit(
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of the words and phrases in *marks*.
 
-    It also matches the beginning of a longer word.
+    A word in *marks* also matches the beginning of a longer word.
     """
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
@@ -453,7 +461,7 @@ def _fold_character(character: str) -> str:
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
     """Return one line of text around the first match in *texts*, with all matches in the line marked.
 
-    *pattern* comes from `mark_pattern`. If nothing matches, the line is taken from the beginning of *texts*.
+    *pattern* is a result of `mark_pattern`. If there is no match, the line is the beginning of *texts*.
     """
     folded = (_fold(text) for text in texts)
     found = next(

@@ -122,7 +122,7 @@ def m006_folders(db: sqlite3.Connection) -> None:
 def m007_turned(db: sqlite3.Connection) -> None:
     """Add columns for a changed tool definition that the user has not accepted yet.
 
-    The changed definition is kept even if the server later returns to the accepted one.
+    The changed definition is kept even if the server returns to the accepted definition later.
     """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")
@@ -156,7 +156,8 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
 def m010_branches(db: sqlite3.Connection) -> None:
     """Add columns for branches: each message's predecessor, and the last message of the current branch.
 
-    A NULL predecessor means the message stored just before; a NULL last message means the message stored last.
+    If the predecessor is NULL, it is the message that was stored just before; if the last message is NULL, it is
+    the message that was stored last.
     """
     db.execute("ALTER TABLE messages ADD COLUMN parent INTEGER")
     db.execute("ALTER TABLE conversations ADD COLUMN leaf INTEGER")

@@ -22,8 +22,9 @@ _FIND_MESSAGE = """
 class RecordedResult(NamedTuple):
     """A tool result that was sent to the model and can be reused for an identical call.
 
-    `at` is the time of the call in seconds since 1970. `permission` is the id of the grant that allowed the call;
-    without a grant it is the source of the approval, such as "once", or "" if an earlier version recorded the result.
+    `at` is the time of the call in seconds since 1970. `permission` is the id of the grant that allowed the call.
+    If no grant allowed it, `permission` is the source of the approval, such as "once", or "" if an earlier version
+    of mcphost recorded the result.
     """
 
     part: ToolReturnPart
@@ -53,9 +54,9 @@ class ReusableResultStore:
     ) -> None:
         """Record that the tool call with the id *use_id* has a result in the conversation.
 
-        *call* is the digest that identifies the call, and *definition* the fingerprint of the tool's definition at the
-        time of the call. *permission* says what allowed the call; see RecordedResult. *at* is the time of the
-        call in seconds since 1970. Raises StoreError.
+        *call* is the digest that identifies the call, and *definition* is the fingerprint of the tool's definition at
+        the time of the call. *permission* is the id of the grant, or the source of the approval, that allowed the call;
+        see RecordedResult. *at* is the time of the call in seconds since 1970. Raises StoreError.
         """
         values = (conversation_id, use_id, call, definition, permission, at)
 
@@ -109,7 +110,7 @@ def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLin
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:
-    """Return whether message *after* is one of the predecessors of message *number*.
+    """Return whether message *after* comes before message *number* on the same branch.
 
     The result is always True if *after* is 0. *links* contains all messages of the conversation.
     """

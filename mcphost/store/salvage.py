@@ -1,8 +1,8 @@
-"""Salvage of conversations from a damaged database file, which are added to the database in use as copies.
+"""Salvage of conversations from a damaged database file, which are copied to the database in use.
 
-The damaged file is read page by page with `PageReader` and is never written. The places of its messages are listed
-in temporary tables of the database in use, so that memory stays small. Each conversation is then copied in one
-transaction.
+The damaged file is read page by page with `PageReader` and is never changed. The locations of its messages are
+stored in temporary tables of the database in use, so that little memory is needed. Each conversation is then
+copied in one transaction.
 """
 
 import hashlib
@@ -74,10 +74,10 @@ _CONNECT = """
 
 
 class SalvagedConversation(Struct, frozen=True):
-    """A conversation of a damaged file; `id` and `title` are those of the copy.
+    """A conversation found in a damaged file; `id` and `title` are those of the copy.
 
-    `messages` is the number of readable messages, and `lost` the number of messages known to be missing. `is_new` is
-    false if nothing was copied because the store already had all readable messages.
+    `messages` is the number of readable messages, and `lost` is the number of messages known to be missing.
+    `is_new` is False if nothing was copied because the store already had all readable messages.
     """
 
     id: str
@@ -88,7 +88,7 @@ class SalvagedConversation(Struct, frozen=True):
 
 
 class SalvageReport(Struct, frozen=True):
-    """The result of a salvage; `listed` has the first MAX_LISTED conversations.
+    """The result of a salvage; `listed` contains the first MAX_LISTED conversations.
 
     `lost_messages` counts only messages whose numbers are known to be missing; more may be lost.
     """
@@ -106,7 +106,7 @@ class SalvageReport(Struct, frozen=True):
 
 
 class _Details(NamedTuple):
-    """The row of a conversation in the damaged file; the defaults are used if it is lost."""
+    """The data in a conversation's row in the damaged file; default values are used if the row is lost."""
 
     title: str = ""
     model: str = ""
@@ -174,12 +174,15 @@ def _drop_tables(db: sqlite3.Connection) -> None:
 
 
 def _list_rows(db: sqlite3.Connection, reader: PageReader, pages: list[int]) -> int:
-    """Write the places of the rows in these pages to the temporary tables; return the number of rows."""
+    """Write the locations of the rows in *pages* to the temporary tables; return the number of rows."""
     return sum(_list_row(db, row) for page in pages for row in reader.read_rows(page))
 
 
 def _list_row(db: sqlite3.Connection, row: StoredRow) -> bool:
-    """Write the place of a row to the temporary tables; return whether it can be a row of a conversation store."""
+    """Write the location of a row to the temporary tables.
+
+    Returns False if the row cannot belong to a conversation store.
+    """
     match row:
         case StoredRow(place, False, _, _, (str(conversation), int(number), *rest)) if _is_key(conversation, number):
             db.execute("INSERT OR IGNORE INTO salvaged_numbers VALUES (?, ?)", (conversation, number))
@@ -210,10 +213,10 @@ def _is_key(conversation: str, number: int) -> bool:
 def _copy_next(
     db: sqlite3.Connection, reader: PageReader, after: str, mark: str
 ) -> tuple[str, SalvagedConversation] | None:
-    """Copy the first conversation whose id comes after *after*; return its id and the copy, or None.
+    """Copy the conversation whose id is the next one after *after*; return its id and the copy.
 
-    The result is None if there is no such conversation. If nothing of it can be read, nothing is copied, and the
-    returned copy has no id; its `lost` is at least 1, because a conversation is stored only with a message.
+    Returns None if there is no such conversation. If none of it can be read, nothing is copied, and the returned
+    copy has no id; its `lost` is at least 1, because a conversation is stored only with a message.
     """
     reader.reset_reads()
     (conversation,) = db.execute(_NEXT_CONVERSATION, (after,)).fetchone()
@@ -237,7 +240,7 @@ def _copy_next(
 def _iter_messages(
     db: sqlite3.Connection, reader: PageReader, conversation: str
 ) -> Iterator[tuple[int, bytes, int | None]]:
-    """Yield number, body and parent of the readable messages of a conversation, in order."""
+    """Yield the number, body and parent number of each readable message of a conversation, in order."""
     query = "SELECT number, parent, page, cell FROM salvaged_messages WHERE conversation = ? ORDER BY number"
     for number, parent, page, cell in db.execute(query, (conversation,)):
         row = reader.read_row(Place(page, cell))
@@ -246,9 +249,9 @@ def _iter_messages(
 
 
 def _choose_id(db: sqlite3.Connection, reader: PageReader, conversation: str) -> tuple[str, bool]:
-    """Return the id of the copy, and whether the copy must be made.
+    """Return the id for the copy of a conversation, and whether the copy must be made.
 
-    No copy is made if a conversation with that id already has all readable messages.
+    No copy is needed if a conversation with that id already has all readable messages.
     """
     if _PLAIN_ID.fullmatch(conversation) and not _exists(db, conversation):
         return conversation, True
@@ -314,7 +317,10 @@ def _check_time(value: float) -> float:
 def _copy_rows(
     db: sqlite3.Connection, reader: PageReader, conversation: str, target: str, details: _Details, mark: str
 ) -> str:
-    """Copy a conversation without its manual calls, and return the title of the copy."""
+    """Copy a conversation without its manual calls, and return the title of the copy.
+
+    *target* is the id of the copy, and *mark* is added to the title in parentheses.
+    """
     now = time.time()
     db.execute(
         "INSERT INTO conversations (id, title, model, created, updated, named, pinned) VALUES (?, '', ?, ?, ?, ?, ?)",
@@ -342,7 +348,10 @@ def _copy_rows(
 
 
 def _copy_calls(db: sqlite3.Connection, calls: list[tuple[Value, ...]], target: str) -> None:
-    """Copy the calls that the user made without the model; each follows the last readable message before it."""
+    """Copy the calls that the user made without the model.
+
+    Each call is placed after the last copied message that precedes it.
+    """
     add = (
         "INSERT INTO manual_calls (conversation, after, body) SELECT ?1, coalesce(max(seq), 0), ?3 FROM messages"
         " WHERE conversation = ?1 AND seq <= ?2"

@@ -83,8 +83,8 @@ def list_single_characters(text: str) -> Iterable[str]:
 def make_label(kind: str, name: str) -> str:
     """Return the index label for something that has a name, such as a tool or server.
 
-    *kind* is what the label stands for, such as "tool" or "server", and *name* its name. The label is a single
-    lowercase word.
+    *kind* is the kind of thing, such as "tool" or "server", and *name* is its name. The label is a single lowercase
+    word.
     """
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
@@ -189,7 +189,7 @@ def first_id(at: float) -> int:
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and last possible document ids for a period.
+    """Return the smallest and largest possible document ids for a period.
 
     *after* is the start of the period (inclusive) and *before* its end (exclusive), in seconds since 1970; None
     means no limit.

@@ -49,7 +49,7 @@ def has_pending(db: sqlite3.Connection) -> bool:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Return whether an error of SQLite means that the index is damaged."""
+    """Return whether an error from SQLite indicates that the index is damaged."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_CONSTRAINT,  # FTS5 reports a number that is already in use

@@ -121,7 +121,7 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def replace(self, number: int, entry: SpendingEntry) -> None:
-        """Replace the stored entry of a request that has ended."""
+        """Replace the entry stored under *number* with *entry*, after the request has ended."""
         query = _REPLACE.format(columns=_COLUMNS)
         await self._database.run(lambda db: db.execute(query, (*_to_row(entry), number)))
 
@@ -132,7 +132,7 @@ class SpendingStore:
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
         """Return the amounts spent in a turn, in a conversation, and in all conversations together.
 
-        The amount for all conversations covers requests at or after the time *since*, in seconds since 1970.
+        The last amount covers only requests at or after the time *since*, in seconds since 1970.
         """
 
         def work(db: sqlite3.Connection) -> SpendingTotals:

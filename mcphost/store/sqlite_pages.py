@@ -1,9 +1,10 @@
 """Reader of the rows in the pages of an SQLite file, for files that are too damaged for SQLite itself.
 
-SQLite refuses a file whose header, schema or page tree is damaged. This reader needs none of them: it reads each page
-independently and returns the rows that it can decode. It also reads the committed pages of the write-ahead log. The
-format is described at https://www.sqlite.org/fileformat2.html. The file may be untrusted: the reader never writes,
-allocates at most MAX_ROW_BYTES for a row, and reads no page more than a few times on average.
+SQLite cannot open a file whose header, schema or page tree is damaged. This reader needs none of them: it reads
+each page independently and returns the rows that it can decode. It also reads the committed pages of the
+write-ahead log. The format is described at https://www.sqlite.org/fileformat2.html. The file may be untrusted:
+the reader never writes, allocates at most MAX_ROW_BYTES for a row, and reads no page more than a few times on
+average.
 """
 
 import os
@@ -38,16 +39,16 @@ _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
 class Place(NamedTuple):
-    """The place of a row in the file: the number of its page, from 1, and its index in the page, from 0."""
+    """The location of a row in the file: its page number, from 1, and its index in the page, from 0."""
 
     page: int
     cell: int
 
 
 class StoredRow(NamedTuple):
-    """A row; `is_table` is false for an entry of an index and for a row of a table without row ids.
+    """A row; `is_table` is False for an entry of an index and for a row of a table without row ids.
 
-    `values` has fewer values than there are `columns` if the rest cannot be read.
+    If only the first values of a row can be read, `values` is shorter than `columns`, the number of columns.
     """
 
     place: Place
@@ -63,14 +64,14 @@ class StoredRow(NamedTuple):
 
 
 class PageFormat(NamedTuple):
-    """The size of each page in bytes, and the number of bytes at the end of each page that are not used."""
+    """The size of each page in bytes, and the number of unused bytes at the end of each page."""
 
     size: int = _DEFAULT_SIZE
     reserved: int = 0
 
     @property
     def usable(self) -> int:
-        """Number of bytes of a page that SQLite uses."""
+        """The number of bytes in a page that SQLite uses."""
         return self.size - self.reserved
 
 
@@ -121,9 +122,10 @@ class PageReader:
         return (page for page in chain(range(1, self._file_pages + 1), added) if page <= self._last_page)
 
     def read_rows(self, page: int) -> Iterator[StoredRow]:
-        """Yield the wanted rows of a page; nothing if the page has no rows or is damaged.
+        """Yield the wanted rows of a page, or nothing if the page has no rows or is damaged.
 
-        All rows together are not longer than the page. In a damaged page, thousands of pointers may lead to one row.
+        The total size of the rows is limited to the size of the page, because thousands of pointers in a damaged page
+        may refer to the same row.
         """
         content = self._read_page(page)
         self._local_left = self._format.usable
@@ -133,19 +135,23 @@ class PageReader:
                 yield row
 
     def read_row(self, place: Place) -> StoredRow | None:
-        """Return the row at *place*, taken from a row of `read_rows`, or None if the file has changed since."""
+        """Return the row at *place*, or None if the row can no longer be read because the file has changed.
+
+        *place* comes from a row that `read_rows` returned.
+        """
         content = self._read_page(place.page)
         self._local_left = self._format.usable
         return self._read_row(content, *place) if place.cell < _count_cells(content) else None
 
     def reset_reads(self) -> None:
-        """Reset the limit on reads of overflow pages, as if the reader were new."""
+        """Reset the counter that limits the number of overflow pages to read."""
         self._reads_left = _MAX_READS * (self._file_pages + len(self._logged)) + 100
 
     def _choose_format(self, log_page_size: int) -> PageFormat:
-        """Return the page format with which the most rows can be read, as the file's header may be damaged.
+        """Return the page format with which the largest number of rows can be read.
 
-        *log_page_size* is the page size that the write-ahead log states, or 0 if there is no such log.
+        The format in the file's header is only one of several candidates, because the header may be damaged.
+        *log_page_size* is the page size that the write-ahead log specifies, or 0 if there is no such log.
         """
         head = os.pread(self._file, _HEADER_BYTES, 0).ljust(_HEADER_BYTES, b"\0")
         size = int.from_bytes(head[16:18]) or _DEFAULT_SIZE
@@ -167,7 +173,10 @@ class PageReader:
         return os.pread(self._file, size, (page - 1) * size).ljust(size, b"\0")
 
     def _read_row(self, content: bytes, page: int, cell: int) -> StoredRow | None:
-        """Return a row of a page, or None if it is damaged or not wanted."""
+        """Return the row at index *cell* of a page, or None if the row is damaged or not wanted.
+
+        *content* contains the bytes of the page, and *page* is its number.
+        """
         kind = content[0]
         pointer = _CELLS_START[kind] + 2 * cell
         at = int.from_bytes(content[pointer : pointer + 2]) + (4 if kind == _INTERIOR_INDEX else 0)
@@ -196,9 +205,9 @@ class PageReader:
         return StoredRow(Place(page, cell), kind == _LEAF_TABLE, _signed(rowid), len(serials), tuple(values))
 
     def _read_overflow(self, page: int, needed: int) -> bytes:
-        """Return the rest of a payload from its chain of overflow pages, which begins at *page*.
+        """Return the remaining bytes of a payload from its chain of overflow pages, which begins at *page*.
 
-        Returns less than *needed* bytes if the chain is broken or the limit on reads is reached.
+        Returns fewer than *needed* bytes if the chain is broken or the limit on reads is reached.
         """
         pieces: list[bytes] = []
         while needed > 0 and (1 <= page <= self._file_pages or page in self._logged) and self._reads_left > 0:
@@ -223,7 +232,7 @@ def _open_regular(file: Path) -> tuple[int, int]:
 
 
 def _count_cells(content: bytes) -> int:
-    """Return the number of rows given in the page header, or 0 if the page is too small for them."""
+    """Return the number of rows that the page header specifies, or 0 if the page is too small for them."""
     start = _CELLS_START.get(content[0])
     if start is None:
         return 0
@@ -246,7 +255,10 @@ def _signed(value: int) -> int:
 
 
 def _count_local_bytes(payload_size: int, usable: int, *, is_table: bool) -> int:
-    """Return how many bytes of a payload are in the page itself."""
+    """Return the number of bytes of a payload that are stored in the page itself.
+
+    The other bytes are in overflow pages. *usable* is the number of bytes that SQLite uses in each page.
+    """
     most = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
     if payload_size <= most:
         return payload_size
@@ -262,7 +274,7 @@ def _type_of(serial: int) -> str:
 
 
 def _decode_values(payload: bytes, at: int, serials: list[int]) -> Iterator[Value]:
-    """Yield the values of a record, up to the first that is not complete in *payload*."""
+    """Yield the values of a record, stopping at the first one that is incomplete in *payload*."""
     for serial in serials:
         size = (serial - 12) // 2 if serial >= 12 else (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)[serial]
         if size > len(payload) - at:
@@ -277,11 +289,12 @@ def _decode_values(payload: bytes, at: int, serials: list[int]) -> Iterator[Valu
 
 
 def _read_log(log: int, size: int) -> tuple[dict[int, int], int, int]:
-    """Return the offset of the last committed version of each page in a write-ahead log, keyed by page number.
+    """Read a write-ahead log, and return the location of the last committed version of each page.
 
-    Also returned are the number of pages in the database after the last commit, and the size of a page in bytes. The
-    mapping is empty and the size is 0 if the log has no commit. Each frame is checked with the checksum of the frame
-    before it, so a damaged frame does not hide the frames after it.
+    The first result maps page numbers to offsets in the log; the others are the number of pages in the database
+    after the last commit, and the size of a page in bytes. The mapping is empty and the size is 0 if the log has no
+    commit. Each frame is verified with the checksum of the frame before it, so a damaged frame does not hide the
+    frames after it.
     """
     head = os.pread(log, _LOG_HEADER, 0)
     if len(head) < _LOG_HEADER:

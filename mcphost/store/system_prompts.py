@@ -11,7 +11,7 @@ MAX_STORED = 20
 class SystemPromptStore:
     """Store for the system prompts of conversations; every method may raise StoreError.
 
-    An empty string stands for the configured system prompt.
+    An empty string means that the configured system prompt is used.
     """
 
     def __init__(self, database: Database) -> None:

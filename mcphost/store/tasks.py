@@ -48,7 +48,10 @@ class TaskStore:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task; only the newest 100 tasks of each server are kept."""
+        """Insert or update a task; only the newest 100 tasks of each server are kept.
+
+        *owner* is the id of the process that polls the task.
+        """
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,

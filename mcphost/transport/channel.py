@@ -51,7 +51,7 @@ class Channel(Protocol):
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """Number of dropped messages for each reason, keyed by a description of the reason; numbers may be zero."""
+        """Numbers of dropped messages, keyed by a description of the reason. A number may be zero."""
         ...
 
     @property
@@ -81,7 +81,10 @@ class Channel(Protocol):
 
 
 class Connector(Protocol):
-    """Factory for connections to one server; after a connection has ended, it can connect again."""
+    """Factory for connections to one server.
+
+    `connect` can be called again after a connection has ended.
+    """
 
     message_log: "MessageLog | None"
     """The log to which messages are added, or None if they are not logged; set it before `connect`."""

@@ -11,7 +11,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class for objects that let one task at a time wait for a wakeup.
+    """Base class for objects on which one task at a time waits until it is woken up.
 
     A wakeup is lost if no task is waiting. A task must therefore check, before each wait, whether it still needs to
     wait.
@@ -74,12 +74,15 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """Queue an error, which the iteration raises after the messages queued before it; the queue stays open."""
+        """Queue an error, which is raised by the iteration after it has returned all earlier messages.
+
+        The queue stays open.
+        """
         self._items.append((error, 0))
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
-        """Close the queue; the reader receives the messages that are already queued, and then *error* is raised."""
+        """Close the queue. After the messages that are already queued, the iteration raises *error*."""
         if self._error is None:
             self._error = error
             self._wake()
@@ -115,7 +118,7 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Timer that tells a loop over many small items when to let other tasks run.
+    """Timer for a loop over many small items, which shows when the loop should let other tasks run.
 
     After each item, await `yield_control()` if `is_due` is True.
     """

@@ -1,6 +1,7 @@
-"""Execution of programs that read one document and may write one: hooks and package managers.
+"""Execution of hooks and package managers, which exchange documents through their standard streams.
 
-When a program has finished, its process group is ended.
+A program reads one document from its standard input, and may write one to its standard output. When it has
+finished, any remaining processes of its process group are ended.
 """
 
 import errno
@@ -37,9 +38,10 @@ _CANNOT_OPEN = re.compile(r"can(?:'t|not) (?:open|find)|no such file|not a direc
 
 
 class HookRunner:
-    """Runner for the user's hooks and other programs that read one document and may write one.
+    """Runner for the user's hooks and for other programs that exchange documents through standard streams.
 
-    Each process is ended at its time limit, on cancellation, or when mcphost exits.
+    Each process reads one document from standard input and may write one to standard output. It is ended at its
+    time limit, on cancellation, or when mcphost exits.
     """
 
     def __init__(self) -> None:
@@ -94,7 +96,11 @@ class HookRunner:
 
 
 def _describe_unopened_script(command: Sequence[str], folder: str) -> str:
-    """Return why an interpreter cannot open the script that *command* gives it, or "" if it can or has none."""
+    """Return the reason why the interpreter in *command* cannot open its script, or "" if it can.
+
+    Also returns "" if *command* does not run an interpreter with a script. A relative script path is relative to
+    *folder*.
+    """
     name = os.path.basename(command[0])
     arguments = list(command[1:])
     while arguments and _PYTHON.fullmatch(name) and _PYTHON_FLAGS.fullmatch(arguments[0]):
@@ -156,8 +162,8 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
 async def _end(process: Process) -> None:
     """End the process group, and close the pipes.
 
-    If the process is still running, the group is sent SIGTERM first. After STOP_TIMEOUT seconds, or when the process
-    has exited, everything that is left of the group is sent SIGKILL.
+    If the process is still running, the group is sent SIGTERM first. After STOP_TIMEOUT seconds, or when the
+    process has exited, any remaining processes of the group are sent SIGKILL.
     """
     if process.returncode is None:
         _signal_group(process, signal.SIGTERM)

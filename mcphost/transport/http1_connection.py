@@ -1,8 +1,8 @@
 """Client connections for HTTP/1.1, which parse responses strictly and limit their size.
 
-`http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why no library is used
-here. The grammar is that of RFC 9110 and RFC 9112, without their leniency towards old implementations; `tests/fuzz`
-compares the parser with h11.
+`http_pool` opens connections and reuses them. docs/decisions/0008 (httpx) and 0020 (h11) explain why no library
+is used here. The parser follows the grammar in RFC 9110 and RFC 9112, but does not accept the deviations that
+these RFCs tolerate in old implementations. `tests/fuzz` compares it with h11.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Complete a response whose body lasts until the connection is closed; called by asyncio.
 
-        Any other response that is still expected fails.
+        If any other response is expected or incomplete, reading it raises an error.
         """
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:
@@ -158,7 +158,10 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Take the next data from the queue, as one piece that is small enough to be processed within milliseconds."""
+        """Remove and return the next piece of data from the queue.
+
+        The piece is small enough to be processed within milliseconds.
+        """
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]

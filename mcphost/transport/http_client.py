@@ -184,9 +184,9 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """Return the exception to raise for the status of this response; its message quotes the beginning of *body*.
+        """Return the exception to raise for the error status of this response.
 
-        *method* names the request that failed, such as a JSON-RPC method.
+        Its message quotes the beginning of *body*. *method* names the request that failed, such as a JSON-RPC method.
         """
         shown = _quote_body(body)
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
@@ -203,8 +203,8 @@ class HttpResponse:
 def _quote_body(body: bytes) -> str:
     """Return the beginning of the body of an error response, on one line and without secrets.
 
-    Secrets are removed before the text is cut, because a token that was cut off would not be recognized. For the same
-    reason, the last word of an incomplete body is left out.
+    Secrets are removed before the text is truncated, because a truncated token would not be recognized as a secret.
+    For the same reason, the last word of an incomplete body is omitted.
     """
     words = body.decode(errors="replace").split()
     if len(body) >= MAX_ERROR_BODY:

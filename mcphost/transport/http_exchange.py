@@ -175,10 +175,10 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Request the rest of a stream that ended early, using GET. Raises *error* if that is not possible.
+        """Request the remaining events of a stream that ended early. Raises *error* if that is not possible.
 
-        Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
-        client reconnects after `retry` milliseconds.
+        The request is a GET. Specification 2025-11-25, basic/transports: a server may close the stream after an event
+        with an id, and the client reconnects after `retry` milliseconds.
         """
         before, answer = self._decoder, self._response
         if answer is not None:

@@ -63,11 +63,14 @@ class HttpConnectionPool:
     ) -> HttpConnection:
         """Send a request, and wait for the status and headers of the response.
 
-        The caller must pass the returned connection to `release` afterwards. If a reused connection is closed before
-        any byte of the response arrives, the request is sent once more on a new connection, unless the pool was closed
-        in the meantime, or *is_repeatable* is False because the server must not handle the request twice. If a
-        connection is closed after that, or no new one can be opened, the server may have received the request. Raises
-        RequestNotSent, ConnectionLost or MalformedMessage.
+        The caller must pass the returned connection to `release` afterwards.
+
+        If a reused connection is closed before any byte of the response arrives, the request is sent once more on a new
+        connection. It is not sent again if the pool has been closed, or if *is_repeatable* is False because the server
+        must not handle the request twice.
+
+        Raises RequestNotSent, ConnectionLost or MalformedMessage. After ConnectionLost, which is also raised if the new
+        connection cannot be opened, the server may have received the request.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle(IDLE_TIMEOUT if is_repeatable else MAX_IDLE_FOR_CALLS)
@@ -82,7 +85,10 @@ class HttpConnectionPool:
         return await self._send_request(await self._connect(), data)
 
     async def _send_again(self, data: bytes, first: StaleConnection) -> HttpConnection:
-        """Send a request on a new connection; *first* is the error of the connection on which it was sent before."""
+        """Send a request again, on a new connection.
+
+        *first* is the error that occurred on the first connection.
+        """
         try:
             return await self._send_request(await self._connect(), data)
         except RequestNotSent as error:
@@ -286,7 +292,7 @@ def _proxy_credentials(proxy: str) -> str:
 
 
 def _describe_failure(error: OSError | ValueError) -> str:
-    """Explain why a connection failed, without the error number and address that asyncio adds."""
+    """Return the reason why a connection failed, without the error number and address that asyncio adds."""
     number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
     if number:
         return os.strerror(number)

@@ -34,9 +34,9 @@ class SseConnector(HttpConnector):
     async def connect(self) -> AsyncGenerator[Channel]:
         """Open the event stream, and wait until the server sends the URL for POST requests.
 
-        Both steps together must finish within `connect_timeout`. If the server requires a sign-in, the caller lets
-        the user sign in and calls `connect` again; the time spent before the sign-in then counts towards the limit,
-        too. Raises StartupError or SignInRequired.
+        Both steps together must finish within `connect_timeout`. If the server requires a sign-in, the caller lets the
+        user sign in and calls `connect` again; the time limit then covers both calls, but not the sign-in. Raises
+        StartupError or SignInRequired.
         """
         started = anyio.current_time()
         deadline = started + max(0.0, self.connect_timeout - self._spent_seconds)
@@ -97,7 +97,10 @@ class SseConnector(HttpConnector):
     async def _wait_for_endpoint(
         self, answer: HttpResponse, decoder: EventDecoder, deadline: float
     ) -> tuple[str, list[bytes]]:
-        """Return the URL for POST requests, and any messages that arrived after it in the same chunk."""
+        """Return the URL for POST requests, and any messages that arrived after it in the same chunk.
+
+        *deadline* is an event loop time.
+        """
         early_messages: list[bytes] | None = None
         endpoint = ""
         seconds = min(ENDPOINT_TIMEOUT, max(0.0, deadline - anyio.current_time()))

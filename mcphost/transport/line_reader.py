@@ -68,8 +68,8 @@ class LineBacklog:
     """Queue of lines that are passed to a callback without blocking the event loop for long.
 
     A few lines are handled immediately. If there are more, they are handled in short time slices, and no further
-    input is read until they are done. If *handle_line_in_steps* is given, it handles each line of more than 64 KB,
-    and other tasks can run between the steps.
+    input is read until all of them have been handled. If *handle_line_in_steps* is given, each line of more than 64
+    KB is passed to it instead, and other tasks can run between its steps.
     """
 
     def __init__(
@@ -88,7 +88,10 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Pass lines to the callback: immediately if there are few, otherwise in later iterations of the event loop."""
+        """Pass lines to the callback.
+
+        A few short lines are passed immediately; otherwise, lines are passed in later iterations of the event loop.
+        """
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES

@@ -85,13 +85,14 @@ class _MessageKeys(WireStruct, frozen=True):
 class Multiplexer:
     """Channel over a transport that carries lines.
 
-    The transport passes each received line to `receive_line`. *write* queues a line for writing, and must not
-    block. *wait_writable* returns None if the pipe to the server has room, and otherwise an awaitable that
-    completes when it does, so that a full pipe delays only the tasks that write to it. *write_now* writes a
-    line immediately, instead of together with later lines; it is used if no other request is in flight.
-    *is_drained* returns whether the server has read everything that was written, and *may_have_been_read*
-    whether it may have read some of it. *warn* is called with warnings about the server, and *name* is the
-    server's name.
+    The transport passes each received line to `receive_line`. *name* is the server's name, and *warn* is called
+    with warnings about the server.
+
+    *write* queues a line for writing, and must not block. *write_now* writes a line immediately, instead of
+    together with later lines; it is used if no other request is in flight. *wait_writable* returns None if the pipe
+    to the server has room. Otherwise, it returns an awaitable that completes when the pipe has room; a full pipe
+    thus delays only the tasks that write to it. *is_drained* returns whether the server has read everything that
+    was written, and *may_have_been_read* whether it may have read some of it.
     """
 
     def __init__(
@@ -452,7 +453,8 @@ class Multiplexer:
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
         """Fail the request that a malformed response belongs to, and return whether the request was found.
 
-        Otherwise, the request would wait until its deadline. *error* describes what is wrong with the response.
+        Without this, the request would wait for a valid response until its deadline. *error* describes the problem with
+        the response.
         """
         if b":" not in line:
             return False

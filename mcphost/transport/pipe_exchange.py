@@ -210,7 +210,7 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """Fail the exchange after MISMATCH_GRACE_SECONDS, unless a valid response arrives before.
+        """Fail the exchange after MISMATCH_GRACE_SECONDS, unless a valid response arrives in that time.
 
         Called when an invalid response has arrived. *error* describes that response; by default, it states that the
         response's id has the wrong JSON type.

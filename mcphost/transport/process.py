@@ -109,9 +109,9 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 class _StdoutProtocol(asyncio.Protocol):
     """Protocol for a process's standard output that delivers bytes as soon as they are read.
 
-    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of
-    the time of a request. That protocol is still notified when the pipe ends, because asyncio waits for the
-    notification.
+    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop; this delay is a fifth
+    of the duration of a request. asyncio's protocol is still notified when the pipe ends, because asyncio waits for
+    the notification.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -271,10 +271,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Drop the oldest *lines* of error output that exceed the limit, and add a line that counts them.
+        """Drop the oldest *lines* of error output that exceed the limit; add a line with their number.
 
-        The limit is 10,000 lines, plus one for every 14 bytes that the server has written. *size* is the number of
-        bytes of *lines*.
+        The limit is 10,000 lines, plus one for every 14 bytes that the server has written. *size* is the total size of
+        *lines* in bytes.
         """
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
@@ -299,7 +299,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
-        """Record that the process has exited, and kill the rest of its process group; called by asyncio."""
+        """Record that the process has exited, and kill the other processes in its group; called by asyncio."""
         self._exited.set()
         # Other processes in the group would keep the pipes open and outlive mcphost.
         self._signal_group(signal.SIGKILL)
@@ -319,7 +319,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._writable = None
 
     def _wake_writers(self) -> None:
-        """Wake the tasks that wait for room in the input pipe."""
+        """Wake the tasks that are waiting for room in the input pipe."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
@@ -338,7 +338,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def write_now(self, line: bytes) -> None:
         """Write the queued lines and *line* without waiting for the next iteration of the event loop.
 
-        Waiting would cost a fifth of the time of a request.
+        The delay would be a fifth of the duration of a request.
         """
         self._unsent_lines.append(line)
         self._flush()
@@ -350,8 +350,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def is_drained(self) -> bool:
         """Return whether the process has read everything that was written to it.
 
-        If the operating system cannot tell, return whether the process has printed anything or has run for
-        PRESUMED_STARTUP_SECONDS.
+        If the operating system cannot report this, return whether the process has printed anything or has been running
+        for PRESUMED_STARTUP_SECONDS.
         """
         pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
@@ -437,7 +437,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return bool(self._stderr_tail)
 
     def describe_end(self) -> str:
-        """Describe how the process ended, such as "exited with status 1", and quote its last lines of error output."""
+        """Describe how the process ended, such as "exited with status 1".
+
+        The last lines of its error output are quoted.
+        """
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -470,9 +473,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer for detecting that the process does not read its input.
+        """Start a timer that detects a process that does not read its input.
 
-        When the timer ends, it is checked whether the process has read input or printed anything since this call.
+        After UNREAD_INPUT_TIMEOUT seconds, its callback checks whether the process has read any input or printed
+        anything since this call.
         """
         taken = self._count_taken_bytes(pipe)
         self._unread_timer = self._loop.call_later(

@@ -236,9 +236,9 @@ class HttpChannel:
                 await self._send_on_close("DELETE", b"")
 
     async def _send_on_close(self, verb: str, body: bytes) -> None:
-        """Send a final request and ignore the response.
+        """Send a final request, and ignore the response and all errors.
 
-        Errors do not matter here; status 405 means that the server does not let clients end sessions.
+        For example, status 405 means that the server does not let clients end sessions.
         """
         try:
             self._log_message("sent", body)
@@ -317,7 +317,7 @@ class HttpChannel:
     async def resume(self, last_id: str) -> HttpResponse | None:
         """Request the events that follow the event *last_id*, using GET.
 
-        Returns None if streams cannot be resumed; in protocol revision 2026-07-28 and later, they never can.
+        Returns None if streams cannot be resumed, which is always the case in protocol revision 2026-07-28 and later.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None

@@ -550,7 +550,7 @@ ALIASES: Mapping[str, Alias] = {
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action whose slash command is *word*, which does not include the slash, or None if there is none."""
+    """Return the action whose slash command is *word*, given without the slash; None if there is none."""
     return next((action for action in ACTIONS if action.slash and word == action.slash), None)
 
 
@@ -566,10 +566,10 @@ def aliases_of(action: Action) -> tuple[str, ...]:
 
 
 class ParsedCommand(NamedTuple):
-    """A parsed slash command: the word after the slash, the action that it runs, and the rest of the line.
+    """A parsed slash command: the word after the slash, the action that it runs, and a value.
 
-    `action` is None if the word is an alias that only has a hint. `value` is the rest of the line, or "" if there
-    is none.
+    `action` is None if the word is an alias that has only a hint. `value` is the text after the word, or "" if
+    there is none.
     """
 
     word: str

@@ -1,6 +1,6 @@
 """The command palette, which lists the actions of the page and all global ones, each with its key.
 
-The actions are in groups until the user types; then those that match are listed.
+The actions are listed in groups until the user types a query; then only the matching actions are listed.
 """
 
 from collections.abc import Iterator
@@ -81,9 +81,10 @@ def layout_action(title: Content, text: str, key: str, width: int) -> Content:
 
 
 class ActionPalette(CommandPalette):
-    """Textual's command palette with an action in each line, group headings, and translated messages.
+    """Textual's command palette with one action per line, group headings, and translated messages.
 
-    The bottom line says what the action under the cursor does, because its own line may be too narrow for that.
+    The bottom line shows a description of the highlighted action, because the action's own line may be too narrow
+    for it.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -173,9 +174,10 @@ class ActionPalette(CommandPalette):
 
 
 class CommandPaletteProvider(Provider):
-    """Source of the palette's entries: the actions of the page behind it, and the global actions available there.
+    """Source of the palette's entries: the actions of the page behind the palette, and global actions.
 
-    The action that opens the palette and the one that closes the page are omitted.
+    Only global actions that are available on that page are listed. The action that opens the palette and the one
+    that closes the page are omitted.
     """
 
     async def discover(self) -> Hits:
@@ -189,7 +191,11 @@ class CommandPaletteProvider(Provider):
                     yield self._hit(actions[name], 0.0, Content(_(actions[name].title)), _(group))
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions whose title, label or command matches the query, or whose texts contain all its words."""
+        """Yield the actions that match the query.
+
+        The query must match the title, label or command of the action, or all its words must occur in the action's
+        texts.
+        """
         matcher = self.matcher(query)
         for key, title, action in self._page_actions():
             if score := matcher.match(title):

@@ -215,10 +215,9 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
     """Return the models that match *name*, ignoring case.
 
-    If a model has exactly this name, only that model is returned; `openai/NAME` is also the name of a model that was
-    saved as NAME with an address. Otherwise, *name* is compared with the names of
-    the models without their providers. If any of the models found in this way can be used now, only those are
-    returned. If none is found, dots, hyphens, underscores and blanks are treated alike.
+    If a model has exactly this name, only that model is returned. Otherwise, *name* is compared with the model
+    names without their provider prefixes; if that finds no model, dots, hyphens, underscores and blanks are treated
+    alike. If any of the models found can be used now, only those are returned.
     """
     return _find_folded(models, name, str.casefold) or _find_folded(models, name, fold_separators)
 

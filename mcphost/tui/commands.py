@@ -56,8 +56,7 @@ def build_completions(kind: str, views: "Iterable[ServerView]") -> list[Completi
     """Return the completions that the composer offers after the character *kind*.
 
     "/" completes slash commands and the servers' prompts, "@" completes resources and resource templates, and "!"
-    completes tools to call.
-    *views* contains the servers whose prompts, resources, templates and tools are offered.
+    completes tools to call. *views* contains the servers whose prompts, resources, templates and tools are offered.
     """
     match kind:
         case "/":

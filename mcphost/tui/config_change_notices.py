@@ -19,7 +19,10 @@ _NOT_IN_DEMO = N_("The demo has no configuration files.")
 
 
 class ConfigurableApp(Protocol):
-    """Interface of the app that opens the review, and that uses changed settings of the screen."""
+    """The part of the app's interface that ConfigChangeNotices uses.
+
+    It opens screens, and applies changes to the configured theme and keys.
+    """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         """Open the screen over the chat, and pass its result to *on_result* when it is closed."""

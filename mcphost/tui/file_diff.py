@@ -40,10 +40,10 @@ _LINE_LIMIT = 2_000
 
 
 def looks_like_path(name: str, value: str) -> bool:
-    """Return whether a tool argument looks like a file path.
+    """Return whether the tool argument *name* with the value *value* looks like a file path.
 
-    It does if *value* begins with `/`, `./`, `../` or `~/`, or if *value* is not empty and *name* contains a word such
-    as "path" or "file".
+    This is the case if *value* begins with `/`, `./`, `../` or `~/`, or if *value* is not empty and *name* contains
+    a word such as "path" or "file".
     """
     return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
 

@@ -87,15 +87,15 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """While the user's entry is being checked, keep typed text out of the message being written.
+        """Keep typed text out of the message being written while the user's entry is checked.
 
-        An entry is, for example, a passphrase. This ends with `close_check` or, if the entry was wrong, when the
-        question is asked again.
+        An entry is, for example, a passphrase. The state ends when `close_check` is called or, after a wrong entry,
+        when the question is asked again.
         """
         ...
 
     def close_check(self) -> None:
-        """Let typed text go into the message being written again, because the check has ended."""
+        """End the state that `open_check` began: typed text goes into the message being written again."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
@@ -104,7 +104,7 @@ class QuestionDisplay(Protocol):
 
 
 class _PendingQuestion:
-    """A question in the queue, its dialog while one is shown, and the user's answer once there is one."""
+    """A question in the queue, with its dialog (if shown) and the user's answer (if given)."""
 
     def __init__(self, question: Question[Any], key: str, check: EntryCheck | None = None) -> None:
         self.question, self.key, self.check = question, key, check
@@ -175,8 +175,8 @@ class TuiFrontend:
     async def ask(self, question: Question[A]) -> A:
         """Put the question in the queue and wait for the user's answer.
 
-        After `close`, return the question's refusal instead. Cancellation removes the question from the queue and the
-        screen. Call this on the app's event loop.
+        After `close`, return `question.refusal()` without asking. Cancellation removes the question from the queue and
+        the screen. Call this on the app's event loop.
         """
         if self._is_closed:
             return question.refusal()
@@ -197,8 +197,8 @@ class TuiFrontend:
     def mark_call_ended(self, server: str, number: int) -> None:
         """Mark the open questions that *server* asked during a request that has now ended.
 
-        The reason shown in these questions gets the suffix "(that call has ended)". *number* identifies the request;
-        see `Question.number`.
+        The reason displayed with these questions gets the suffix "(that call has ended)". *number* identifies the
+        request; see `Question.number`.
         """
         for waiting in self._queue:
             question = waiting.question

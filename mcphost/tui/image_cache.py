@@ -17,7 +17,7 @@ _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why the terminal cannot show images, and a remedy if there is one.
+    """Return the reason why the terminal cannot show images, with a remedy if there is one.
 
     Return "" if the terminal can show images.
     """

@@ -67,19 +67,20 @@ class AnswerGuard:
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether to ignore a key pressed within GUARD_SECONDS of the question's appearance or of another key.
+        """Return whether to ignore a key because it was pressed too soon to be meant for the question.
 
-        After a key that moved the focus or scrolled, only letters are ignored, because a user who presses Tab or an
-        arrow key and then Enter is answering the question, not typing text.
+        This is the case within GUARD_SECONDS of the question's appearance or of another key. After a key that moved the
+        focus or scrolled, only letters are ignored, because a user who presses Tab or an arrow key and then Enter is
+        answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def is_confused(self, ago: float) -> bool:
-        """Return whether to ignore Enter, because a key that changes its effect was ignored shortly before.
+        """Return whether to ignore Enter, because another key was ignored shortly before.
 
-        For example, after a Tab that was pressed too early and therefore ignored, Enter would press another button than
-        the user expects.
+        For example, if the user presses Tab too early, it is ignored, and Enter would then press a different button
+        than the user expects.
         """
         return self._has_delay and clock() - ago - self._ignored_at < IGNORED_FACTOR * GUARD_SECONDS
 
@@ -116,7 +117,7 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the paste is over, so that later keys are not part of it."""
+        """Whether the paste is over, and later keys are therefore not part of it."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
@@ -391,8 +392,8 @@ class InputGuardApp(App[None]):
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question into which the user has not moved the focus yet.
 
-        Only keys that scroll, move the focus or refuse the request are delivered. Typed text goes to the text field of
-        the screen below.
+        Only keys that scroll, move the focus or decline the question are delivered. Typed text goes to the text field
+        of the screen below.
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)

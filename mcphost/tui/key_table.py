@@ -1,7 +1,7 @@
 """The key bindings in use: the default keys of all actions, with the user's changes.
 
 The changes are in the table [keys] in config.toml. Global actions are defined in `mcphost.tui.actions`. Actions
-of single screens and widgets are defined in `mcphost.tui.local_keys`; their names contain a hyphen.
+specific to individual screens and widgets are defined in `mcphost.tui.local_keys`; their names contain a hyphen.
 """
 
 import re
@@ -100,7 +100,10 @@ class KeyTable:
         return BindingsMap(bindings)
 
     def override_bindings(self, bindings: "BindingsMap") -> "BindingsMap":
-        """Return a text field's bindings, in which the keys of global actions, except Escape, take precedence."""
+        """Return a copy of a text field's bindings in which the keys of global actions take precedence.
+
+        Escape is an exception; it keeps its function in the text field.
+        """
         from textual.binding import Binding
 
         changed = bindings.copy()
@@ -110,7 +113,7 @@ class KeyTable:
         return changed
 
     def build_keymap(self) -> dict[str, str]:
-        """Return the changed keys of single screens and widgets as a Textual keymap."""
+        """Return the key bindings that the user changed for individual screens and widgets, as a Textual keymap."""
         if not self.local_changes:
             return {}
         from mcphost.tui.local_keys import build_keymap
@@ -144,12 +147,12 @@ class KeyTable:
     def fill(self, text: str, /, *, in_sentence: bool = True, **values: object) -> str:
         """Replace each action name in braces with the action's key, as in "{help} shows all keys".
 
-        For an action without a key, its slash command is used or, if it belongs to a single screen, a dash. Set
-        *in_sentence* to false for hints separated by " · ", in which keys are written in lower case, and a hint is left
-        out if its action, of a single screen, has no key.
+        If an action has no key, its name is replaced with its slash command or, if it is specific to an individual
+        screen, with a dash. Set *in_sentence* to false for hints separated by " · ": keys are then written in lower
+        case, and a hint for a screen-specific action without a key is omitted.
 
-        If there are *values*, *text* is also formatted with them. Do not call `str.format` on the result instead: a
-        key can be a brace.
+        If there are *values*, *text* is also formatted with them. Do not call `str.format` on the result instead,
+        because a key can be a brace.
         """
         form = self.long if in_sentence else self.short
         if not in_sentence and not all(self.local_changes.values()):
@@ -161,7 +164,11 @@ class KeyTable:
         return text.format(**keys, **values)
 
     def _leave_out_removed(self, hints: str) -> str:
-        """Return *hints* without those whose actions have no key any more."""
+        """Remove the hints for actions whose keys the user has removed, and return the remaining hints.
+
+        *hints* is a text in which hints are separated by " · ". If a hint names several actions and any of them still
+        has a key, only the names of the other actions are removed.
+        """
         left: list[str] = []
         for hint in hints.split(" · "):
             names = [match[1] for match in _PLACEHOLDER.finditer(hint)]
@@ -176,11 +183,14 @@ class KeyTable:
         return " · ".join(left)
 
     def names_any(self, text: str) -> bool:
-        """Return whether *text* has the name of an action in braces whose key `fill` would show."""
+        """Return whether *text* contains the name, in braces, of any action that has a key."""
         return any(self.keys_of(match[1]) for match in _PLACEHOLDER.finditer(text))
 
     def use_in_hints(self) -> None:
-        """Let sentences of the layers below name the keys of this table; see `translate_sentence`."""
+        """Make hints in messages from other packages show the keys of this table.
+
+        Their sentences name default keys, which `translate_sentence` then replaces.
+        """
         is_default = self._keys == DEFAULT_KEYS._keys and not self.local_changes
         use_hints({} if is_default else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
 
@@ -325,9 +335,9 @@ def build_key_table(
     """Return the default keys with the user's changes, and the problems with entries of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. Names of actions of single screens contain a hyphen. An invalid key is skipped. A new key that is another
-    action's default key is removed from the other action. An action in KEPT_KEYS always keeps at least one key. *kitty*
-    says whether the terminal supports the Kitty keyboard protocol.
+    action. The names of screen-specific actions contain a hyphen. An invalid key is skipped. If a new key is
+    another action's default key, it is removed from the other action. An action in KEPT_KEYS always keeps at least
+    one key. *kitty* says whether the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -377,10 +387,11 @@ def build_key_table(
 
 
 def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mapping[str, str]) -> Iterator[KeyProblem]:
-    """Yield a problem for each new key of a global action that some screens use for an action of their own.
+    """Yield a problem for each new key of a global action that some screens use for another action.
 
-    *chosen* maps each key from the settings to the name of its action, and *entries* each such name to its entry. The
-    default keys of screens that could also be keys of global actions are QUESTION_KEYS.
+    *chosen* maps each key from the settings to the name of its action. *entries* maps the name of each such action
+    to the entry's name as the user wrote it. QUESTION_KEYS contains the default keys of screens that can be
+    assigned to global actions; if none of the keys in *chosen* is one of these, nothing is yielded.
     """
     for key, name in chosen.items() if QUESTION_KEYS & chosen.keys() else ():
         from mcphost.tui.local_keys import LOCAL_ACTIONS
@@ -395,7 +406,10 @@ def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mappi
 
 
 def _describe_kept(action: Action) -> str:
-    """Describe how *action* is still reached, because no key from the settings could be used for it."""
+    """Describe how *action* can still be invoked although none of the configured keys can be used for it.
+
+    The result is a phrase that names its default key, its slash command or the command palette.
+    """
     if action.default_keys:
         return _("its default key {long} stays in use").format(long=DEFAULT_KEYS.long(action.name))
     return _("it is still reached with {way}").format(way=_slash(action.name) or _("the command palette"))
@@ -410,11 +424,11 @@ def _is_local(word: str) -> bool:
 def _change_local_keys(
     wanted: Mapping[str, Sequence[str]], table: KeyTable, problems: list[KeyProblem], *, kitty: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return the changed keys of actions of single screens, and add at most one problem per entry to *problems*.
+    """Return the customized keys of screen-specific actions, and report problems with them.
 
-    *table* contains the keys of the global actions, which no other action can have. A new key that is another action's
-    default key in the same place is removed from the other action. *kitty* says whether the terminal supports the Kitty
-    keyboard protocol.
+    At most one problem per entry is added to *problems*. *table* contains the keys of the global actions, which no
+    other action can have. If a new key is the default key of another action that is available at the same time, it
+    is removed from the other action. *kitty* says whether the terminal supports the Kitty keyboard protocol.
     """
     from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, describe_fixed_key, work_together
 
@@ -452,7 +466,11 @@ def _change_local_keys(
 
 
 def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) -> KeyProblem:
-    """Return the problem that the entry *taker* has the *lost* keys of the action *name*, which *way* still runs."""
+    """Return the problem that an action has lost default keys to another action.
+
+    *name* is the action that has lost the keys *lost*, and *taker* is the settings entry that they are now assigned
+    to. *way* describes how the action can still be invoked, such as by another key or its slash command.
+    """
     text = _(
         '{lost} is now assigned to "{taker}", which leaves "{word}" with {way}. Give "{word}" another key, or write '
         "{word} = [] for none."
@@ -461,10 +479,10 @@ def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) ->
 
 
 def _read_local_key(text: str, default: Sequence[str]) -> _Key:
-    """Convert a key of a single screen; unlike the key of a global action, it can be a character such as "x".
+    """Convert a key of a screen-specific action to Textual's spelling.
 
-    A character is not accepted if all *default* keys have a modifier such as ctrl, because the action then also works
-    in text fields.
+    Unlike the key of a global action, it can be a character such as "x". However, a character is not accepted if
+    all *default* keys have a modifier such as ctrl, because the action then also works in text fields.
     """
     key = text.strip()
     if len(key) == 1 and key.isprintable() and not all("+" in one for one in default):
@@ -513,11 +531,12 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Remove default keys that the user has given to other actions; yield a problem for each affected action.
+    """Remove default keys that the user has assigned to other actions.
 
-    *table* maps each action's name to its keys and is modified. *chosen* maps each key from the settings to the name of
-    its new action. *entries* maps the name of each such action to the entry's name as the user wrote it. If an action
-    in KEPT_KEYS would lose its last key, it keeps the key, and the other action loses it.
+    Yields a problem for each affected action. *table* maps each action's name to its keys and is modified. *chosen*
+    maps each key from the settings to the name of its new action. *entries* maps the name of each such action to
+    the entry's name as the user wrote it. If an action in KEPT_KEYS would lose its last key, it keeps the key, and
+    the other action loses it.
     """
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]

@@ -61,8 +61,8 @@ class DecodeFn(Protocol):
 def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
     """Return rows of placeholder cells, which the terminal replaces with the image.
 
-    Each cell is a separate segment that encodes its row and column, so that it stays correct if other cells are
-    covered.
+    Each cell is a separate segment that encodes its row and column. A cell is therefore still drawn correctly if
+    other cells are covered.
     """
     number = placed.number
     color = RichColor.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255)
@@ -144,7 +144,7 @@ class KittyGraphics:
             return placed
 
     def has_sent(self, number: int) -> bool:
-        """Return whether the terminal has an image with this number."""
+        """Return whether the image with this number has been sent to the terminal."""
         return any(placed.number == number for placed, _ in self._sent.values())
 
     async def send_again(self) -> None:

@@ -1,7 +1,8 @@
-"""Default keys of actions that belong to one screen or part of the chat; the user can change them like global keys.
+"""Default keys of actions that belong to an individual screen or to one part of the chat.
 
-They are not in `mcphost.tui.actions`, because they are needed only after the first frame, or if the user changes one.
-The keys of consent dialogs and forms are not listed, because they are fixed.
+The user can change these keys in the same way as the keys of global actions. They are not in
+`mcphost.tui.actions`, because they are needed only after the first frame, or if the user has changed one of
+them. The keys of consent dialogs and forms are not listed, because they are fixed.
 """
 
 from collections.abc import Mapping
@@ -115,7 +116,7 @@ def default_local_keys(name: str) -> tuple[str, ...]:
 
 
 def describe_fixed_key(name: str, key: str) -> str:
-    """Return the fixed function that *key* has wherever the action *name* works, or "" if it has none.
+    """Return what *key* always does in the part of the UI where the action *name* works, or "" if nothing.
 
     The user can assign the key to the action only if the result is "".
     """
@@ -123,7 +124,7 @@ def describe_fixed_key(name: str, key: str) -> str:
 
 
 def work_together(one: str, other: str) -> bool:
-    """Return whether two actions can be available at the same time and therefore need different keys."""
+    """Return whether two actions can be available at the same time; if so, they need different keys."""
     places = {_find_place(one), _find_place(other)}
     return len(places) == 1 or ("list" in places and not places & _PLACES_WITHOUT_LIST)
 
@@ -133,7 +134,10 @@ def _find_place(name: str) -> str:
 
 
 def build_keymap(changes: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return *changes* as a Textual keymap; an action without keys gets one that no terminal sends."""
+    """Return *changes* as a Textual keymap.
+
+    An action without keys is assigned the key name "none", which no terminal sends.
+    """
     return {name: ",".join(map(normalize_key, keys)) or "none" for name, keys in changes.items()}
 
 

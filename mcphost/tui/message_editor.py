@@ -26,7 +26,11 @@ def edit_message(chat: "ChatScreen") -> None:
 
 
 def _apply(chat: "ChatScreen", before: Draft, text: str | None, error: str) -> None:
-    """Put the edited text into the composer; it counts as inserted, so that it can only be sent as a message."""
+    """Put the edited *text* into the composer, or show *error* if *text* is None.
+
+    *before* is the draft that was opened in the editor. The text is marked as inserted, not typed, so that it can
+    only be sent as a message and is never run as a command.
+    """
     if text is None:
         chat.notify(error, severity="warning", markup=False, timeout=8)
         return

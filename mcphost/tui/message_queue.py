@@ -15,7 +15,10 @@ MAX_QUEUED = 20
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """A message to send after the current answer or, if `is_steering` is true, with the next tool results."""
+    """A message that is waiting to be sent to the model.
+
+    If `is_steering` is true, it is sent with the next tool results; otherwise, it is sent after the current answer.
+    """
 
     draft: Draft
     attachments: "Sequence[Part]" = ()
@@ -63,8 +66,8 @@ class MessageQueue:
     def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
         """Remove and return the message at *place*, a pair of its position and its text.
 
-        Return None if a different message is at this position, or if the message has been passed to the running
-        answer. If *place* is None, behave like `take_last`.
+        Return None if the message at this position has a different text, or has been passed to the running answer. If
+        *place* is None, behave like `take_last`.
         """
         if place is None:
             return self.take_last()
@@ -85,7 +88,7 @@ class MessageQueue:
         return tuple(part for one in self._messages for part in one.attachments)
 
     def describe(self) -> list[QueueRow]:
-        """Return a row for each message, as the list of queued messages shows it."""
+        """Return a row for each message, for display in the list of queued messages."""
         return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
 
     def steer(self, send: "Callable[[str, Sequence[Part]], bool]", *, newest: bool = False) -> None:

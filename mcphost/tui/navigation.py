@@ -238,7 +238,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the setup screen if it was never shown, no model is configured and no server was given by a flag.
+        """Open the setup screen if it was never shown, no model is configured and no flag specified a server.
 
         If the user is writing a message or another screen is open, a notice explains instead how to choose a model. If
         that screen is modal, for example a question, `is_setup_postponed` is also set; call this method again when no
@@ -466,7 +466,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         self.open_page(CostsScreen(self.host))
 
     def connect_composer(self) -> None:
-        """Let Up in the composer edit the newest message while the model has not answered it."""
+        """Make Up in the composer edit the newest message if the model has not answered it yet."""
         self.chat.query_one(Composer).edit_handler = self._edit_unanswered
 
     def _edit_unanswered(self, text: str) -> bool:

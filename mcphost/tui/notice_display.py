@@ -98,7 +98,7 @@ class NoticeApp(App[None]):
             del self._held_notices[next((one for one in self._held_notices if one[2] == "information"), oldest)]
 
     def hold_notices(self) -> None:
-        """Remove the visible notices, which would cover the key hints of a question that opens now.
+        """Remove the visible notices when a question opens, because they would cover its key hints.
 
         Warnings, errors and notices that have just appeared are held back, and shown again after the question.
         """

@@ -22,13 +22,19 @@ def is_reader(node: Any) -> bool:
 
 
 def announce(node: Any, text: str) -> None:
-    """In screen reader mode, show *text* in the first row of the screen; otherwise, or if it is empty, do nothing."""
+    """Show *text* in the first row of the screen if the app is in screen reader mode.
+
+    Do nothing if *text* is empty.
+    """
     if text and is_reader(node):
         node.app.notify_at_once(text)
 
 
 def update_seconds(node: Any, seconds: float) -> float:
-    """Return the interval at which to update a displayed time: *seconds*, or one minute in screen reader mode."""
+    """Return the interval in seconds at which to update a displayed time.
+
+    This is *seconds* or, in screen reader mode, one minute.
+    """
     return _QUIET_SECONDS if is_reader(node) else seconds
 
 

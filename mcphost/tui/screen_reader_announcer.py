@@ -162,9 +162,10 @@ class Announcer:
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened or, if *is_open* is false, one that is held back while the user types.
+        """Announce a question that has opened or, if *is_open* is false, one that is held back.
 
-        The keys that enter and refuse it are named unless they have another effect now.
+        A question is held back while the user types; the announcement then names the key that opens it. Otherwise, it
+        names the keys that answer and decline the question, if they currently have this effect.
         """
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
@@ -196,9 +197,9 @@ class Announcer:
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Move the cursor to a list's highlighted entry; if the list does not have the focus, announce the entry.
+        """Move the cursor to the highlighted entry of a list.
 
-        *prompt* is the text of the entry.
+        If the list does not have the focus, announce the entry instead. *prompt* is the text of the entry.
         """
         if entries.has_focus:
             self.follow_focus(entries)
@@ -223,7 +224,8 @@ class Announcer:
     def announce_screen(self, screen: Screen[Any]) -> None:
         """Announce the title of the screen that is now on top, or the question if the screen shows one.
 
-        On the chat, which has no title, the announcement of a page or question that was left is replaced.
+        The chat has no title. When the user returns to it, the announcement of the page or question that was closed is
+        replaced with the latest state, for example that the model is answering.
         """
         if isinstance(screen, Guarded):
             self.announce_question(screen, is_open=True)  # type: ignore[arg-type]

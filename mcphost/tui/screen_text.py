@@ -68,10 +68,11 @@ def clean_notice(text: str) -> str:
 
 
 def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
-    """Return the sanitized beginning of *text*, and the number of characters of *text* that were left out.
+    """Return the sanitized beginning of *text*, and the number of characters of *text* that are omitted.
 
     The beginning has at most *lines* line breaks, and at most about *characters* characters. They are counted after
-    sanitizing, because a mark is longer than the character that it replaces. The rest of *text* is not sanitized.
+    sanitizing, because visible marks are longer than the characters that they replace. The remaining text is not
+    sanitized.
     """
     stop = _end_of_lines(text, max(0, characters), lines)
     end, length = 0, _MEASURED_CHARACTERS

@@ -51,7 +51,7 @@ def index_colors(image: DecodedImage) -> IndexedImage:
 
 
 def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
-    """Return the image scaled to a size in pixels without interpolating colors."""
+    """Return the image scaled to *width* × *height* pixels, without interpolating colors."""
     columns = [x * image.width // width for x in range(width)]
     wide = [bytes(map(row.__getitem__, columns)) for row in image.rows]
     return IndexedImage(width, tuple(wide[y * len(wide) // height] for y in range(height)), image.palette)
@@ -60,7 +60,7 @@ def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
 def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: int) -> str:
     """Return the escape sequence that draws a part of the image at the cursor.
 
-    The position and size of the part are in pixels. Invisible pixels leave the screen unchanged.
+    The position and size of the part are in pixels. Transparent pixels leave the screen unchanged.
     """
     used: set[int] = set()
     bands: list[str] = []
@@ -123,7 +123,10 @@ class GraphicsTerminal(Protocol):
 
 
 class _Cell:
-    """A placeholder cell found in the output: its colors, the image's number, and the row and column in the image."""
+    """A placeholder cell found in the output.
+
+    It has colors, the number of an image, and the row and column of the cell in that image.
+    """
 
     def __init__(self, colors: str, row: str, column: str) -> None:
         found = _TEXT_COLOR.search(colors)
@@ -170,7 +173,8 @@ class _Picture:
 class SixelGraphics:
     """Images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`.
 
-    *draws_itself* says whether the terminal draws the image with a given number itself, by Kitty's graphics protocol.
+    *draws_itself* is called with the number of an image, and returns whether the terminal draws that image itself,
+    using Kitty's graphics protocol.
     """
 
     def __init__(self, terminal: GraphicsTerminal, draws_itself: Callable[[int], bool] = lambda _number: False) -> None:

@@ -111,7 +111,7 @@ class SlashCommandRunner:
     def _restore(self, draft: Draft) -> None:
         """Put the draft back into the composer, unless the user has begun to write something else.
 
-        It is selected, so that what they type next replaces it, because they may be about to write something else.
+        The draft is selected, so that the user can replace it by typing.
         """
         composer = self._screen.query_one(Composer)
         if not composer.draft.text:

@@ -75,11 +75,10 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's input parser, extended to recognize the terminal's replies about its colors and capabilities.
+    """Textual's input parser, extended to recognize the terminal's replies to queries.
 
-    Pasted text may look like a reply, but is never taken as one.
-
-    *on_color* is called with True if the reported color is dark, otherwise False. *on_attributes* is called with the
+    The replies report the terminal's colors and capabilities. Pasted text is never treated as a reply. *on_color*
+    is called with True if the reported color is dark, otherwise with False. *on_attributes* is called with the
     reported device attributes.
     """
 
@@ -113,9 +112,10 @@ class ReplyParser(XTermParser):
             yield from super().feed(passed)
 
     def _take_typed(self, data: str) -> tuple[str, str]:
-        """Return *data* up to the beginning of a paste, without the terminal's replies, and the rest of *data*.
+        """Split *data* after the code that begins a paste; return the typed part and the remaining part.
 
-        An incomplete reply at the end is held back.
+        The terminal's replies are removed from the typed part. An incomplete reply at its end is held back until more
+        input arrives.
         """
         at = (self._passed + data).find(_PASTE_START)
         end = len(data) if at < 0 else at + len(_PASTE_START) - len(self._passed)
@@ -132,10 +132,10 @@ class ReplyParser(XTermParser):
         return text, ""
 
     def _take_pasted(self, data: str) -> tuple[str, str]:
-        """Return *data* up to the end of the paste, and the rest of *data*.
+        """Split *data* after the code that ends the paste; return the pasted part and the remaining part.
 
-        If *data* ends with an incomplete end-of-paste sequence, that part is held back. Each escape character in the
-        pasted text is replaced with a visible mark, because Textual would mistake the text after it for key presses.
+        If *data* ends with an incomplete end-of-paste code, that part is held back. Each escape character in the pasted
+        text is replaced with a visible mark, because Textual would mistake the text after it for key presses.
         """
         text, mark, rest = data.partition(_PASTE_END)
         if mark:
@@ -280,8 +280,8 @@ class ResilientDriver(LinuxDriver):
     async def ask_for_attributes(self) -> frozenset[int]:
         """Return the terminal's device attributes, such as 4 for Sixel graphics.
 
-        Only the first call asks the terminal, and waits for at most a second; without an answer, an empty set is
-        returned. Later calls never wait, and return an answer that has arrived since.
+        Only the first call asks the terminal. It waits for a reply for at most one second; later calls wait only until
+        this second has passed. As long as no reply has arrived, the result is an empty set.
         """
         if self._attributes is None:
             self._attributes = asyncio.get_running_loop().create_future()

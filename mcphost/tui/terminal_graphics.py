@@ -1,4 +1,7 @@
-"""Choice of how images are drawn: with Kitty's graphics protocol, as Sixel graphics, or with half-block characters."""
+"""Choice of the method for drawing images.
+
+The methods are Kitty's graphics protocol, Sixel graphics, and half-block characters.
+"""
 
 import asyncio
 import os
@@ -22,7 +25,7 @@ SIXEL = 4
 
 @runtime_checkable
 class AnsweringTerminal(Protocol):
-    """Protocol for terminal drivers that ask the terminal what it can do."""
+    """Protocol for terminal drivers that can query the capabilities of the terminal."""
 
     async def ask_for_attributes(self) -> frozenset[int]:
         """Return the terminal's device attributes (DA1), or an empty set if it has not answered in time."""
@@ -39,9 +42,9 @@ def can_trust_attributes(environ: Mapping[str, str]) -> bool:
 
 
 class TerminalGraphics:
-    """Display of images in *terminal*, by the method that `screen.pictures` of *settings* names.
+    """Display of images in *terminal*, with the method set in `screen.pictures` of *settings*.
 
-    Images that are already on the screen stay as they are when the setting changes.
+    If the setting changes, images that are already displayed are not redrawn.
     """
 
     def __init__(self, terminal: Driver | None, settings: "RuntimeSettings", cache: ImageCache) -> None:
@@ -66,7 +69,10 @@ class TerminalGraphics:
         return await self._cache.decode(data, width, height)
 
     async def _choose(self, terminal: Driver, how: str) -> KittyGraphics | SixelGraphics | None:
-        """Return the graphics for the setting *how*, or None for half-block characters."""
+        """Return the graphics protocol to use for *how*, the value of `screen.pictures`.
+
+        None means that images are drawn with half-block characters.
+        """
         if how == "sixel":
             return self._use_sixel(terminal)
         # A browser has the environment variables of the server's terminal.
@@ -81,7 +87,7 @@ class TerminalGraphics:
         return None
 
     async def _answers_sixel(self, terminal: Driver) -> bool:
-        """Return whether the terminal says that it draws Sixel graphics, and reports the size of its cells."""
+        """Return whether the terminal reports support for Sixel graphics and the size of its cells."""
         if not (isinstance(terminal, AnsweringTerminal) and isinstance(terminal, GraphicsTerminal)):
             return False
         is_asked = can_trust_attributes(os.environ) and all(terminal.cell_size())

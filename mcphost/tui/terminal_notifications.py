@@ -82,8 +82,9 @@ def is_tmux(environ: Mapping[str, str]) -> bool:
 def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
     """Return the characters that make the terminal show *text* as a notification, or ring its bell.
 
-    *text* must not contain control characters. tmux forwards a sequence to its terminal only if the sequence is wrapped
-    and `allow-passthrough` is on. In case tmux drops the sequence, a bell is added, which tmux handles itself.
+    *text* must not contain control characters. tmux forwards an escape sequence to its terminal only if the
+    sequence is wrapped and `allow-passthrough` is on. A bell is added in case tmux drops the sequence, because tmux
+    handles bells itself.
     """
     if channel == "bell":
         return _BELL
@@ -106,7 +107,7 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 
 
 def describe_question(question: "Question[Any]") -> str:
-    """Return a sentence that announces a question and contains no details except the server and the tool."""
+    """Return a sentence that announces a question; the only details in it are the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
     return _("mcphost asks: {name}").format(name=name) if name else _("mcphost asks you something")

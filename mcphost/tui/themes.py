@@ -215,9 +215,10 @@ class ThemeOptions(NamedTuple):
 
 
 class ThemeChoice:
-    """The app's theme, which the user can choose and preview, and which is reloaded when its file changes.
+    """The app's theme, which is reloaded when its file changes. The user can preview and choose themes.
 
-    If neither a chosen nor a configured theme is set, or the theme is "auto", the default dark or light theme is used.
+    If neither a chosen nor a configured theme is set, or the theme is "auto", the default dark or light theme is
+    used.
     """
 
     def __init__(self, app: "App[Any]", options: ThemeOptions) -> None:
@@ -254,10 +255,10 @@ class ThemeChoice:
             self._set_before_start(wanted)
 
     def _set_before_start(self, name: str) -> None:
-        """Set a dark theme without Textual's watcher, which would parse all style sheets twice for the first frame.
+        """Set a dark theme before the first frame, without triggering Textual's watcher.
 
-        Do not call this for a light theme, which needs the watcher: it also selects the colors that replace the
-        terminal's 16 colors.
+        The watcher would parse all style sheets a second time. Do not call this for a light theme, which needs the
+        watcher: it also selects the colors that replace the terminal's 16 colors.
         """
         self._app.set_reactive(type(self._app).theme, name)
         self._app.add_class(f"-theme-{name}", update=False)

@@ -172,9 +172,9 @@ class TextViewRequested(Message):
 class RulePreviewRequested(Message):
     """Posted when the user edits a permission rule, to show which tool calls the rule would match.
 
-    `on_compared` is called with two values. The first says whether the rule matches the tool call given by `tool` and
-    `arguments`. The second contains the earlier tool calls in stored conversations, each marked with whether the rule
-    matches it; it is None if the stored conversations cannot be read.
+    `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`,
+    and the earlier tool calls in stored conversations, each with whether the rule matches it. The second value is
+    None if the stored conversations cannot be read.
     """
 
     def __init__(
@@ -291,9 +291,10 @@ class CopyRequested(Message):
 
 
 class CursorMoved(Message):
-    """Posted by a widget with the focus whose current item has changed or moved, for the sake of screen readers.
+    """Posted when the current item of the focused widget has changed or moved.
 
-    The property `cursor_screen_offset` of `widget` is the position of the item on the screen.
+    The app then moves the terminal's cursor to the item for screen readers. The property `cursor_screen_offset` of
+    `widget` is the position of the item on the screen.
     """
 
     def __init__(self, widget: Widget) -> None:

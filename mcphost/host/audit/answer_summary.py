@@ -81,9 +81,9 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the tools whose changes the user accepted, and of those still in quarantine.
+    """Return a pair: the names of the tools whose changes the user accepted, and the names of the others.
 
-    Only the tools in *question* are included.
+    The other tools stay in quarantine. Only the tools in *question* are included.
     """
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
@@ -98,10 +98,10 @@ def question_topic(question: Question[Any]) -> str:
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     """Return the details to record in the audit row of an answer; {} for most answers.
 
-    For an approved tool call, these are the origins of its arguments; for a request with a shorter answer, its maximum
-    length in tokens; for tool changes, the names of the accepted and
-    the quarantined tools; for a reviewed result, the sizes in bytes before and after the review and the SHA-256 of what
-    the model received.
+    For an approved tool call, these are the origins of its arguments. For a model request that the user approved
+    with a shorter maximum output, this is the maximum in tokens. For tool changes, these are the names of the
+    accepted and of the quarantined tools. For a reviewed result, these are its sizes in bytes before and after the
+    review, and the SHA-256 of the text that the model received.
     """
     if isinstance(question, ApproveTool):
         return origin_details(question.origins)

@@ -121,7 +121,7 @@ def outcome_label(kind: str, event: str, decision: str) -> str:
 
 
 def event_label(kind: str, event: str, decision: str) -> str:
-    """Return a label for an audit row, made of its kind and outcome, such as "tool allowed once"."""
+    """Return a label for an audit row, built from its kind and outcome, such as "tool allowed once"."""
     return _("{kind} {outcome}").format(kind=kind_label(kind), outcome=outcome_label(kind, event, decision))
 
 

@@ -49,9 +49,10 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     """The subject of a decision or an action, as recorded in the audit log.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
-    drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
-    name, and `call` the id that the model gave to the tool call. `definition` is the digest of the tool's definition,
-    or of the server's command or URL. `origins` are the parts of the arguments that were copied from other servers.
+    drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a
+    tool's name. `call` is the id that the model gave to the tool call. `definition` is the digest of the tool's
+    definition, or of the server's command or URL. `origins` are the parts of the arguments that were copied from
+    other servers.
     """
 
     kind: str
@@ -64,7 +65,10 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
 
 def is_call_ambiguous(active: ActiveConversation) -> bool:
-    """Return whether the current task handles a request that may belong to calls of several conversations."""
+    """Return whether the current task handles a server request that may belong to several conversations.
+
+    This is the case if the request may belong to several tool calls of different conversations.
+    """
     return len({id(call.conversation if call else active.current) for call in candidate_calls.get()}) > 1
 
 
@@ -87,9 +91,10 @@ class AuditLog:
 
     @property
     def conversation_id(self) -> str:
-        """The id of the conversation of a tool call that the current task runs, else of the open one.
+        """The id of the conversation to which the current task's tool call belongs, otherwise of the open one.
 
-        It is "" without a conversation, and if a server's request may belong to calls of several conversations.
+        It is "" if there is no conversation, or if the current task handles a server's request that may belong to calls
+        of several conversations.
         """
         if self.conversation is None or is_call_ambiguous(self.conversation):
             return ""
@@ -105,9 +110,9 @@ class AuditLog:
     ) -> A:
         """Record the user's answer to a question, and return it.
 
-        Returns a refusal instead if a required row cannot be written. *who* is the source of the answer (see
-        `Frontend.who`); *seconds* is how long the question was open. The texts of the question and the answer are
-        stored if *may_store_content* and the setting say so.
+        If a required row cannot be written, the question's refusal (see `Question.refusal`) is returned instead. *who*
+        is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open. The texts of the
+        question and the answer are stored if both *may_store_content* and `[audit] content` are true.
         """
         from mcphost.host.audit.answer_summary import answer_label  # loaded with the first question
 
@@ -176,9 +181,9 @@ class AuditLog:
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action starts, and what allowed it.
+        """Record the start of an action and what allowed it; return the span that represents the action.
 
-        See `record_decision` for *who* and *grant*. The caller must call `end` on the result when the action has ended.
+        See `record_decision` for *who* and *grant*. The caller must call `end` on the span when the action has ended.
         Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
         span = AuditSpan(self, subject)
@@ -393,8 +398,8 @@ class AuditingFrontend(FrontendWrapper):
     async def ask(self, question: Question[A]) -> A:
         """Ask the user *question*, record the answer, and return it.
 
-        Returns a refusal instead if a required row cannot be written. A question that is cancelled is recorded as
-        withdrawn.
+        If a required row cannot be written, the question's refusal (see `Question.refusal`) is returned instead. A
+        question that is cancelled is recorded as withdrawn.
         """
         started_at, has_content = time.monotonic(), self._audit.config.content
         if (active := self._audit.conversation) is not None:

@@ -94,7 +94,7 @@ class BudgetCheck:
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
         """Build the next model request of a turn; if it exceeds the budget, let the user decide what to do.
 
-        Raises BudgetReached if the request is not to be sent, and StoreError if the budget cannot be checked.
+        Raises BudgetReached if the request must not be sent, and StoreError if the budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)

@@ -59,7 +59,7 @@ class CostEstimate(Struct, frozen=True):
 
 
 class BudgetLimits:
-    """Configured budget limits, and the limits that the user raised for single conversations.
+    """Configured budget limits, and the limits that the user raised for individual conversations.
 
     Turns and sampling share one object, so a raised limit applies to both.
     """
@@ -85,7 +85,10 @@ class BudgetLimits:
         return self._compare(totals, conversation, estimate)
 
     def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
-        """Raise each limit in *uses* that would be exceeded, for one conversation and until mcphost exits."""
+        """Raise each limit in *uses* that would be exceeded.
+
+        The raised limits apply to one conversation until mcphost exits.
+        """
         self._raised.update({(conversation, use.name): use.raised for use in uses if use.raised})
 
     async def load_prices(self, model: ChatModel) -> None:

@@ -52,13 +52,13 @@ class SpendingTracker:
 
     @asynccontextmanager
     async def track(self, entry: SpendingEntry, model: ChatModel) -> AsyncGenerator[OpenSpending]:
-        """Return a context manager that records one request; send it and read the answer inside the block.
+        """Return a context manager that records one request; send it and read the response inside the block.
 
-        *entry* contains the estimated number of input tokens. The prices come from the facts about *model*,
-        which are loaded first. Nothing is recorded if the caller is cancelled while they are being loaded. A
-        request that fails before anything is received costs nothing, and its entry is deleted. A cancelled
-        request is recorded with the usage reported so far or, if none was reported, with an estimate. Raises
-        ModelError if the facts cannot be loaded; failures to save are reported, not raised.
+        *entry* contains the estimated number of input tokens. The prices come from the facts about *model*, which are
+        loaded first. Nothing is recorded if the caller is cancelled while they are being loaded. A request that fails
+        before anything is received costs nothing, and its entry is deleted. A cancelled request is recorded with the
+        usage reported so far or, if none was reported, with an estimate. Raises ModelError if the facts cannot be
+        loaded; failures to save are reported, not raised.
         """
         await model.load_facts()
         entry = replace(entry, at=entry.at or time.time())
@@ -106,7 +106,7 @@ class SpendingTracker:
         )
 
     async def list_days(self, days: int) -> tuple[DailySpending, ...]:
-        """Return the spending of each day and model in the last *days* days, including today. Raises StoreError."""
+        """Return the spending in the last *days* days, including today, by day and model. Raises StoreError."""
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
@@ -161,7 +161,10 @@ def local_midnight(now: float) -> float:
 
 
 def days_ago(days: int) -> float:
-    """Return the time at which the last *days* local days, including today, began, in seconds since 1970."""
+    """Return the start of the earliest of the last *days* local days, in seconds since 1970.
+
+    Today counts as one of these days.
+    """
     day = time.localtime()
     try:
         return time.mktime((day.tm_year, day.tm_mon, day.tm_mday - max(0, days - 1), 0, 0, 0, 0, 0, -1))
@@ -218,8 +221,8 @@ class PartCost(Struct, frozen=True):
 class CostPeriod(Struct, frozen=True):
     """Total cost of the requests in a turn, a conversation or a period.
 
-    `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first.
-    `day` is the date if the period is one local day, otherwise "".
+    `models` contains the cost of each model, and `parts` the cost of each part of the requests, both with the most
+    expensive first. `day` is the date if the period is one local day, otherwise "".
     """
 
     title: str
@@ -249,7 +252,7 @@ def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> Co
 
 
 def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the sums for each local day on which there were requests, newest first."""
+    """Return the total cost of the requests of each local day that has any, newest day first."""
     days: dict[str, list[SpendingEntry]] = defaultdict(list)
     for entry in entries:
         days[time.strftime("%Y-%m-%d", time.localtime(entry.at))].append(entry)
@@ -320,7 +323,10 @@ def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], 
 
 
 def format_sum(total: SpendingSum) -> str:
-    """Format a total cost for display, such as "$0.50", "$0.50 + unknown" or "free"; "$0.00" without any request."""
+    """Format a total cost for display, such as "$0.50", "$0.50 + unknown" or "free".
+
+    The total cost of no requests is "$0.00".
+    """
     if not total.requests:
         return format_dollars(0)
     return format_cost(total.cost, has_unknown=total.unpriced_tokens > 0)

@@ -49,11 +49,11 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual,
-    and the rules in `consent.never` still apply. The mode ends when its budget is used up, another
-    conversation is opened, or `stop` is called. If a call was approved but has not been sent when the mode
-    ends, the user is asked about it. The exception is a mode that ends because the maximum number of calls
-    is reached: calls that it approved are still sent.
+    A tool whose definition changes is no longer covered. For all other calls, the user is asked as usual, and the
+    rules in `consent.never` still apply. The mode ends when its budget is used up, another conversation is opened,
+    or `stop` is called. If a call was approved but has not been sent when the mode ends, the user is asked about
+    it. If the mode ends because the maximum number of calls is reached, however, the calls that it approved are
+    still sent.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class AutoApproval:
 
     @property
     def is_waiting_for_servers(self) -> bool:
-        """Whether a server is still starting, which may offer further tools that can be selected."""
+        """Whether a server that may offer further tools to select is still starting."""
         return self._tool_registry.is_incomplete
 
     def start(
@@ -151,7 +151,7 @@ class AutoApproval:
         return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
-        """End the mode, but do not withdraw approvals that it gave; return whether it was on.
+        """End the mode without withdrawing approvals that it gave; return whether it was on.
 
         See `stop` for *why* and *who*.
         """
@@ -183,7 +183,8 @@ class AutoApproval:
     def may_send(self, period: int) -> bool:
         """Return whether a call that was approved in this period of the mode may be sent now.
 
-        The mode must not have been stopped or started again since, and its time and tokens must not be used up.
+        The result is False if the mode was stopped or restarted after the approval, or if its time or tokens are used
+        up.
         """
         if period != self._period or not self._may_send:
             return False
@@ -221,7 +222,7 @@ class AutoApproval:
         return "its time is up" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the remaining seconds by the monotonic clock or the wall clock, whichever is less.
+        """Return the remaining seconds according to the monotonic clock or the wall clock, whichever is less.
 
         The monotonic clock may stop while the computer sleeps; the wall clock can be set back.
         """

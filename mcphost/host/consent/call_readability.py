@@ -1,4 +1,4 @@
-"""Check of whether a person can read a tool call reliably; if not, it can be allowed only once."""
+"""Check whether a person can read a tool call reliably; if not, the call can be allowed only once."""
 
 import re
 import unicodedata
@@ -29,11 +29,11 @@ _OTHER_ZERO_WIDTH = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF), (0x1F3FB, 0x1F3FF))
 
 
 class CallReadability(NamedTuple):
-    """What could deceive a person who reads the arguments of a call.
+    """Properties of a call's arguments that could mislead a person reading them.
 
     `is_checked` is False if the arguments are too large to be searched completely for hidden characters;
-    `has_hidden_characters` is then True. `has_unusual_names` is set if the name of an argument could be mistaken for
-    another name or for a label from mcphost.
+    `has_hidden_characters` is then True. `has_unusual_names` is True if the name of an argument could be mistaken
+    for another name or for a label from mcphost.
     """
 
     has_hidden_characters: bool
@@ -49,9 +49,10 @@ def check_arguments(arguments: dict[str, Any], original: dict[str, Any] | None =
 
 
 def once_only_reason(server: str, tool: str, arguments: CallReadability) -> str:
-    """Return why a call can be allowed only once, as an untranslated phrase; "" if it can be allowed for longer.
+    """Return the reason why a call can be allowed only once, or "" if there is none.
 
-    A permission for later calls would rest on what a person could not read.
+    The reason is an untranslated phrase. A call that cannot be read reliably must not be allowed for longer,
+    because the user cannot tell what such a permission would cover.
     """
     if arguments.has_hidden_characters or has_hidden_characters(tool) or has_hidden_characters(server):
         if not arguments.is_checked:
@@ -91,7 +92,7 @@ def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
 
 
 def _has_excess_marks(text: str) -> bool:
-    """Return whether *text* has characters of ambiguous width, or more marks in a row than a screen can show."""
+    """Return whether *text* has characters of ambiguous width, or more consecutive marks than can be displayed."""
     if _AMBIGUOUS_WIDTH.search(text) or _EXCESS_MARKS.search(text):
         return True
     run = 0
@@ -104,7 +105,10 @@ def _has_excess_marks(text: str) -> bool:
 
 @lru_cache(4_096)
 def _is_zero_width(character: str) -> bool:
-    """Return whether a terminal might draw a character in no cell of its own; an unassigned one might be a mark."""
+    """Return whether a terminal might display a character with zero width.
+
+    Unassigned characters are included, because a later Unicode version may define them as combining marks.
+    """
     return unicodedata.category(character) in _ZERO_WIDTH_CATEGORIES or any(
         first <= ord(character) <= last for first, last in _OTHER_ZERO_WIDTH
     )
@@ -147,7 +151,7 @@ def is_unusual_name(name: str) -> bool:
 
 
 def _looks_like_another(name: str) -> bool:
-    """Return whether a name has letters that look like others, or is not in Unicode normalization form NFC."""
+    """Return whether a name contains letters that look like other letters, or is not in Unicode form NFC."""
     if name.isascii():
         return False
     from mcphost.unicode_forms import describe_name_risk, normalize  # only needed for non-ASCII names

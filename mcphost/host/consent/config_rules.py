@@ -33,9 +33,10 @@ class ConfigRules:
 
 
 def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
-    """Return the keys under which `forbid` finds a rule; a rule that it widens has no keys that it lacks.
+    """Return the keys under which `forbid` indexes a rule.
 
-    Comparing each rule with each other one would take seconds for thousands of rules.
+    If one rule replaces another, its keys include all keys of the other. `forbid` can therefore find the rules to
+    replace without comparing every pair of rules, which would take seconds for thousands of rules.
     """
     key = (
         replace(rule, conditions=()),
@@ -50,7 +51,10 @@ def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
 
 
 def _is_replaced(rule: Rule, wider: Mapping[tuple[Hashable, Value | None], Sequence[Rule]]) -> bool:
-    """Return whether one of the rules in *wider* is *rule*, possibly with more servers in its "from" conditions."""
+    """Return whether *wider* contains *rule*, or the same rule with more servers in its "from" conditions.
+
+    *wider* maps the keys returned by `_places` to rules.
+    """
     candidates = min((wider.get(place, ()) for place in _places(rule)), key=len)
     return any(_has_origins_of(one, rule) for one in candidates)
 

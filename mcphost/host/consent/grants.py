@@ -44,7 +44,7 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any], origins: ArgumentOrigins = NO_ORIGINS) -> RuleInput:
-        """Return a call to this tool in the form that `RuleMatcher` takes."""
+        """Return a call to this tool, with these arguments and origins, as input for a `RuleMatcher`."""
         listed = self.server_tools.get(self.tool)
         return RuleInput(
             server=self.server,
@@ -99,12 +99,11 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether the user has allowed a tool before, as shown in the consent prompt.
+    """Information about whether the user has allowed a tool before, shown in the consent prompt.
 
-    `first_use` means that no call to the tool was allowed in this session and no grant exists for it.
-    `changed` means that grants exist, but all of them are for other definitions of the tool.
-    `server_changed` means that grants exist, but all of them were made when the server had another command
-    or URL.
+    `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
+    means that grants exist, but all of them are for other definitions of the tool. `server_changed` means that
+    grants exist, but all of them were made when the server had another command or URL.
     """
 
     first_use: bool
@@ -176,11 +175,11 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     async def find_end(self, grant_id: str, server: str) -> GrantEnd | None:
-        """Return why the grant with this id no longer allows calls of *server*; None if it does, or if the id is "".
+        """Return why the grant with this id no longer allows calls to *server*; None if it still does.
 
-        A grant for a session that is over, an expired one and a suspended one have "ended". While the store cannot be
-        read, stored grants count as revoked. The answer is for the moment of the return: nothing is waited for after
-        the store was read.
+        The result is "revoked" for a revoked grant, and "ended" for a grant that has expired, is suspended, or belongs
+        to an earlier session. While the store cannot be read, stored grants count as revoked. If the id is "", the
+        result is None. The state is evaluated after the last `await`, so it is current when this method returns.
         """
         if not grant_id:
             return None
@@ -244,9 +243,9 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def still_applies(self, grant_id: str, identity: ToolIdentity) -> bool:
-        """Return whether the grant with this id still applies to the tool, as in `covers`, whatever the arguments are.
+        """Return whether the grant with this id still applies to the tool, regardless of the arguments.
 
-        The result is False for a grant that no longer exists, and while the store cannot be read.
+        The result is False if the grant no longer exists or the store cannot be read.
         """
         stored = await self._load_grants(identity.server)
         newest = _last_event_time(stored)
@@ -297,7 +296,7 @@ class ActiveGrants:
     def count_use(self, grant: Grant) -> bool:
         """Count one use of a grant; return False if it is a session grant that was revoked in the meantime.
 
-        The call whose approval created the grant counts as well.
+        The approval that created the grant counts as its first use.
         """
         if not grant.session:
             self._grants.count_use(grant.id)
@@ -458,15 +457,19 @@ class GrantRegistry:
         self._servers = servers
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants, optionally only those of *server* or those that contain *text*.
+        """Return the user's grants: session grants first, then stored ones, both newest first.
 
-        Session grants come first, then stored ones, both newest first. Raises StoreError.
+        If *server* is not "", only the grants for this server are returned. If *text* is not "", only the grants whose
+        details contain it are returned, ignoring case. Raises StoreError.
         """
         stored = await self._grants.list_all()
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return only the session grants, newest first, without reading the store."""
+        """Return only the session grants, newest first, without reading the store.
+
+        See `list_grants` for *server* and *text*.
+        """
         return self._search(reversed(self._active_grants.session_grants()), server, text)
 
     def _search(self, grants: Iterable[Grant], server: str, text: str) -> tuple[GrantStatus, ...]:
@@ -480,7 +483,7 @@ class GrantRegistry:
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
         """Return the user's stored answers about sharing folders with servers, newest first.
 
-        The result can be filtered by *server* and *text*. Raises StoreError.
+        See `list_grants` for *server* and *text*. Raises StoreError.
         """
         wanted = text.casefold()
         return tuple(

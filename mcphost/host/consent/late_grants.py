@@ -34,7 +34,7 @@ class LateGrants:
 
     @cached_property
     def validator(self) -> "SchemaValidator":
-        """The validator of schemas and regular expressions, closed with the host."""
+        """The validator of schemas and regular expressions, which is closed when the host is closed."""
         from mcphost.sandbox.schema_validator import SchemaValidator
 
         validator = SchemaValidator()

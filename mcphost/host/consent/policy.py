@@ -27,11 +27,12 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 class Approval(Struct, frozen=True):
     """Permission for a tool call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are the user's choices in the consent prompt; "session" can also be an earlier
-    choice in this session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a
-    trusted server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that
-    the user makes. `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments
-    that came from other servers or from files. `auto_period` is the period of auto-approve mode, 0 if there is none.
+    `source` is "once", "session" or "always" for the user's choice in the consent prompt; "session" is also used
+    for an earlier choice in this session. It is "rule" for an allow-rule from the command line, "grant" for a
+    stored rule, "claim" for a trusted server's declaration that the tool is read-only, "autonomy" for auto-approve
+    mode, and "user" for a call that the user makes. `grant_id` is the id of the grant, "" if there is none.
+    `origins` are the parts of the arguments that came from other servers or from files. `auto_period` is the period
+    of auto-approve mode, 0 if there is none.
     """
 
     source: str
@@ -42,7 +43,7 @@ class Approval(Struct, frozen=True):
 
     @property
     def permission(self) -> str:
-        """What allowed the call: the id of the grant, or `source` if there is none."""
+        """The permission that allowed the call: the id of the grant, or `source` if there is no grant."""
         return self.grant_id or self.source
 
 
@@ -68,7 +69,10 @@ async def _find_no_origins(server: str, arguments: dict[str, Any]) -> ArgumentOr
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant also allows waiting calls that it covers."""
+    """Policy that allows or denies tool calls.
+
+    When the user creates a grant, it also allows the calls that are waiting for an answer and that it covers.
+    """
 
     def __init__(
         self,
@@ -153,7 +157,10 @@ class ConsentPolicy:
         origins: ArgumentOrigins,
         verdict: AllowSession | AllowAlways,
     ) -> Approval | Deny:
-        """Create the grant that the user chose and allow the call, unless a new never-rule covers the call by now."""
+        """Create the grant that the user chose, and allow the call.
+
+        The call is denied instead if a never-rule that was added in the meantime covers it.
+        """
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
             return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))

@@ -46,11 +46,12 @@ class _AmbiguousPath(Exception):
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether the path *value*, read in *working_directory*, is *folder* or inside it.
+    """Return whether the path *value*, relative to *working_directory*, is *folder* or inside it.
 
-    Because programs differ, symbolic links are followed both before and after `..` is removed: `link/../x` is next to
-    the link for some programs and next to the link's target for others. If a path does not exist, its existing parents
-    are used. Reads the file system, so it may block; never raises.
+    The result is "inside", "outside" or "unsure". Because programs differ, symbolic links are followed both before
+    and after `..` is removed: some programs take `link/../x` as a path next to the link, others as a path next to
+    the link's target. If a path does not exist, its existing parents are used. Reads the file system, so it may
+    block; never raises.
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
@@ -186,8 +187,8 @@ _PROTOTYPES = ("__proto__", "constructor")
 class RuleInput(Struct, frozen=True, kw_only=True):
     """The tool call that a rule is matched against.
 
-    `folder` is the working directory of a local server, None for a remote one. `definition` is the tool's definition as
-    JSON, for the default values of arguments that are left out; empty if it is not known.
+    `folder` is the working directory of a local server, None for a remote one. `definition` is the tool's
+    definition as JSON, which provides default values for omitted arguments; it is empty if unknown.
     """
 
     server: str
@@ -332,7 +333,8 @@ def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
     """Look up the argument at *path* in nested objects.
 
-    Return whether it is present, its value, and whether a server may read another value in its place.
+    Return a tuple: whether the argument is present, its value, and whether a server may read the value of another
+    argument instead.
     """
     try:
         if _has_similar_name(arguments, path, "".join(map(normalize_name, path)), NameComparison()):
@@ -356,9 +358,10 @@ def _has_similar_name(
 ) -> bool:
     """Return whether a server may mistake another member for the argument at *path*.
 
-    Such a member has a similar name (`Path`, `path[]`, or `path` with an invisible character), spells several levels as
-    one name (`options.depth`) or one name as several levels, or is a prototype from which JavaScript inherits members.
-    *wanted* is the normalized rest of the argument's name. Raises UnclearNameError if the names are too long to tell.
+    Such a member can have a similar name (`Path`, `path[]`, or `path` with an invisible character). It can also
+    write several levels as one name (`options.depth`), or one name as several levels, or be a prototype from which
+    JavaScript objects inherit members. *wanted* is the remaining part of the argument's normalized name. Raises
+    UnclearNameError if the names are too long to be compared.
     """
     if depth > _MAX_DEPTH:
         return True

@@ -31,8 +31,8 @@ _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool ins
 class AttachmentFitter:
     """Converter for attachments that a model or its provider does not accept unchanged.
 
-    A PDF file is converted to text unless the model is known to accept PDF files. An image larger than providers accept
-    is scaled down. All other attachments are unchanged.
+    A PDF file is converted to text unless the model is known to accept PDF files. An image larger than providers
+    accept is scaled down. All other attachments are returned unchanged.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class AttachmentFitter:
                 return attachment
 
     async def fit_resources(self, attachments: Iterable[Attachment], facts: ModelFacts) -> tuple[Attachment, ...]:
-        """Return attachments from servers, such as those of one resource, in a form that the model accepts.
+        """Return attachments from servers, such as the parts of a resource, in a form that the model accepts.
 
         An attachment that cannot be converted is replaced with a note. *facts* describe the model.
         """
@@ -135,7 +135,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return phrases that say how much of a PDF file was converted to text."""
+    """Return phrases that describe how much of a PDF file was converted to text."""
     out = ["only the text of the PDF file is attached, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

@@ -51,7 +51,7 @@ def make_lost_message(part: ToolReturnPart) -> Message:
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
-    """Return the placeholder results of background calls whose real result is still missing, keyed by call id."""
+    """Return the placeholder results of background calls that have no real result yet, keyed by call id."""
     awaited: dict[str, ToolReturnPart] = {}
     for message in messages:
         for part in message.parts:

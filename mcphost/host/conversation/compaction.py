@@ -45,10 +45,11 @@ _GROWTH_BEFORE_NEXT_OFFER = 0.05
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return how many messages at the beginning can be summarized, or 0 if there is nothing more to summarize.
+    """Return how many messages at the beginning can be summarized.
 
-    At least *keep* messages remain after them, and the first of those is a user message. A tool call and its result are
-    never separated, and unsaved messages are not summarized.
+    Returns 0 if there is nothing more to summarize. At least *keep* messages are left after the summarized ones,
+    and the first of these is a user message. A tool call and its result are never separated, and unsaved messages
+    are not summarized.
     """
     messages, numbers = conversation.messages, conversation.numbers
     covered = conversation.covered
@@ -75,9 +76,10 @@ class CompactionResult(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A possible summary of the first `messages` messages.
+    """A plan to summarize the first `messages` messages.
 
-    `replaced` is the size of these messages, and `after` that of the request with the summary, in tokens.
+    `replaced` is the size of these messages, and `after` is the size of the request once the summary replaces them;
+    both are estimates in tokens.
     """
 
     messages: int
@@ -157,14 +159,13 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        *overflow* is the model's error if it rejected the request as too long, else None. *turn* is the id of
-        the turn to which the cost of the summary is added. If `mode` in the settings is "never", nothing is
-        summarized; if it is "ask", the user is asked first. A failure is reported to the user as a notice, and
-        nothing is changed.
+        *overflow* is the model's error if it rejected the request as too long, else None. *turn* is the id of the turn
+        to which the cost of the summary is added. If `mode` in the settings is "never", nothing is summarized; if it is
+        "ask", the user is asked first. A failure is reported to the user as a notice, and nothing is changed.
 
-        Nothing is summarized if the request would still not fit into the window, or if a summary would not be
-        shorter than the messages. If the last user message alone is larger than the window, the user is
-        notified, except after *overflow*, when `explain_overflow` mentions it in the error.
+        Nothing is summarized if the request would still not fit into the window, or if a summary would not be shorter
+        than the messages. If the last user message alone is larger than the window, the user is notified. No notice is
+        shown if *overflow* is given, because `explain_overflow` then mentions the message in the error.
         """
         model = self._model_selection.model
         if model is None:
@@ -189,7 +190,7 @@ class Compactor:
             return CompactionResult()
 
     def explain_overflow(self, request: ModelRequest, overflow: ModelError) -> ModelError:
-        """Return *overflow*, the model's rejection of *request*, with another hint if no summary can help."""
+        """Return *overflow*, the model's rejection of *request*; replace its hint if no summary can help."""
         model, conversation = self._model_selection.model, self._active.current
         if model is None:
             return overflow
@@ -226,7 +227,7 @@ class Compactor:
     def _report_large_message(self, conversation: Conversation, window: int, overflow: ModelError | None) -> bool:
         """Return whether the last user message alone is larger than *window*; if so, notify the user once.
 
-        After *overflow*, the user is not notified, because the error says so.
+        The user is not notified if *overflow* is given, because that error is shown and already mentions the message.
         """
         last = find_last_user_message(conversation)
         tokens = 0 if last is None else estimate_message_tokens(conversation.messages[last])
@@ -248,10 +249,10 @@ class Compactor:
         return True
 
     def _find_useful_plan(self, conversation: Conversation, tokens: int, window: int) -> _Plan | None:
-        """Return a summary with which a request of *tokens* tokens would become shorter and fit into *window*.
+        """Plan a summary that would make a request of *tokens* tokens shorter and let it fit into *window*.
 
-        Return None if there is none. If *window* is 0, the size of the context window is unknown. Raises ModelError
-        if the model for summaries cannot be used.
+        Return None if no summary would. *window* is the size of the context window in tokens, 0 if unknown. Raises
+        ModelError if the model for summaries cannot be used.
         """
         model = self._model_selection.get_named(self._settings.compaction.model)
         for keep in (self._settings.compaction.keep_messages, 1):

@@ -44,7 +44,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
     `window` is the context window in tokens; if `is_assumed` is true, the model's window is unknown, and this is an
     assumed size. `counted` is the provider's token count for the last request and its response, 0 if there is none.
     `tools` is sorted by size, largest definition first. `shortened` is the number of shortened results, and
-    `summarized` the number of messages that a summary replaces.
+    `summarized` is the number of messages that a summary replaces.
     """
 
     window: int

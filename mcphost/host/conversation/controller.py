@@ -56,7 +56,7 @@ class _Insertion(NamedTuple):
 class _Work:
     """Work on the open conversation that the user can stop, such as a turn or a compaction.
 
-    Only blocks within `stoppable` are cancelled, so that what must be saved is saved.
+    Only code in a `stoppable` block is cancelled, so that data can still be saved afterwards.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,10 @@ class ConversationController:
     # -- the open conversation
     @cached_property
     def branches(self) -> "ConversationBranches":
-        """Rewind, fork, and switch between the branches of the open conversation; imported on first use."""
+        """The operations that rewind, fork and switch branches of the open conversation.
+
+        They are imported on first use.
+        """
         from mcphost.host.conversation.rewind import ConversationBranches
 
         return ConversationBranches(self._active, self._store.get())
@@ -191,10 +194,10 @@ class ConversationController:
 
     # -- messages of prompts
     async def insert(self, messages: Sequence[Message]) -> None:
-        """Add the messages of an MCP prompt, from user and assistant, to the end of the open conversation.
+        """Add the messages of an MCP prompt to the end of the open conversation.
 
-        The model does not answer; if the last message is from the user, call `continue_turn` to get an answer. Raises
-        UsageError while a turn is running.
+        They can be messages from the user and from the assistant. The model does not answer automatically; if the last
+        message is from the user, call `continue_turn` to get an answer. Raises UsageError while a turn is running.
         """
 
         async def add(_: _Work) -> None:
@@ -297,7 +300,7 @@ class ConversationController:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number that the store gave to each message of the open conversation; 0 for an unsaved message."""
+        """The number, in the store, of each message of the open conversation; 0 for an unsaved message."""
         return self._active.current.numbers
 
     @property

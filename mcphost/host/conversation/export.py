@@ -92,7 +92,7 @@ def export_conversation(
 def _merge(
     messages: Sequence[Message], manual_calls: Sequence[StoredManualCall]
 ) -> Iterator[Message | StoredManualCall]:
-    """Yield the messages in order, and each manual call before the first message that is newer."""
+    """Yield the messages in order; insert each manual call before the first message newer than the call."""
     waiting = deque(manual_calls)
     for message in messages:
         while waiting and message.at > waiting[0].at:

@@ -40,7 +40,7 @@ _Segment = str | re.Pattern[str]
 
 
 class _Names(NamedTuple):
-    """Patterns for a single name: those without wildcards, and a regular expression for the others."""
+    """Patterns for a single name: exact names, and a regular expression for patterns with wildcards."""
 
     exact: frozenset[str]
     pattern: re.Pattern[str] | None
@@ -73,10 +73,11 @@ class _Group(NamedTuple):
 class IgnoreRules:
     """Rules of one `.gitignore` file, relative to the file's folder.
 
-    Only the first 500 are applied, and of those with wildcards only the first 3,000 characters.
+    Only the first 500 rules are applied. Rules with wildcards are ignored once their total length exceeds 3,000
+    characters.
 
-    No library is used, because libraries translate patterns to regular expressions that can take exponential time. Git
-    is not used, because it runs programs that a repository's configuration names.
+    No library is used, because libraries translate patterns to regular expressions that can take exponential time.
+    Git is not used, because it runs programs that a repository's configuration names.
     """
 
     def __init__(self, text: str) -> None:
@@ -164,8 +165,8 @@ def _match_path(rule: tuple[_Segment | None, ...], path: tuple[str, ...]) -> boo
 class FileMatch(NamedTuple):
     """A file or folder that matches a query.
 
-    Matches in the working folder have a relative `path`, and those in shared folders an absolute one. A match from
-    `complete_typed_path` has the path in the form that the user typed, for example with `~`.
+    `path` is relative for a match in the working folder, and absolute for a match in a shared folder. In a match
+    from `complete_typed_path`, it has the form that the user typed, for example with `~`.
     """
 
     path: str
@@ -187,8 +188,8 @@ class FileIndex:
     def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
         """Return at most *limit* paths that contain the letters of *query* in the same order, ignoring case.
 
-        Paths whose file name begins with the query come first, then those whose file name contains it, then those that
-        contain it elsewhere, and then the others.
+        They are sorted by how well they match: first by file names that begin with the query, then by file names that
+        contain it, then by paths that contain it elsewhere. All other matches come last.
         """
         if not query:
             found: Iterable[str] = self.paths[:limit]

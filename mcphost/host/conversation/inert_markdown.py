@@ -32,7 +32,11 @@ Spans = list[tuple[int, int]]
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown without images, HTML, link definitions, unclosed code, or headings of the first two levels."""
+    """Return Markdown that is safe to embed in a document.
+
+    Images become links, HTML becomes text, headings are lowered by two levels, link definitions show as text, and open
+    code blocks are closed.
+    """
     return "\n".join(_Converter().convert(sanitize(text).strip("\n").split("\n")))
 
 
@@ -133,10 +137,10 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _find_code_spans(lines: list[str]) -> list[Spans]:
-    """Return the code spans in each line of a paragraph, or no spans if renderers may disagree about where they end.
+    """Return the code spans in each line of a paragraph, or none if renderers may disagree on their ends.
 
-    The spans are certain if each begins and ends within one line, and within one cell if this may be a table, and if no
-    backtick can be part of a link's target.
+    Renderers agree if each span begins and ends within one line, and within one cell if the paragraph may be a
+    table, and if no backtick can be part of a link's target.
     """
     is_table = any("|" in line and "-" in line and _TABLE_RULE.match(line) for line in lines)
     found: list[Spans] = []

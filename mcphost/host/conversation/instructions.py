@@ -1,4 +1,4 @@
-"""Instructions for the model from AGENTS.md files: the user's own files, and the project's once approved."""
+"""Instructions for the model from AGENTS.md files: the user's own, and the project's approved ones."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Description of a user message that is larger than the context window of the model."""
+"""Description of a user message that does not fit into the context window of the model."""
 
 from mcphost.host.active_conversation import Conversation
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart

@@ -241,8 +241,8 @@ def _read_text(name: str, body: bytes, size: int) -> Attachment:
 def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) -> Attachment:
     """Return a range of lines as an attachment; *size* is the size of the file in bytes.
 
-    A line ends as in `str.splitlines`. Only the text in the range is kept, and no more than can be attached. The
-    rest of the file is read only as far as needed to find the lines and to recognize a binary file.
+    Lines are split as by `str.splitlines`. Only the text in the range is kept, and no more than can be attached.
+    The rest of the file is read only as far as needed to find the lines and to recognize a binary file.
     """
     first, last = reference.first, max(reference.last, reference.first)
     kept = _TextHead()
@@ -266,7 +266,7 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 class _TextHead:
     """The beginning of a text that is being read.
 
-    It may become slightly longer than can be attached, which shows that the text must be truncated.
+    It may grow slightly beyond the maximum size of an attachment; this shows that the text must be truncated.
     """
 
     def __init__(self) -> None:
@@ -296,7 +296,7 @@ def _make_text_part(name: str, head: _TextHead, size: int, *, is_cut: bool = Fal
 
 
 def _count_line_breaks(text: str) -> int:
-    """Return the number of line breaks of `str.splitlines`, without an object for each line."""
+    """Count the line breaks that `str.splitlines` recognizes, without creating an object for each line."""
     return sum(map(text.count, _LINE_BREAKS)) - text.count("\r\n")
 
 

@@ -121,11 +121,11 @@ def _remember(times: dict[Any, float], key: Any, at: float) -> None:
 
 
 def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
-    """Return an update for the model: a diff from the version sent before, or the newer version in full.
+    """Return an update for the model: a diff from the last version sent, or the newer version in full.
 
-    The newer version is returned in full if that is shorter. *covered* is the number of messages that a summary
-    replaces. If one of them contains the version sent before, the model no longer receives that version, so the
-    newer one is returned in full. May take a tenth of a second, so call it on a thread.
+    The newer version is returned in full if it is shorter than the diff. *covered* is the number of messages that a
+    summary replaces. If one of them contains the last version sent, the model no longer receives that version, so
+    the newer version is returned in full. May take a tenth of a second, so call it in a worker thread.
     """
     known = sent.part
     if not (isinstance(known, ResourcePart) and isinstance(newer, ResourcePart)):

@@ -168,8 +168,8 @@ def _find_last_results(messages: Sequence[Message]) -> int:
 def fit_results(message: Message, max_bytes: int) -> Message:
     """Return the message with its tool results truncated to *max_bytes* in total.
 
-    No single result takes more than half of *max_bytes*. All truncated results get the same length, and each ends
-    with a note that tells the model how to read the rest.
+    Each result takes at most half of *max_bytes*. All truncated results get the same length, and each ends with a
+    note that tells the model how to read the remaining text.
     """
     sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
     limit = max(_fair_limit(sizes, max_bytes), _MIN_CUT_BYTES)
@@ -181,7 +181,11 @@ def fit_results(message: Message, max_bytes: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], max_bytes: int) -> int:
-    """Return the largest limit per item that keeps the total within *max_bytes*, at most half of *max_bytes*."""
+    """Return the largest limit per item with which all items together take at most *max_bytes*.
+
+    *sizes* are the sizes of the items; longer items are truncated to the limit. The limit is at most half of
+    *max_bytes*.
+    """
     left, limit = max_bytes, max_bytes // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)

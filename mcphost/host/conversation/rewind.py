@@ -62,13 +62,12 @@ class ConversationBranches:
 class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call that ran, or may have run, and is not undone when the user goes back.
 
-    `at` is when the model requested it, or when the user's own call was sent, in seconds since 1970. `outcome` is "ok",
-    "error", "failed" or "stopped". For a call that was sent to the background, it is "running" while the call runs,
-    then "background".
-    `is_read_only` is the server's unverified claim about the tool; it is False if the server no longer lists the tool.
-    `position` is the index of the message that requested the call or, if `is_on_branch` is False, of the last message
-    before it. `is_on_branch` is False for calls on other branches and for the user's own calls, for which `is_manual`
-    is True.
+    `at` is the time at which the model requested the call, or at which the user's own call was sent, in seconds
+    since 1970. `outcome` is "ok", "error", "failed" or "stopped". For a call that was sent to the background, it is
+    "running" while the call runs, then "background". `is_read_only` is the server's unverified claim about the
+    tool; it is False if the server no longer lists the tool. `position` is the index of the message that requested
+    the call. If `is_on_branch` is False, it is the index of the last message before the call. `is_on_branch` is
+    False for calls on other branches and for the user's own calls. `is_manual` is True for the user's own calls.
     """
 
     id: str
@@ -177,10 +176,10 @@ def _find_requested_rows(
 ) -> set[int]:
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
-    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of such a
-    row to the outcome of the call. A call that was not sent may be started again, so all of its rows belong to it,
-    up to and including the first row about a call that was sent. Later rows with the same call id are about another
-    branch.
+    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row
+    to the outcome of the call. A call that could not be sent may be started again; therefore all rows up to and
+    including the first one about a call that was sent belong to the same call. Later rows with the same call id are
+    about another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

@@ -82,14 +82,14 @@ class StoredConversations:
         return SearchStore(self._database)
 
     async def list_recent(self, limit: int = 100, *, with_runs: bool = True) -> "tuple[ConversationInfo, ...]":
-        """Return the pinned conversations, then the newest of the rest, at most *limit* in total. Raises StoreError.
+        """Return at most *limit* conversations: the pinned ones, then the newest others. Raises StoreError.
 
         If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned.
         """
         return await self._conversations.list_recent(limit, pinned_first=True, with_runs=with_runs)
 
     async def count_runs(self) -> int:
-        """Return the number of conversations that `list_recent` leaves out if its `with_runs` is false.
+        """Return the number of conversations that `list_recent` omits if *with_runs* is false.
 
         Raises StoreError.
         """

@@ -1,7 +1,8 @@
-"""Summarizer: a model summarizes messages, and later requests contain the summary instead of these messages.
+"""Summarizer, which lets a model summarize messages; later requests contain the summary instead.
 
-Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so no text
-inside a message can start another message or change a number. Numbers that the model did not receive are ignored.
+Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so
+no text inside a message can start another message or change a number. Numbers that the model did not receive
+are ignored.
 """
 
 import re
@@ -78,11 +79,11 @@ def build_summary_prompt(instructions: str, max_words: int) -> str:
 
 
 def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, ...]:
-    """Parse a summary written by a model into sentences; cited message numbers that are not in *shown* are ignored.
+    """Parse a summary written by a model into sentences.
 
-    A sentence without a valid number has no sources. At most MAX_SENTENCES sentences are returned, each truncated to
-    MAX_SENTENCE_CHARS characters. Only the first MAX_SUMMARY_CHARS characters of *text* are read, in time linear in
-    their number.
+    Cited message numbers that are not in *shown* are ignored; a sentence without a valid number has no sources. At
+    most MAX_SENTENCES sentences are returned, each truncated to MAX_SENTENCE_CHARS characters. Only the first
+    MAX_SUMMARY_CHARS characters of *text* are read. Takes time linear in the number of characters read.
     """
     known = sorted(set(shown))
     sentences: list[SummarySentence] = []
@@ -242,7 +243,7 @@ class Summarizer:
 
 
 def _choose_target(window: int) -> int:
-    """Return the number of tokens that a summary should have at most, for a model with a context window of *window*."""
+    """Return the maximum size of a summary in tokens; *window* is the model's context window in tokens."""
     return int(min(max(window * _SUMMARY_SHARE, _MIN_SUMMARY), _MAX_SUMMARY))
 
 

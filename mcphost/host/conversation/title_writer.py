@@ -39,7 +39,10 @@ _log = logging.getLogger(__name__)
 
 
 class TitleWriter:
-    """Component that replaces a conversation's automatic title, the first line of a message, with one from a model."""
+    """Component that replaces the automatic title of a conversation with a title written by a model.
+
+    The automatic title is the first line of a message.
+    """
 
     def __init__(
         self, settings: RuntimeSettings, model_selection: ModelSelection, spending: SpendingTracker, events: EventBus
@@ -53,8 +56,8 @@ class TitleWriter:
     async def write(self, conversation: Conversation) -> None:
         """Let the model write a title from the first message and the last answer, and store it.
 
-        The title stays as it is if the user chose one meanwhile, or if the request fails; the first of several
-        consecutive failures is reported. The cost is recorded like that of any request. Safe to cancel.
+        The title stays unchanged if the user chose one meanwhile, or if the request fails. Only the first of several
+        consecutive failures is reported. The cost is recorded as for any other request. Safe to cancel.
         """
         conversation.is_newly_titled = False
         try:
@@ -101,9 +104,9 @@ class TitleWriter:
 
 
 def clean_title(written: str) -> str:
-    """Return the first non-empty line of a model's reply as a title, shortened and without quotation marks or Markdown.
+    """Return the first non-empty line of a model's reply, as a title without quotation marks or Markdown.
 
-    Returns "" if nothing remains.
+    A long line is shortened. Returns "" if there is no such line.
     """
     text, opening, thoughts = clean_text(written[:_MAX_OUTPUT]).partition("<think>")
     if opening:  # some models write their reasoning as text

@@ -1,8 +1,8 @@
 """Selection of the tools offered to the model, in an order that suits the providers' caches.
 
-If all definitions would take too much of the context window, only some are sent: those of built-in and pinned tools,
-and of tools that the conversation has used or found. The model finds the other, deferred tools with `search_tools`, and
-calls to them run through the usual pipeline.
+If all definitions would take too much of the context window, only some are sent: the definitions of built-in
+and pinned tools, and of tools that the conversation has used or found. The other tools are deferred: the model
+finds them with `search_tools`, and calls to them run through the usual pipeline.
 """
 
 from collections import Counter
@@ -209,7 +209,7 @@ class ToolSelection:
     def _keep_order(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Return the tools in the order of the conversation's earlier requests, followed by new tools.
 
-        Providers cache the beginning of a request, which contains the tools.
+        The order is kept because providers cache the beginning of a request, which contains the tools.
         """
         for spec in specs:
             self._tool_order.setdefault(spec.name, len(self._tool_order))

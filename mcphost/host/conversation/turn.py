@@ -157,9 +157,9 @@ class Turn:
         parts: TurnParts,
         steering: list[tuple[Part, ...]] | None = None,
     ) -> None:
-        """Create a turn; messages appended to *steering* while it runs are sent along with the next tool results.
+        """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
-        Each of them consists of the parts of a user message, which the user has not reviewed yet.
+        Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
         *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
         conversation instead.
         """
@@ -221,7 +221,7 @@ class Turn:
                 await self._add_message(self._steering.pop(0))
 
     async def _add_message(self, given: tuple[Part, ...]) -> None:
-        """Add a user message, after the user has reviewed attachments of servers with `review_results`."""
+        """Add a user message; if `review_results` is set, the user first reviews attachments from servers."""
         parts = await clean_parts(await self._reviewer.review_attachments(given))
         message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))

@@ -1,4 +1,4 @@
-"""Texts that the user typed but did not send, remembered for each conversation and stored from time to time."""
+"""Texts that the user typed but did not send, kept for each conversation and stored periodically."""
 
 import logging
 from collections.abc import Iterable
@@ -18,7 +18,10 @@ _log = logging.getLogger(__name__)
 
 
 class CopyFinder(Protocol):
-    """Memory of the texts that servers provided for the user to edit, which finds copies of them."""
+    """Interface of an object that remembers texts from servers and finds copies of them in other texts.
+
+    These are texts that the user can edit and send, such as prompts.
+    """
 
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
         """Return the parts of a text that were copied from servers."""
@@ -90,7 +93,7 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for the unsent text of a new conversation, and the text that an earlier run left there.
+        """Return a key for the unsent text of a new conversation, and the text stored there by an earlier run.
 
         The text is empty if there is none or the store fails.
         """

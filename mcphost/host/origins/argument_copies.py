@@ -323,7 +323,7 @@ class _Search:
         """Search for text that is split over several of *values*, in the given or in reverse order.
 
         Call this after `add_value` has been called for each value. Texts, member names and numbers are joined with
-        values of the same kind as well as with each other.
+        values of the same kind, and also with values of the other kinds.
         """
         alone: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for found in self._found:

@@ -35,9 +35,9 @@ class ConversationOrigins:
     When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored
     conversation was opened in between, all of its texts are indexed.
 
-    Text that servers provided for the user to edit and send, such as a prompt, is noted until mcphost exits, because
-    it can be sent in any conversation. Each message that the user sends is compared with it, and the message is stored
-    with the parts that were copied.
+    Text that servers provided for the user to edit and send, such as a prompt, is remembered until mcphost exits,
+    because it can be sent in any conversation. Each message that the user sends is compared with these texts, and
+    stored together with a list of its copied parts.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers, models: ModelSelection) -> None:
@@ -93,7 +93,10 @@ class ConversationOrigins:
         self.note(OutsideText(server, source, text))
 
     async def _mark_copies(self, message: Message) -> Message:
-        """Return a typed message with the parts of its text that were copied from noted texts."""
+        """Return a typed message in which the text that was copied from remembered texts is marked.
+
+        See `note` for the remembered texts, and `TextPart.copies` for the marks.
+        """
         parts = [
             replace(part, copies=await self._find_in(part.text)) if isinstance(part, TextPart) else part
             for part in message.parts
@@ -101,10 +104,9 @@ class ConversationOrigins:
         return replace(message, parts=tuple(parts))
 
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
-        """Return the parts of an unsent text that were copied from noted texts.
+        """Return the parts of an unsent text that were copied from remembered texts; see `note`.
 
-        A long text is not compared, because unsent text is stored often; the whole text then counts as possibly
-        copied.
+        A long text is not compared, because unsent text is stored often; the whole text then counts as possibly copied.
         """
         if len(text) > _MAX_UNSENT_CHARACTERS:
             return (*self._all_copied(text, self._noted), *self._unknown_copies())
@@ -135,8 +137,8 @@ class ConversationOrigins:
     def _copies(self, text: str, noted: Sequence[OutsideText]) -> Iterator[CopiedText]:
         """Yield the parts of *text* that were copied from the texts in *noted*.
 
-        If *text* could not be compared completely, the whole text is yielded as a possible copy. Text that a server
-        encoded is not decoded here, but when the message is compared with a call.
+        If *text* could not be compared completely, the whole text is yielded as a possible copy. Encoded text from a
+        server is not decoded here; this is done when the message is compared with a call.
         """
         for outside in noted:
             self._noted_index.add(outside)
@@ -228,8 +230,8 @@ class ConversationOrigins:
     def _update(self, messages: Sequence[Message]) -> None:
         """Index the messages added since the last update, or all messages if earlier ones changed.
 
-        The index has its maximum size in addition to the size of the standing texts, which are added again to each new
-        index.
+        Texts that are not part of a message, such as a prompt that the user can edit, do not count toward the index's
+        maximum size. The caller adds them to each new index.
         """
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]

@@ -62,7 +62,7 @@ class CopyIndex:
     def add(self, text: str, group: str) -> int:
         """Add *text* to the index and return its number.
 
-        A part that was copied from several texts of one *group* is found only once.
+        `find` yields a part that was copied from several texts of the same *group* only once.
         """
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
@@ -125,10 +125,10 @@ class CopyIndex:
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
         """Return the copy that contains the n-gram at *place* in *text*, or None if there is none.
 
-        The copy extends to the right as far as the texts are equal, and to the left by at most the stride. *entry* is
-        the number of an index entry, which refers to one place in an indexed text. *covered* maps each group to the end
-        of its last copy; the new copy does not begin before that. Returns None if the text at that place differs, if
-        the copy would be too short, or if the n-gram is part of the last copy.
+        The copy is extended to the right until the texts differ, and to the left by at most the stride. *entry* is the
+        number of an index entry, which refers to one place in an indexed text. *covered* maps each group to the end of
+        its last copy; the new copy begins at or after this end. Returns None if the text at that place differs, if the
+        copy would be too short, or if the n-gram is part of the last copy.
         """
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
@@ -163,9 +163,9 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 class WindowIndex:
     """Index of all fixed-length windows in selected parts of texts; equal windows are stored once.
 
-    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer
-    than 4 characters that are not spaces are left out. The index takes 12 bytes for each window, a keyed
-    64-bit hash and the number of its text; this can double just after the table has grown.
+    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer than 4
+    characters that are not spaces are left out. Each window takes 12 bytes, for a keyed 64-bit hash and the number
+    of its text; directly after the table has grown, this can be twice as much.
     """
 
     def __init__(self, length: int, limit: int) -> None:
@@ -182,9 +182,10 @@ class WindowIndex:
         return self._size
 
     def add(self, text: str, spans: Iterable[tuple[int, int]], group: str) -> bool:
-        """Add the windows of *text* that overlap one of *spans*, and return whether all were added.
+        """Add the windows of *text* that overlap one of *spans*; return False if the limit is reached before the end.
 
-        The first text has number 0. A window that is in several texts of one *group* is stored for the first of them.
+        Texts are numbered from 0 in the order in which they are added. A window that occurs in several texts of the
+        same *group* is recorded only for the first of them.
         """
         number, groups = len(self._groups), self._groups
         groups.append(group)
@@ -229,7 +230,7 @@ class WindowIndex:
         yield from latest.values()
 
     def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the start and the hash of each window that overlaps one of *spans*, which are in order."""
+        """Yield the start and the hash of each window that overlaps one of *spans*, which must be sorted."""
         length, done = self._length, 0
         most_spaces = length - _MIN_VISIBLE
         for start, end in spans:

@@ -86,9 +86,9 @@ def _fold_pieces(text: str) -> Iterator[str]:
 
 
 def fold_same_length(text: str) -> str:
-    """Return *text* folded like `fold`, but with as many characters as before.
+    """Return *text* folded like `fold`, but with its length unchanged.
 
-    Runs of white space and invisible characters are kept, as are characters that would become several.
+    Runs of white space and invisible characters are kept. A character whose folded form is longer is not folded.
     """
     return "".join(text[at : at + _PIECE].translate(_SAME_LENGTH) for at in range(0, len(text), _PIECE))
 

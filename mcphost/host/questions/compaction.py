@@ -22,9 +22,9 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     """Question that asks whether to summarize the first `messages` messages of the conversation.
 
     It is asked because the request is close to the model's limit. `tokens` is the estimated size of the request,
-    `tokens_after` that of the request with a summary (0 if unknown), and `window` the size of the model's context
-    window, 0 if unknown. `model` would write the summary, for about `cost` US dollars (None if unknown). The summary is
-    shown before it is used.
+    and `tokens_after` is its estimated size with a summary, 0 if unknown. `window` is the size of the model's
+    context window, 0 if unknown. `model` would write the summary, for about `cost` US dollars (None if unknown).
+    The summary is shown before it is used.
     """
 
     KIND: ClassVar[str] = kinds.OFFER_COMPACTION
@@ -61,7 +61,7 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
 
     `numbers` contains the numbers of these messages, and `sources` the messages that are cited in the summary.
     `model` wrote the summary, using `usage` tokens. `tokens_before` is the estimated size of the messages, and
-    `tokens_after` that of the summary.
+    `tokens_after` is the estimated size of the summary.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_COMPACTION

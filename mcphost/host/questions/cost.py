@@ -1,4 +1,4 @@
-"""The question whether to send a model request that exceeds the user's budget."""
+"""Consent prompt for a model request that exceeds the user's budget, and the possible answers."""
 
 from typing import ClassVar, Literal
 
@@ -94,7 +94,7 @@ CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | D
 class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     """Consent prompt for a model request that exceeds the budget; costs are estimates in US dollars.
 
-    `output_cost` is the cost of the longest possible answer, `max_output_tokens` tokens. `input_cost` and
+    `output_cost` is the cost of the longest possible answer, which has `max_output_tokens` tokens. `input_cost` and
     `output_cost` are None if the model's price is unknown. `shorter_output_tokens` is the length of the longest
     answer within the budget, 0 if there is none. `cached_tokens` is the part of the input that the provider has
     probably cached. `shares` breaks down the input, largest part first. `can_compact` says whether

@@ -105,7 +105,10 @@ def _without_long_defaults(fields: Iterable[Field]) -> tuple[Field, ...]:
 
 
 def _shown_length(field: Field) -> int:
-    """Return how many characters the default of a field takes on the screen, with marks for hidden characters."""
+    """Return the number of characters that a field's default takes on the screen.
+
+    Characters that are shown to mark hidden characters are included.
+    """
     if field.kind == "choices" and field.default is not None:
         titles = {option.value: option.title for option in field.options}
         return sum(len(titles[value]) + 2 for value in cast("list[str]", field.default))

@@ -78,9 +78,9 @@ class Frontend(Protocol):
 async def ask_until_decided(
     frontend: Frontend, question: Question[A], is_decided: Callable[[], Awaitable[bool]]
 ) -> A | None:
-    """Return the answer, or None if *is_decided* becomes true, which withdraws the question.
+    """Ask the question and return the answer; withdraw it and return None once *is_decided* returns True.
 
-    *is_decided* is called every POLL_SECONDS; its StoreErrors are ignored.
+    *is_decided* is called every POLL_SECONDS; a StoreError that it raises is ignored.
     """
     answer: A | None = None
     failure: Exception | None = None

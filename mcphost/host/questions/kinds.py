@@ -1,6 +1,7 @@
-"""The kinds of questions to the user.
+"""Names of the kinds of questions that a frontend can ask.
 
-A frontend declares the kinds that it can ask before any question is asked. The questions are loaded with the first one.
+They are defined separately, because frontends declare their kinds at startup, whereas the question classes are
+imported only when the first question is asked.
 """
 
 APPROVE_COST = "approve_cost"

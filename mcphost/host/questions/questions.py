@@ -167,7 +167,7 @@ class AllowRule(Struct, frozen=True):
 class Deny(Struct, frozen=True):
     """Answer that refuses the request; the model, or the server that made the request, receives `reason`.
 
-    `is_by_user` is False if nobody was asked, because a rule refused the request or there is no user.
+    `is_by_user` is False if the user was not asked, because a rule refused the request or no user is present.
     """
 
     reason: str = ""
@@ -269,11 +269,11 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     """Consent prompt for starting or connecting to a server; the frontend shows every field untruncated.
 
     `file` is the configuration file; `env_file` gives the path and digest of a file with more variables.
-    `env_names` and `environment` are the names and values of environment variables, `header_names` and `headers`
-    those of HTTP headers; `sign_in` contains the OAuth settings. Likely secrets are shown as "[hidden]", with a
-    fingerprint if a changed value needs a new approval. `filled_in` names the local values that the server
-    receives, such as "header Authorization: ${keyring:work}". `expansion` maps each reference in the command, the
-    folder and the URL to its current value.
+    `env_names` are the names of environment variables, and `environment` contains their values. `header_names` and
+    `headers` are the names and values of HTTP headers. `sign_in` contains the OAuth settings. Likely secrets are
+    shown as "[hidden]", with a fingerprint if a changed value needs a new approval. `filled_in` names the local
+    values that the server receives, such as "header Authorization: ${keyring:work}". `expansion` maps each
+    reference in the command, the folder and the URL to its current value.
 
     `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and
     two spaces if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the
@@ -372,11 +372,11 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     """Consent prompt for a server's sampling request, shown as the server sent it.
 
-    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` would answer; `label` is
-    its display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and
-    `tokens` is the estimated size of the input. `budget` shows how much of its limits the server has used.
-    `conversation` is the text that the server requested with `include_context`, "" if there is none; it is sent
-    only if the answer allows it.
+    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` is the model that would
+    answer; `label` is its display name, and `reason` explains why it was selected from `models`. `max_tokens`
+    limits the output, and `tokens` is the estimated size of the input. `budget` shows how much of its limits the
+    server has used. `conversation` is the text that the server requested with `include_context`, "" if there is
+    none; it is sent only if the answer allows it.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_SAMPLING

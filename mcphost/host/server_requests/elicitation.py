@@ -180,7 +180,10 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was rejected; each of the first 20 different reasons is reported once."""
+        """Notify the user that a request was rejected, with the reason *why*.
+
+        Only the first 20 different reasons are reported, each of them once.
+        """
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -303,7 +306,7 @@ class ElicitationHandler:
         return event
 
     def on_elicitation_complete(self, elicitation_id: str) -> None:
-        """Handle the server's report that an elicitation is complete: notify the user, and end the wait for it."""
+        """Handle the server's report that an elicitation is complete: notify the user and stop waiting for it."""
         event = self._pending.pop(elicitation_id, None)
         if event is not None:
             event.set()

@@ -133,7 +133,7 @@ class ServerRequestHandlerFactory:
         """Return the handler for all connections to a configured server.
 
         *limits* overrides SamplingLimits for this server, by field name. *account* returns the name of the account in
-        use, *digest* the digest of the server's command or URL.
+        use. *digest* returns the digest of the server's command or URL.
         """
         return ServerRequestHandler(server, self, limits or {}, account, digest)
 
@@ -295,11 +295,12 @@ class ServerRequestHandler:
 def _attributed(context: ServerRequestContext) -> Generator[None]:
     """Attribute questions and audit rows to the tool call during which a server sent a request.
 
-    The call determines the conversation and the stopwatches that a question pauses. Before revision
-    2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
-    a conversation that the user has left. If the request may belong to one of several calls, the
-    stopwatches of all of them are used, and the request is attributed to the conversation only if it is the
-    same for all. The handler's own task may have started during a call to which the request does not belong.
+    The call determines the conversation, and the stopwatches that are paused while a question is open. Before
+    revision 2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
+    a conversation that the user has left. If the request may belong to one of several calls, the stopwatches of all
+    of them are used, and the request is attributed to their conversation only if all of them belong to the same
+    one. The context of the current task is not used in these cases, because the task may have been started during
+    an unrelated call.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}

@@ -142,7 +142,8 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 def compare_roots(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return a change of the setting "roots" for each folder that only one of the configurations lists.
 
-    Its value is None in the other configuration. A folder with another name is a removed and an added one.
+    The change's value for the other configuration is None. A renamed folder yields two changes: one for the removal
+    and one for the addition.
     """
     before, after = ({(root.path, root.name): root for root in configured_roots(config)} for config in (old, new))
     removed = (SettingChange("roots", _format_root(root), None) for key, root in before.items() if key not in after)
@@ -288,7 +289,10 @@ class WaitingServer(Protocol):
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request that needs a decision now, or None; *why* is the reason shown to the user."""
+        """Return the request that needs the user's decision now, or None if there is none.
+
+        *why* is the reason shown to the user.
+        """
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: "RootsVerdict") -> None:
@@ -363,7 +367,7 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
 
 @cache
 def _verdicts() -> "dict[str, RootsVerdict]":
-    """Return the answers about one server, keyed by their names in the audit log."""
+    """Return the possible answers for one server, keyed by their names in the audit log."""
     from mcphost.host.questions.questions import DoNotShare, NeverShare, ShareAlways, ShareOnce, ShareSession
 
     return {
@@ -375,7 +379,8 @@ def _verdicts() -> "dict[str, RootsVerdict]":
 def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "RootsVerdict":
     """Return the part of the user's answer that applies to one server, or a refusal if no part does.
 
-    An answer without a choice for each server applies only to the server that asked the question (*has_asked*).
+    *has_asked* means that the question was asked for this server. An answer that contains no choice for each server
+    applies only to that server.
     """
     from mcphost.host.questions.questions import SharePerServer
 

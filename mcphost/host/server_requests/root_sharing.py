@@ -197,7 +197,8 @@ class RootSharing:
     def on_request_cancelled(self) -> None:
         """Handle the server's cancellation of its roots request.
 
-        The question about the folders is postponed until the next tool call, resource read or prompt request.
+        The prompt that asks the user which folders to share is postponed until the next tool call, resource read or
+        prompt request.
         """
         self._is_answer_pending = True
 
@@ -206,7 +207,10 @@ class RootSharing:
         return kinds.SHARE_ROOTS in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Ask the user about the folders; return False if nothing was asked. Raises StoreError, ConsentDenied."""
+        """Ask the user which folders to share; return False if nothing was asked.
+
+        Raises StoreError or ConsentDenied.
+        """
         if not self._can_ask:
             return False
         self._asking_count += 1
@@ -361,10 +365,10 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request that needs the user's decision now, or None.
+        """Return the request that needs the user's decision now.
 
-        Returns None if the user refused the same folders in the last 60 seconds. *why* is the reason shown with the
-        question. Raises StoreError.
+        Returns None if all folders are decided, or if the user refused the same folders in the last 60 seconds. *why*
+        is the reason shown with the question. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -374,7 +378,7 @@ class RootSharing:
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: "RootsVerdict") -> None:
-        """Record the user's decision about sharing folders, and release the roots requests that wait for it.
+        """Record the user's decision about sharing folders, and release the roots requests waiting for it.
 
         Raises ConsentDenied if the decision cannot be recorded in the audit log.
         """

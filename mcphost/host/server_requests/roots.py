@@ -334,7 +334,7 @@ class Roots:
 
 
 def _spell_paths(roots: Iterable[RootConfig]) -> frozenset[str]:
-    """Return the paths as they are configured, and with `~` and `..` resolved."""
+    """Return each configured path, both as written and with `~` and `..` resolved."""
     paths = [root.path for root in roots]
     return frozenset((*paths, *(os.path.normpath(os.path.expanduser(path)) for path in paths)))
 

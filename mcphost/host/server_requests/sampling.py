@@ -80,7 +80,10 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Handler of one server's sampling requests; it processes one at a time, and at most eight wait."""
+    """Handler of one server's sampling requests.
+
+    It processes one request at a time; at most eight others can wait.
+    """
 
     def __init__(
         self,
@@ -143,7 +146,10 @@ class SamplingHandler:
             return await self._review_and_ask(models, wire_request, request, why, context, depth)
 
     def _report_limit(self, limit_error: str, hint: str) -> None:
-        """Notify the user that a request was refused, at most every ten seconds: a server may send thousands."""
+        """Notify the user that a request was refused, at most once every ten seconds.
+
+        A server may send thousands of requests.
+        """
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = now

@@ -41,7 +41,7 @@ class SamplingModels:
 
     @property
     def limits(self) -> SamplingLimits:
-        """The limits on the requests of each server, unless its entry has others."""
+        """The limits on each server's requests, unless the server's configuration entry overrides them."""
         return self.config.limits
 
     async def load_models(self) -> dict[str, ChatModel]:

@@ -127,11 +127,11 @@ MINUTE = 60.0
 
 
 class LimitsSource(Protocol):
-    """Object that has the current sampling limits, such as SamplingModels or SamplingConfig."""
+    """Interface of an object that provides the current sampling limits, such as SamplingModels."""
 
     @property
     def limits(self) -> SamplingLimits:
-        """The limits for servers whose entries have no others."""
+        """The limits on each server's requests, unless the server's configuration entry overrides them."""
         ...
 
 
@@ -142,7 +142,10 @@ class SamplingBudget:
     """
 
     def __init__(self, source: LimitsSource, overrides: Mapping[str, int] | None = None) -> None:
-        """Create a budget with the limits of *source*; *overrides* are the server's own ones, by field name."""
+        """Create a budget with the limits of *source*, replaced by those in *overrides*.
+
+        *overrides* contains the limits set in this server's configuration entry, keyed by field name.
+        """
         self._source = source
         self._overrides = overrides or {}
         self._request_times: deque[float] = deque()
@@ -152,7 +155,7 @@ class SamplingBudget:
 
     @property
     def limits(self) -> SamplingLimits:
-        """The limits in use; what was used before a change counts against the new ones."""
+        """The limits in use; if they change, earlier requests and tokens count against the new limits."""
         return replace(self._source.limits, **self._overrides)
 
     def count_request(self) -> str:

@@ -83,10 +83,11 @@ class ServerListing(Struct, frozen=True):
 
 
 class KnownInstructions:
-    """The instructions that servers have had in this run, as far as the model may have received them.
+    """The instructions of all servers that the model may have received in this run.
 
-    They stay in the model's earlier requests after a session ends. None is forgotten, so that the texts to compare with
-    a call do not keep growing; servers whose later instructions are not remembered are in `left_out`.
+    They remain part of earlier model requests after a session ends. They are not forgotten, but their number and
+    total size are limited. `left_out` names the servers with instructions that exceeded a limit and were not
+    remembered.
     """
 
     def __init__(self) -> None:
@@ -96,7 +97,10 @@ class KnownInstructions:
         self.left_out: set[str] = set()
 
     def remember(self, server: str, text: str) -> None:
-        """Remember what the model receives of a server's instructions, unless the limits are reached."""
+        """Remember the part of a server's instructions that is sent to the model.
+
+        If too many texts are remembered already, only the name of the server is, in `left_out`.
+        """
         known = (server, text[:INSTRUCTIONS_LIMIT])
         if not text or known in self.texts:
             return
@@ -260,7 +264,11 @@ def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[
 
 
 def _decode_together(texts: Sequence[bytes | Raw]) -> list[Any] | None:
-    """Decode JSON texts to plain values as `loads` does, but in half the time; None if they must be decoded singly."""
+    """Decode several JSON texts at once, which takes half the time of decoding them one by one.
+
+    The values are the same as those returned by `loads`. Returns None if the texts must be decoded one by one, for
+    example because one of them is invalid.
+    """
     block = SEPARATOR.join(texts)
     if not has_only_small_values(block, len(texts)):
         return None
@@ -274,7 +282,8 @@ def _decode_together(texts: Sequence[bytes | Raw]) -> list[Any] | None:
 def _definition_error(tool: Tool, raw: Raw, decoded: object = None) -> str:
     """Return the reason why a tool cannot be offered to the model, or "" if it can be.
 
-    One invalid tool would make every request to the model fail. *decoded* is the schema, if it was decoded before.
+    Each tool is checked, because one invalid tool would make every request to the model fail. *decoded* is the
+    decoded input schema; if it is None, the schema is decoded here.
     """
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
@@ -332,7 +341,7 @@ def fingerprint(definition: Raw | bytes) -> str:
 
 
 def fingerprints(definitions: Sequence[Raw | bytes]) -> list[str]:
-    """Return the `fingerprint` of each definition; ordinary ones are computed together, which takes half the time."""
+    """Return the `fingerprint` of each definition, decoding simple definitions in groups for speed."""
     found: list[str] = []
     for start in range(0, len(definitions), _GROUP_SIZE):
         group = definitions[start : start + _GROUP_SIZE]

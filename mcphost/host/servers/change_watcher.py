@@ -1,6 +1,7 @@
-"""Change notifications of a server: its lists are kept up to date, and updates of subscribed resources are published.
+"""Handling of a server's change notifications: refreshing its lists and publishing resource updates.
 
-`ChangeWatcher` belongs to one session, `ServerChanges` to a server: it keeps the subscriptions across sessions.
+A `ChangeWatcher` handles one session. `ServerChanges` belongs to a server and keeps the subscriptions across
+sessions.
 """
 
 from collections.abc import Awaitable, Callable
@@ -98,7 +99,7 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
-        A slow first listing does not lengthen the pause between a change notification and the next refresh.
+        The duration of this first listing does not affect how soon the lists are refreshed after a change notification.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
@@ -204,7 +205,7 @@ class ChangeWatcher:
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server rejected a call or could not be reached for a time.
+        """Mark the tool list as outdated, after the server rejected a call or was temporarily unreachable.
 
         The tools are listed again before the next tool call. Has no effect before protocol version 2026-07-28.
         """
@@ -299,10 +300,10 @@ class ChangeWatcher:
 
 
 class ServerChanges:
-    """Subscriptions and the freshness of the tool list of one server, across its sessions.
+    """The subscriptions of one server, and the state of its tool list, across the server's sessions.
 
-    *wait_until_ready* waits for a session, or raises ServerError, ConsentDenied or UsageError. While there is none, the
-    tool list counts as current. The methods may be called from any task.
+    *wait_until_ready* waits until a session is ready; it may raise ServerError, ConsentDenied or UsageError.
+    Without a session, the tool list counts as current. The methods may be called from any task.
     """
 
     def __init__(self, wait_until_ready: Callable[[], Awaitable[object]]) -> None:
@@ -313,7 +314,7 @@ class ServerChanges:
         self._watcher: ChangeWatcher | None = None
 
     def use(self, watcher: ChangeWatcher | None) -> None:
-        """Use the watcher of the session that became ready; None if the session ended."""
+        """Set the watcher of the current session, or None after the session has ended."""
         self._watcher = watcher
 
     async def get_watcher(self) -> ChangeWatcher:

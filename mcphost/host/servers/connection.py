@@ -287,7 +287,7 @@ class ServerConnection:
     def withdraw(self, why: ServerError) -> None:
         """Close the connection permanently after the server was removed or its configuration changed.
 
-        Calls of `session` that are still waiting raise *why*.
+        Callers that are still waiting in `session` receive the error *why*.
         """
         self._is_withdrawn = True
         self._close()
@@ -296,7 +296,7 @@ class ServerConnection:
     def stop(self) -> None:
         """Close the connection until `restart` is called; for a local server, also end its process.
 
-        Calls of `session` that are still waiting raise ServerError.
+        Callers that are still waiting in `session` receive a ServerError.
         """
         self._is_stopped = True
         self._close()
@@ -322,7 +322,7 @@ class ServerConnection:
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
-        """Log a warning that does not end the session; the same text is logged at most every ten minutes."""
+        """Log a warning that does not end the session; the same text is logged at most once every ten minutes."""
         self._log.add_once("warning", text, "client")
 
     def on_account_changed(self, account: "Account | None") -> None:
@@ -345,9 +345,10 @@ class ServerConnection:
 
     # -- the task
     async def run(self, *, retry_unreachable: bool = False) -> None:
-        """Connect, serve and reconnect until cancelled; restart the server when one of its watched files changes.
+        """Connect, serve and reconnect until cancelled; restart the server when a watched file changes.
 
-        With *retry_unreachable*, an HTTP server that cannot be reached is tried until it can, even at the start.
+        If *retry_unreachable* is true, an unreachable HTTP server is retried until it can be reached, even if it was
+        never reached before.
         """
         self._schedule.retry_unreachable = retry_unreachable
         try:

@@ -15,8 +15,9 @@ from mcphost.host.servers.server_approval import ServerApprovals
 class ConnectionRecorder:
     """Recorder of the connections to one server.
 
-    The start of a connection is recorded before a process is started or an address contacted. After an attempt that
-    could not reach the server, the next row stands for all further attempts, until one of them ends in another way.
+    The start of a connection is recorded before a process is started or an address is contacted. If an attempt
+    cannot reach the server, the following attempts share one row for their start and one for their end, until one
+    of them reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -71,9 +72,9 @@ class ConnectionRecorder:
             self._span = await self._approvals.audit.start_span(self._subject, who=self._who)
 
     def finish(self) -> None:
-        """Record the end of the attempts that share the open row, if there is one, as "failed".
+        """End the row that several attempts share, if there is one, with the outcome "failed".
 
-        The next attempt has its own rows.
+        The next attempt is recorded in its own rows.
         """
         self._end("failed")
         self._was_unreachable = False

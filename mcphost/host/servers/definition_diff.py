@@ -53,7 +53,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
 def definition_lines(definition: bytes) -> list[str]:
     """Return a tool definition, or other JSON, as sanitized lines for comparison.
 
-    After MAX_LINES, a note with the definition's fingerprint replaces the rest.
+    At most MAX_LINES lines are returned; a note with the definition's fingerprint replaces the remaining lines.
     """
     try:
         flat = _flatten("", loads(definition))
@@ -94,7 +94,7 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
 
 
 def _abbreviate(path: str) -> str:
-    """Return the beginning of a long path with a digest, so that different paths stay different."""
+    """Shorten a long path to its beginning and a digest, so that different paths remain distinguishable."""
     digest = hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{path[: MAX_PATH // 2]}…{digest[:12]}"
 

@@ -53,7 +53,7 @@ MAX_FOLLOWED = 100
 
 
 class EditableTexts(Protocol):
-    """Memory of the texts that servers provided for the user to edit and send as a message."""
+    """Interface of an object that remembers texts from servers that the user can edit and send."""
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember the texts of a prompt that a server returned."""
@@ -373,8 +373,8 @@ def _display_template(template: str) -> str:
 class AttachedSubscriptions:
     """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    The user's own subscriptions are not changed. If the user ends a subscription that this class made, it is not
-    made again while the resource stays attached.
+    The user's own subscriptions are not changed. If the user ends a subscription that this class created, it is not
+    created again while the resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:

@@ -39,10 +39,10 @@ async def watch_files(folder: str, patterns: tuple[str, ...], on_change: Callabl
 def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
     """Return the modification time and size of each file that matches one of *patterns*.
 
-    The keys are paths relative to *folder*, or absolute paths of files outside of it. Patterns are relative to
-    *folder*, absolute, or begin with "~/"; one that ends with a slash matches everything in that folder. `*` matches
-    any characters, including slashes. Below each folder that a pattern names, hidden folders and those of installed
-    packages are skipped.
+    The keys are paths relative to *folder*, or absolute paths of files outside of it. A pattern is relative to
+    *folder*, absolute, or begins with "~/"; a pattern that ends with a slash matches everything in that folder. `*`
+    matches any characters, including slashes. Hidden folders and folders of installed packages are skipped, unless
+    they are part of a pattern's beginning before its first wildcard.
     """
     found: Signature = {}
     remaining = MAX_ENTRIES

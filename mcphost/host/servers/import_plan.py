@@ -91,8 +91,8 @@ def plan_import(
 
     Identical entries from several hosts yield one candidate. The candidate is named after the first of its entries
     whose name is not taken by a server in *configured* or by another candidate. If all these names are taken, the
-    name of the MCP host is appended to the first one. A server that names a file in *folder*, the current folder,
-    but runs elsewhere gets a note about that.
+    name of the MCP host is appended to the first one. If a server names a file in *folder*, the current folder, but
+    runs elsewhere, a note about this is added to its candidate.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []
@@ -152,7 +152,11 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
 
 
 def _free_name(names: Sequence[str], host: str, taken: set[str]) -> str:
-    """Return the first of *names* that no server has; if there is none, `name-host`, else `name-host-2` and so on."""
+    """Return the first of *names* that is not in *taken*.
+
+    If all of them are taken, return the first name with the host appended (`name-host`) and, if necessary, a number
+    (`name-host-2`).
+    """
     if free := next((name for name in names if name not in taken), ""):
         return free
     base = f"{names[0]}-{host.lower().translate(_IN_NAMES)}"

@@ -1,4 +1,4 @@
-"""Drift: how a project's servers differ from what its lock file (`mcphost.lock`) records."""
+"""Drift: differences between a project's servers and the records in its lock file (`mcphost.lock`)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -70,7 +70,7 @@ def compare_servers(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return how a server's entry differs from the locked one.
+    """Return the differences between a server's configuration entry and its record in the lock file.
 
     *before* is None if the lock file has no such server, and *after* is None if no such server is configured.
     """
@@ -109,7 +109,7 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
 def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
     """Return both records, leaving out a package's locked digest if its current digest was not looked up.
 
-    A digest in the command itself, such as that of an image, is always compared.
+    A digest in the command itself, such as the digest of a container image, is always compared.
     """
     locked, present = before.package, after.package
     if locked is None or present is None or locked.type == "oci" or present.digest:
@@ -118,7 +118,7 @@ def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[Loc
 
 
 def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:
-    """Return how the identity and tools of a connected server differ from the locked ones."""
+    """Return the differences between the identity and tools of a connected server and the locked ones."""
     drifts: list[Drift] = []
     if before.identity != after.identity:
         lines = _diff(to_builtins(before.identity) or {}, to_builtins(after.identity) or {})
@@ -162,7 +162,10 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return *members* with each word of `command` under its own numbered key, so that a diff has a line for each."""
+    """Return *members* with each word of `command` under a numbered key of its own.
+
+    A diff of the result then has a separate line for each word.
+    """
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}
     return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}

@@ -157,7 +157,7 @@ def _secret_option(word: str) -> str:
 
 
 def _mask_words(text: str) -> str:
-    """Return *text* with everything masked that looks like a secret, such as random-looking words."""
+    """Return *text* with everything that looks like a secret masked, such as random-looking words."""
     return mask_secrets("", redact_patterns(text))
 
 
@@ -167,13 +167,13 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
-    """Return *hidden* in a form that reveals every change of *text*.
+    """Return *hidden* with additions that reveal every change of *text*.
 
-    *hidden* is *text* with probable secrets hidden. What is hidden is not always a secret; it may be part of the
+    *hidden* is *text* with probable secrets hidden. Hidden parts are not always secrets; they may be part of the
     code to run. If anything is hidden, the result therefore contains a slow digest (PBKDF2) of the whole text, the
     references in it and the hosts of its addresses. These are also added if *text* itself contains a placeholder,
-    because it could otherwise be mistaken for a result with something hidden. *hidden_count* is the number of texts
-    in the entry that are partly hidden; if there are many, each digest uses fewer iterations.
+    because it could otherwise be mistaken for a result with hidden parts. *hidden_count* is the number of texts in
+    the entry that are partly hidden; if there are many, each digest uses fewer iterations.
     """
     if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
         return text
@@ -243,10 +243,11 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
 
 
 def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
-    """Return the lock file record of the environment file's variables; None without a readable file.
+    """Return the lock file record of the variables in a server's environment file.
 
-    Only URLs and values that decide which code runs or where connections go are recorded. References in the file
-    are literal text, so they do not cause a value to be recorded.
+    Returns None if the server has no such file or it cannot be read. Only URLs and values that decide which code
+    runs or where connections go are recorded. References in the file are literal text, so they do not cause a value
+    to be recorded.
     """
     try:
         variables = read_env_file(server, os.environ) if server.env_file else None

@@ -47,7 +47,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
         return (f"digest: {self.digest or f'unknown. {_PENDING if self.is_pending else self.problem}'}",)
 
     def check(self, *, server: str = "", command: str = "") -> None:
-        """Raise RegistryError if there are mismatches, as with another digest in the lock file.
+        """Raise RegistryError if there are mismatches, for example if the lock file contains another digest.
 
         *command* is a command that installs the package; the error's hint suggests running it with `--accept-digest`.
         If *command* is "", the hint suggests repeating the current command with *server* and `--accept-digest`.
@@ -74,10 +74,9 @@ async def plan_digest(
 
     Returns None if the server does not run a package from npm, PyPI or NuGet. *package* is the package in the
     registry's entry. *file* is the configuration file to which the server would be written; the digest is compared
-    with the lock file in the same folder. Digests in *known* are not requested from npm or uv again, even if they
-    are unknown because a request failed; new ones are added to it. If *asks* is false, no digest is requested, and a
-    digest that is not in *known* is pending.
-    Never raises McpHostError.
+    with the lock file in the same folder. *known* caches digests, including unknown ones of failed requests: a
+    digest in it is not requested from npm or uv again, and new ones are added to it. If *asks* is false, no digest
+    is requested, and the result is marked as pending if the digest is not in *known*. Never raises McpHostError.
     """
     query = await find_query(server) if server is not None else None
     if query is None or isinstance(query, PackageDigest):

@@ -26,7 +26,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 class Retry(NamedTuple):
     """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds.
 
-    `attempts` is 0 if the server cannot be reached: the attempts then go on until it can.
+    `attempts` is 0 if the number of attempts is unlimited, as for a server that cannot be reached.
     """
 
     seconds: float
@@ -83,9 +83,10 @@ class ReconnectSchedule:
 
 
 def is_unreachable(error: McpHostError) -> bool:
-    """Return whether *error* means that no connection to an HTTP server could be opened and one may be possible later.
+    """Return whether *error* means that an HTTP server could not be reached but may be reachable later.
 
-    True if nothing listens there, if its name cannot be resolved, or if connecting timed out; False for TLS errors.
+    True if nothing listens at its address, if its name cannot be resolved, or if connecting timed out; False for
+    TLS errors.
     """
     if not isinstance(error, StartupError | RequestNotSent):
         return False

@@ -106,9 +106,9 @@ def with_registry(
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
     *place* is the registry's URL or file; *values* contains the input values that the user entered. The record
-    includes the values for arguments and the URL, except secrets. It excludes those for variables and headers,
-    which are in the entry itself (secrets as references). It also includes the publisher's values that look like
-    secrets, so that mcphost can show them in full from now on.
+    includes the values for arguments and the URL, except secrets. It excludes the values for variables and headers,
+    because these are in the entry itself (secrets as references). It also includes the publisher's values that look
+    like secrets, so that mcphost can show them in full from now on.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -224,7 +224,10 @@ def plan_update(
 
 
 def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Copy to *record* those publisher's values recorded in the entry *old* that are unchanged in *new*."""
+    """Copy the publisher's values recorded in *old* to *record*, if *new* still contains them.
+
+    *old* and *new* are the entries before and after the update, and *record* is the record of the installation.
+    """
     published = read_published(old.get("mcphost") or {})
     for section, known in published.texts.items():
         for name, text in cast("dict[str, object]", new.get(section) or {}).items():
@@ -237,8 +240,8 @@ def describe_update(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a diff of the server's description and the warnings that are new; secrets are masked in both.
 
-    If *old* is None, which means that the user has not approved the server, all lines and warnings are new. *digest*
-    is that of the new version's package, or None if there is none.
+    If *old* is None, which means that the user has not approved the server, all lines and warnings are new.
+    *digest* is the digest of the new version's package, or None if it has none.
     """
     if new is None:
         return (), ()
@@ -417,7 +420,7 @@ class RegistryInstaller:
     def _describe_command(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> str:
         """Return a command line that installs or updates the draft's server.
 
-        The command prompts for the inputs in *values*, whose values it does not contain.
+        It names the inputs in *values* but does not contain their values, which the command prompts for.
         """
         arguments = ["mcphost", "servers"]
         if draft.installed is not None:

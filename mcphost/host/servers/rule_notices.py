@@ -25,7 +25,7 @@ class NeverRuleNotices:
         self._is_started = False
 
     def start(self) -> None:
-        """Begin to report rules."""
+        """Start reporting never-rules."""
         self._is_started = True
 
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:

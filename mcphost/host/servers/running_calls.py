@@ -23,9 +23,9 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` says what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` are those of its `Stopwatch`.
-    `task_id` is the id of the MCP task that the server created for the call, "" if there is none. `is_in_background`
-    means that no turn is waiting for the call.
+    `by` says what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` have the same meaning as
+    in `Stopwatch`. `task_id` is the id of the MCP task that the server created for the call, "" if there is none.
+    `is_in_background` means that no turn is waiting for the call.
     """
 
     call: str
@@ -40,7 +40,7 @@ class RunningCall(Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """The running time so far, without the time in which the user was asked a question during the call."""
+        """The running time so far, excluding the time during which a question to the user was open."""
         return measure_seconds(self.started_at, self.paused_at)
 
 

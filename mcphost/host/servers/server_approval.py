@@ -1,7 +1,7 @@
 """The user's approval of servers and of projects' `.mcp.json` files.
 
-An approval of a server is bound to a digest of its settings, such as the command or URL; an approval of a file, to a
-digest of its content.
+An approval of a server is bound to a digest of its settings, such as the command or URL. An approval of a file
+is bound to a digest of its content.
 """
 
 import os
@@ -92,7 +92,10 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class RunApprovals:
-    """Approvals that end with this run: those of servers in `--mcp-config` files, and those for this session."""
+    """Approvals of servers that last until mcphost exits.
+
+    These are the approvals of servers in `--mcp-config` files, and those that the user gave for this session only.
+    """
 
     def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
         """Create the approvals; servers in *servers* that come from `--mcp-config` files are approved.
@@ -137,8 +140,8 @@ class ServerApprovals:
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
         """Set the values to show when the user is asked to approve this exact configuration in this run.
 
-        *shown* contains values that somebody other than the user wrote into the entry. They are shown even if they have
-        since been moved to the keyring.
+        *shown* contains values that someone other than the user wrote into the entry, for example the publisher of a
+        server. They are shown even if they have since been moved to the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 
@@ -240,10 +243,11 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 async def approval_source(grants: GrantStore, server: ServerConfig, run: RunApprovals | None = None) -> str:
     """Return how this exact server configuration was approved, or "" if it was not.
 
-    "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
-    stored approval. A running chat passes *run*, because `--mcp-config` approves only what its files contained at
-    the start. If *run* is None, every server from a `--mcp-config` file is approved; commands that have just read
-    these files use this. Raises StoreError, unless the approval until mcphost exits suffices.
+    The result is "session" for an approval until mcphost exits, "flag" for the option `--mcp-config`, "demo" for
+    the demo server, and "always" for a stored approval. A running chat passes *run*, because `--mcp-config`
+    approves only the content that its files had when mcphost started. Commands that have just read these files pass
+    None; every server from a `--mcp-config` file then counts as approved. Raises StoreError if the stored approvals
+    cannot be read and the server is not approved for this run.
     """
     if server.source == "demo":
         return "demo"
@@ -322,7 +326,7 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return a folder's approved `.mcp.json`, or None, together with the reason why it is not used.
+    """Return a pair: a folder's `.mcp.json` if it is approved, else None, and why it is not used.
 
     *folder* defaults to the current directory. The reason is "" if the current content is approved or there is no
     such file.
@@ -341,7 +345,7 @@ async def load_approved_project(grants: GrantStore, folder: Path | None = None) 
 
 
 def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
-    """Return *before*, with the digests of its files, if an approval of it also covers *typed*, else None.
+    """Return *before* with file digests if an approval of it also covers *typed*; otherwise, return None.
 
     *typed* is the changed server, before secrets in its entry are moved to the keyring.
     """

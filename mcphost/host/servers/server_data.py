@@ -34,7 +34,10 @@ _PLACES = {"keyring": "keyring", "file": "secrets file", "session": "memory of t
 
 
 def describe_secret_place(place: str) -> str:
-    """Return a phrase for a place of secrets: "keyring", "file" or "session" (see `SecretEntries.place_of`)."""
+    """Return a phrase that names the place where secrets are stored.
+
+    *place* is a value returned by `SecretEntries.place_of`.
+    """
     return _PLACES[place]
 
 
@@ -59,7 +62,8 @@ class ServerData(Struct, frozen=True, kw_only=True):
     def describe(self, inputs_file: Path, place_of: Callable[[str], str]) -> tuple[str, ...]:
         """Return a phrase for each item, such as "keyring: github-token".
 
-        *inputs_file* is the file in which the values of the inputs are stored; *place_of* is that of `SecretEntries`.
+        *inputs_file* is the file in which the values of the inputs are stored. *place_of* returns where a secret is
+        stored; see `SecretEntries.place_of`.
         """
         folder = () if self.bundle is None else (str(self.bundle),)
         values = (f"{inputs_file}: input {one.id}" for one in self.inputs)

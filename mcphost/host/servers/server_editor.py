@@ -90,7 +90,7 @@ class ServerEditor:
         """Add pasted or typed servers to the configuration file of *scope* and start them.
 
         Returns the saved servers. Servers in a project's file that is not approved are not started. The pasted text may
-        come from somebody else, for example from a README. Settings that only the user may decide are therefore left
+        come from another person, for example from a README. Settings that only the user may decide are therefore left
         out, and the notes of the saved server name them. For the same reason, the approval question shows values that
         may be code.
         """
@@ -161,8 +161,9 @@ class ServerEditor:
     async def find_deletable(self, name: str) -> ServerData:
         """Return the data that is deleted if the server is removed together with its data.
 
-        It is a part of `find_data`: without secrets that any configuration file refers to, and without all secrets if
-        such a file cannot be read. Raises ConfigError or UsageError if the server cannot be removed.
+        This is the result of `find_data` without the secrets that a configuration file still refers to. If a
+        configuration file cannot be read, no secrets are included. Raises ConfigError or UsageError if the server
+        cannot be removed.
         """
         return await self._editor.find_deletable(self._servers.find(name).config, self.find_data(name))
 

@@ -70,8 +70,9 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
     `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
-    another file is used instead. `notes` are sentences about settings that were left out. `carried` is the server
-    before the change if its approval was transferred to `server`, because only its secrets were moved.
+    another file is used instead. `notes` describes settings that were omitted. `carried` is the server before the
+    change if its approval still applies, which is the case if the change only moved secrets to the keyring; otherwise
+    None.
     """
 
     edit: ServerEdit
@@ -130,9 +131,9 @@ class ServerFileEditor:
     ) -> None:
         """Create an editor; *folder* is the folder mcphost was started in.
 
-        *secrets* stores secrets that are found in entries. A running chat passes *run* (see `approval_source`) and
-        *sources*, because its configuration files may be those of `--mcp-config`, and its options and profile also
-        apply to edited servers. If *sources* is None, the usual files are read.
+        *secrets* is the storage for secrets that are found in entries. A running chat passes *run* (see
+        `approval_source`) and *sources*: it may use the files given with `--mcp-config`, and its options and profile
+        also apply to edited servers. If *sources* is None, the usual configuration files are read.
         """
         self.config_dir = config_dir
         self.folder = folder
@@ -195,12 +196,12 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        If both entries start the same program or contact the same URL, and differ only because secrets were
-        moved to the keyring, the approval and the permissions of the old entry are transferred to the new one.
+        If both entries start the same program or contact the same URL, and differ only because secrets were moved to
+        the keyring, the approval and the permissions of the old entry are transferred to the new one.
 
-        If *is_approved* is true, the new entry is approved, provided that the old entry was approved and both
-        name the same files. Set *seen* as well if the user has seen the whole new entry, not only what changes;
-        the new entry is then approved even if the old one was not.
+        If *is_approved* is true, the new entry is approved if the old entry was approved and both name the same files.
+        If the user has seen the whole new entry, and not only what changes, also pass *seen*; the new entry is then
+        approved even if the old one was not.
         """
         before = server
         if is_approved and seen is None:
@@ -238,9 +239,9 @@ class ServerFileEditor:
         return await self._save(edit, "removed")
 
     def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> ServerData:
-        """Return the data that is stored for *server* and used by none of *others*, without accessing the keyring.
+        """Return the data that is stored for *server* and not used by any server in *others*.
 
-        *bundles* is the folder that contains all unpacked bundles.
+        The keyring is not accessed. *bundles* is the folder that contains all unpacked bundles.
         """
         kept = tuple(others)
         folder = find_bundle_folder(server, bundles)
@@ -259,9 +260,10 @@ class ServerFileEditor:
         return ServerData(secrets=unused)
 
     async def find_deletable(self, server: ServerConfig, data: ServerData) -> ServerData:
-        """Return the part of *data* that `forget` deletes after `remove`; no secrets if a file cannot be read.
+        """Return the part of *data* that `forget` deletes after `remove`.
 
-        Raises ConfigError or UsageError if the server cannot be removed.
+        No secrets are included if a configuration file cannot be read. Raises ConfigError or UsageError if the server
+        cannot be removed.
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         unused, unreadable = await self._find_unused(server, data.secrets, {edit.file.path: edit.content})
@@ -270,7 +272,11 @@ class ServerFileEditor:
     async def _find_unused(
         self, server: ServerConfig, secrets: tuple[str, ...], planned: Mapping[Path, bytes] | None = None
     ) -> tuple[tuple[str, ...], ConfigError | None]:
-        """Return those of *secrets* that no readable configuration file refers to, and the error of another file."""
+        """Return the *secrets* that no configuration file refers to, and the error of an unreadable file.
+
+        The error is None if all files can be read. Secrets to which only an unreadable file refers are also returned.
+        *planned* maps files to content that is checked instead of the content on disk.
+        """
         files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
         files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
         files += self._sources.files if self._sources is not None else ()
@@ -291,9 +297,9 @@ class ServerFileEditor:
     async def forget(self, server: ServerConfig, data: ServerData) -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
-        Secrets that a configuration file still refers to are kept, and all secrets if such a file cannot be read.
-        Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used; SecretDeletionError
-        if all other data was deleted but some secrets could not be.
+        Secrets that a configuration file still refers to are kept. If a configuration file cannot be read, all secrets
+        are kept. Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used;
+        SecretDeletionError if all other data was deleted but some secrets could not be.
         """
         unused, unreadable = await self._find_unused(server, data.secrets)
         found = await self.read_secrets(replace_fields(data, secrets=unused))
@@ -314,7 +320,10 @@ class ServerFileEditor:
         return deleted
 
     async def _delete_secrets(self, names: tuple[str, ...]) -> None:
-        """Delete as many of these secrets as possible. Raises SecretDeletionError, which names those that remain."""
+        """Delete as many of these secrets as possible.
+
+        Raises SecretDeletionError, which names the secrets that could not be deleted.
+        """
         left: list[str] = []
         failure: McpHostError | None = None
         for name in names:
@@ -514,9 +523,10 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Record the change in the audit log and write it; *what* is the recorded event.
 
-        If *is_approved* is true, the server is then loaded from the changed file and approved, with the content that
-        the files it names had before the change was written. If *seen* is given, the server is approved only if the
-        user has seen that content. The approval of *carried*, the server before the change, is transferred to it.
+        If *is_approved* is true, the server is then loaded from the changed file and approved. The approval covers the
+        files that the server names, with the content that they had before the change was written. If *seen* is given,
+        the server is approved only if the user has seen that content. The approval of *carried*, the server before the
+        change, is transferred to the new server.
         """
         planned = edit.server
         if planned is not None and is_approved:
@@ -546,7 +556,10 @@ class ServerFileEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _carry_over(self, before: ServerConfig, after: ServerConfig) -> bool:
-        """Transfer the approval of *before*, for this run or stored, to *after*; return whether there was one."""
+        """Transfer the approval of *before* to *after*, whether it is stored or for this run only.
+
+        Returns False if *before* is not approved.
+        """
         after = with_digests_of(after, before)
         run = self._run if self._run is not None and self._run.find_source(before, server_digest(before)) else None
         if run is not None:

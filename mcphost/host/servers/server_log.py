@@ -98,17 +98,20 @@ class ServerLogBuffer:
             self._stderr_tail.append(line)
 
     def begin_attempt(self) -> None:
-        """Forget what belongs to the previous process, so that `describe_stderr` describes only the next one."""
+        """Discard the previous process's stderr lines, so that `describe_stderr` covers only the next process."""
         self._store_newest()
         self._stderr_tail.clear()
         self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
 
     def end_attempt(self) -> None:
-        """Store the last lines of a flood, because the connection has ended."""
+        """Store the lines that are still held back, because the connection has ended; see `add`."""
         self._store_newest()
 
     def describe_stderr(self) -> str:
-        """Return the last stderr lines of the current process as the end of a sentence; "" if there are none."""
+        """Return the last stderr lines of the current process, ready to be appended to an error message.
+
+        Return "" if there are none.
+        """
         return describe_stderr_tail(self._stderr_tail)
 
     def write_stderr_to_file(self) -> None:
@@ -169,7 +172,10 @@ class ServerLogBuffer:
                 self._hold_timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._store_newest)
 
     def _store_newest(self) -> None:
-        """Store the last lines of a second with too many lines, after a line that says how many were dropped."""
+        """Store the lines held back because there were too many in one second.
+
+        They are preceded by a line that says how many others were dropped.
+        """
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
@@ -197,10 +203,10 @@ class ServerLogBuffer:
 
 
 def _redact_line(text: str) -> str:
-    """Return a line of a server's output without secrets.
+    """Return a line of a server's output with secrets replaced.
 
-    The address of a sign-in keeps its own parameters, except for registered secrets: some servers print it, and the
-    user has to open it. These parameters are no secrets (RFC 6749, section 4.1.1).
+    Some servers print a sign-in URL that the user has to open. The parameters of such a URL are kept, except for
+    registered secrets, because they are not secret (RFC 6749, section 4.1.1).
     """
     if "response_type=" not in text:
         return redact(text)

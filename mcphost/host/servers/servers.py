@@ -132,8 +132,9 @@ class Servers:
     def start_all(self, only: Container[str] | None = None, *, retry_unreachable: bool = False) -> None:
         """Start all connections, or only those whose names are in *only*.
 
-        With *retry_unreachable*, HTTP servers that cannot be reached are tried until they can, also those added later.
-        Also begin to report never-rules that match no call because their server has no such tool.
+        If *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached; this also
+        applies to servers that are added later. From now on, never-rules that match no call because their server has no
+        such tool are reported.
         """
         self._retry_unreachable = retry_unreachable
         self._parts.rule_notices.start()

@@ -139,8 +139,8 @@ class Skills:
     def find_loaded(self, server: str, skill: Skill) -> tuple[Skill, str] | None:
         """Return the skill and the id of its grant if the model loaded it with exactly these files, else None.
 
-        The server's settings and the account must not have changed since then. The id is that of the grant that
-        allowed loading the skill, "" for none.
+        The server's settings and the account must not have changed since then. The grant is the one that allowed
+        loading the skill; its id is "" if there was none.
         """
         key = server, skill.uri
         loaded, approval = self._loaded.get(key), self._model_approvals.get(key)
@@ -157,9 +157,9 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        Set *grant_id* if the user has allowed the model to load the skill; `find_loaded` then returns the skill. It is
-        the id of the grant, "" if the user was asked. *before_send* is called before the request and may raise an error
-        to prevent it; see Session.request.
+        If the user has allowed the model to load the skill, pass the id of the grant as *grant_id*, or "" if the user
+        was asked; `find_loaded` then returns the skill. *before_send* is called before the request and may raise an
+        error to prevent it; see Session.request.
         """
         bound = self._bind(server, skills.contents_digest(skill))
         content = await self._get_file(server, skill, skill.uri, before_send)

@@ -127,9 +127,10 @@ class ServerStatus:
         self.set_state("failed", error.message, f"{hint} {error.hint}".rstrip(), retry_seconds=retry.seconds)
 
     def set_unreachable(self, error: McpHostError) -> None:
-        """Set the state "unreachable" for a server without a session that mcphost keeps trying to reach.
+        """Set the state "unreachable" while mcphost keeps trying to reach a server that has no session.
 
-        Callers get *error* instead of waiting. The state stays until the server is ready or fails in another way.
+        Callers that need the server get *error* instead of waiting. The state stays until the server is ready or fails
+        in another way.
         """
         self._set_error(error)
         if not (self.is_down and self.detail == error.message):
@@ -137,7 +138,7 @@ class ServerStatus:
             self.set_state("unreachable", error.message, f"{error.hint} {_RECONNECT_HINT}".lstrip())
 
     def begin_attempt(self) -> None:
-        """Set the state "connecting", unless the server could not be reached until now."""
+        """Set the state to "connecting", unless the server is currently marked as unreachable."""
         if not self.is_down:
             self.set_state("connecting")
 
@@ -156,9 +157,10 @@ class ServerStatus:
         self.set_state("stopped", error.message, error.hint, by_user=True)
 
     def set_withdrawn(self, error: McpHostError) -> None:
-        """Set the state "stopped" for the last time, because the server was removed or replaced.
+        """Set the final state "stopped" because the server was removed or replaced.
 
-        A failure while its connection closes is no longer shown: the user can neither restart it nor sign in.
+        If closing its connection fails, the failure is no longer shown, because the user can neither restart the server
+        nor sign in to it.
         """
         self.set_stopped(error)
         self._is_final = True

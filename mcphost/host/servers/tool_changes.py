@@ -237,7 +237,7 @@ class ToolChangeTracker:
         return accepted
 
     async def _accept(self, tools: dict[str, str], *, is_recorded: bool = False) -> tuple[str, ...]:
-        """Accept tools like `accept`.
+        """Accept quarantined tools; see `accept`.
 
         If *is_recorded* is true, another process has already recorded this in the audit log.
         """
@@ -266,9 +266,9 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether another tool can be remembered; if necessary, forget the oldest unlisted tool.
 
-        If the result is True, the caller must remember *tool* immediately. Otherwise, the server could list another new
-        tool, which would take the free place and be trusted. If the result is False, *tool* stays in quarantine, even
-        if the user accepted it before it was forgotten.
+        If the result is True, the caller must remember *tool* immediately; if it waited, the server could list another
+        new tool, which would take the free place and be trusted. If the result is False, *tool* stays in quarantine,
+        even if the user accepted it before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -337,12 +337,13 @@ class ToolChangeTracker:
         self._has_work.set()
 
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
-        """Return the changed definitions that the user has accepted in another process, according to the store.
+        """Return the changed definitions that, according to the store, the user accepted in another process.
 
-        *digests* and the result map tool names to digests. The user must have accepted the change from the definition
-        that this process remembers: another process may trust a definition without a question, because it remembers no
-        earlier one. Unknown tools, and definitions that have changed back to the accepted one, are left out: the store
-        may contain them anyway, so the user is always asked. Raises StoreError.
+        *digests* and the result map tool names to digests. A definition is returned only if the user accepted the
+        change from the definition that this process remembers. A process that remembers no earlier definition trusts a
+        new one without a question, so a stored definition alone does not show that the user accepted it. Unknown tools,
+        and definitions that have changed back to the accepted one, are never returned; the user is asked about them.
+        Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}

@@ -60,10 +60,10 @@ class CallForbidden(ApprovalVoid):
 class ApprovalChecks(NamedTuple):
     """Final checks that an approved call is still allowed, made just before it is sent.
 
-    `find_grant_end` returns why the grant with this id no longer allows calls of the server with this name, None if it
-    still does; any process may have revoked it. `is_forbidden` returns whether a `never` rule forbids a call of the
-    tool with these arguments. `may_auto_send` returns whether a call that was approved in this period of auto-approve
-    mode may be sent now.
+    `find_grant_end` returns why the grant with this id no longer allows calls to the server with this name, or None
+    if it still does; any mcphost process may have revoked the grant. `is_forbidden` returns whether a `never` rule
+    forbids a call to the tool with these arguments. `may_auto_send` returns whether a call that was approved in
+    this period of auto-approve mode may be sent now.
     """
 
     find_grant_end: Callable[[str, str], Awaitable[GrantEnd | None]]

@@ -1,4 +1,4 @@
-"""Check of the argument names that a user typed one by one, against the tool's input schema."""
+"""Check for misspellings in the argument names that a user typed, based on the tool's input schema."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -34,9 +34,10 @@ def check_argument_names(names: Iterable[str], schema: Raw) -> None:
 
 
 def _declared_names(schema: Raw) -> tuple[str, ...]:
-    """Return the only names that *schema* mentions, or () if it may allow others.
+    """Return all names that *schema* mentions, or () if it may allow others.
 
-    A name that is only required, always or because of another argument, must be sent although no property declares it.
+    Names that are only listed as required, always or together with another argument, are included, because they
+    must be sent even if no property declares them.
     """
     try:
         whole = loads(schema)
@@ -58,7 +59,7 @@ def _declared_names(schema: Raw) -> tuple[str, ...]:
 
 
 def _suggest(name: str, known: tuple[str, ...]) -> str:
-    """Return a sentence with the most similar of the *known* names, or with all if none is similar."""
+    """Return a sentence that suggests the most similar of the *known* names, or all if none is similar."""
     from difflib import get_close_matches
 
     compared = [one for one in known if len(one) <= _MAX_LENGTH][:_MAX_COMPARED]

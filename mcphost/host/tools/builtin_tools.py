@@ -282,8 +282,8 @@ class SkillTool:
     ) -> SkillContent:
         """Read a file of the skill, loading the skill first unless *is_loaded*; record this in the audit log.
 
-        *account* is the account in use when the user approved. Raises ServerError, or ConsentDenied if the skill or the
-        account changed after the approval, or if the approval no longer applies.
+        *account* is the account that was in use when the user approved the skill. Raises ServerError, or ConsentDenied
+        if the skill or the account changed after the approval, or if the approval no longer applies.
         """
         args = use.arguments or {}
         path = args.get("file", "")
@@ -350,12 +350,15 @@ class SkillTool:
         )
 
     async def _is_allowed(self, server: str, skill: Skill, account: str, grant_id: str) -> bool:
-        """Return whether the approval of a skill still applies; *grant_id* is the grant behind it, "" for none."""
+        """Return whether the approval of a skill still applies.
+
+        *grant_id* is the id of the grant that allowed loading the skill, "" for none.
+        """
         identity = self._identify(server, skill, account)
         return await self._consent.is_still_allowed(identity, _describe_files(skill), grant_id)
 
     async def _find_allowed(self, server: str, skill: Skill, account: str) -> tuple[Skill, Approval] | None:
-        """Return the loaded skill with its approval; None if it is not loaded, or if the approval ended since then."""
+        """Return a loaded skill and its approval; None if it is not loaded or the approval no longer applies."""
         loaded = self._skills.find_loaded(server, skill)
         if loaded is None or not await self._is_allowed(server, skill, account, loaded[1]):
             return None
@@ -401,7 +404,7 @@ def _audit_name(skill: Skill) -> str:
 
 
 def _describe_files(skill: Skill) -> dict[str, Any]:
-    """Return the skill's URI and file paths, which the user approves, in the form of a call's arguments.
+    """Return the skill's URI and file paths, formatted as tool call arguments, for the user to approve.
 
     At most MAX_PATHS paths are listed; `more_files` is the number of the remaining ones.
     """

@@ -234,7 +234,7 @@ class _PendingCall:
         await self._checks.check(self._offered, self._approval, self._account)
 
     def unsent_reason(self, error: ApprovalVoid) -> str:
-        """Return why the call was not sent, as a phrase for the audit log."""
+        """Return the reason why the call was not sent, as a phrase for the audit log."""
         return f"not sent{' again' * self._is_sent}: {error.reason}"
 
     def finish(self, outcome: CallOutcome, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:

@@ -128,8 +128,8 @@ class ToolPipeline:
     ) -> ToolCallOutcome:
         """Return what the model receives as the result of a call; only a note if a hook withholds the result.
 
-        If the server's results must be reviewed, what the hooks wrote about the result is reviewed, too: it may quote
-        the result.
+        If the server's results must be reviewed, the user also reviews the text that hooks wrote about the result,
+        because it may quote the result.
         """
         rule_input = identify_tool(offered).to_rule_input(approval.arguments)
         is_failed = isinstance(result, McpHostError)
@@ -169,13 +169,13 @@ class ToolPipeline:
     ) -> ToolCallOutcome | None:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
-        The tool's definition must be the same as in the earlier call. If the server's results must be reviewed by now,
-        the user must have reviewed the result. The hooks that run before a call are run again, but not the hooks that
-        run after a call, because they have already processed the result. Notes of the hooks that the result does not
-        contain yet are added to it; the call must run if they have to be reviewed. If the call must run after all,
-        *notes* keeps what the hooks returned for it. The user is asked if the permission for the earlier call no longer
-        applies and nothing else allows the call; the call must also run if its tool has changed since then. Raises
-        ToolFailure if the call is not allowed now.
+        The tool's definition must be the same as in the earlier call. If the server's results currently need a review,
+        the user must have reviewed the recorded result. The hooks that run before a call are run again, but not the
+        hooks that run after a call, because they have already processed the result. Notes from hooks that the result
+        does not contain yet are added to it; if they need a review, the call must run instead. In this case, *notes*
+        keeps what the hooks returned, so that they are not run again. The user is asked if the permission for the
+        earlier call no longer applies and nothing else allows the call. Raises ToolFailure if the call is not allowed
+        now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -292,7 +292,7 @@ class ToolPipeline:
     ) -> Generator[None]:
         """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable.
 
-        *decision* is the decision about the call so far, as it appears in the log.
+        *decision* is the text that describes the decision about the call so far in the log.
         """
         try:
             yield

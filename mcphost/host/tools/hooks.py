@@ -123,8 +123,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the notes were reviewed as a part of the result and are not inserted, only the
-        sentence which says that a hook changed the result.
+        If *is_reviewed* is true, the user has reviewed the notes as part of the result. Then only the sentence that
+        says that a hook changed the result is inserted.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
@@ -139,7 +139,7 @@ class HookNotes:
 
     @property
     def written(self) -> str:
-        """What the hooks wrote for the model, or ""."""
+        """The text that the hooks wrote for the model, or "" if there is none."""
         return "".join(f"{_format_note(note)}\n\n" for note in self.notes)
 
     @property
@@ -181,7 +181,7 @@ class ToolHooks:
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
         """Return the status of the project's hooks file if the user has approved or declined it, otherwise ().
 
-        If the file has changed but its approved content is still in effect, the status is that of the approved content.
+        If the file has changed but its approved content is still in effect, the result describes the approved content.
         Raises StoreError.
         """
         if self._places is None:
@@ -232,7 +232,8 @@ class ToolHooks:
     ) -> tuple[HookConfig, ...]:
         """Return the project's hooks if the user approves their file, otherwise the hooks approved before.
 
-        Those also stay in effect if the user declines a changed file; only revoking their approval ends that.
+        The earlier hooks stay in effect even if the user declines the changed file; they end only when their approval
+        is revoked.
 
         *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
         (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
@@ -267,10 +268,11 @@ class ToolHooks:
     async def _find_earlier(
         self, root: Path, problems: list[str], *, is_declined: bool
     ) -> tuple[HookConfig, ...] | None:
-        """Return the hooks that the user approved permanently, before their file changed.
+        """Return the hooks that the user approved permanently before the hooks file changed.
 
-        Sentences about the change are added to *problems*; *is_declined* means that the user declined it. Returns None
-        if there are no such hooks, if others were approved in this run, or if they cannot be read.
+        Sentences about the change are added to *problems*; *is_declined* means that the user declined the change.
+        Returns None if there are no such hooks, if they cannot be read, or if a different version of the file was
+        approved in this run.
         """
         path = hooks_file(root)
         try:
@@ -334,10 +336,10 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks that follow a call; return why the model must not receive the result, or "" if it may.
+        """Run the hooks that follow a call, and return why the result must be withheld; "" if it may be sent.
 
-        *text* is the result and *is_error* whether it reports an error; the other parameters are those of `check`. Each
-        hook receives the result as changed by earlier hooks; a changed result is stored in *notes*.
+        *text* is the result, and *is_error* means that it reports an error; the other parameters are those of `check`.
+        Each hook receives the result as changed by earlier hooks; a changed result is stored in *notes*.
         """
         members: dict[str, Any] = {
             "result": text[:MAX_RESULT_CHARACTERS],
@@ -385,7 +387,10 @@ class ToolHooks:
         return not hook.rules
 
     def _find_same(self, server: str) -> tuple[str, ...]:
-        """Return the names of the user's servers that equal *server*, a server configured by a project."""
+        """Return the names of the user's servers that are the same server as *server*.
+
+        *server* is the name of a server that a project configures.
+        """
         try:
             return self._servers.find(server).config.matching_servers
         except UsageError:  # removed while its call ran
@@ -452,7 +457,10 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Parse a hook's output; return the verdict and why the hook failed or could not be run, "" if it worked."""
+    """Parse a hook's output; return the verdict and an error, which is "" if the hook worked.
+
+    The error is a phrase that says why the hook failed or could not be run.
+    """
     if output.start_error:
         return HookVerdict(), _line(output.start_error)
     if output.failure:

@@ -51,10 +51,10 @@ class ManualCalls:
     ) -> ManualCallResult:
         """Call a tool and return its result.
 
-        *call*, made by `make_call_id`, is the id of the call in events; None makes a new one. *typed_names* are
-        the names of arguments that the user typed one by one, which are checked for misspellings. Raises
-        ServerError, UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not
-        approved, the tool has changed, or a hook or a configured rule forbids the call.
+        *call* is the id of the call in events, made by `make_call_id`; if it is None, a new id is used. *typed_names*
+        are the names of arguments that the user typed one by one, which are checked for misspellings. Raises
+        ServerError, UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not approved,
+        the tool has changed, or a hook or a configured rule forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -90,9 +90,9 @@ class ManualCalls:
     async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:
         """Return a result that the user passes on to the model; its text is preceded by notes from hooks.
 
-        Parts that are meant only for the user are replaced in the text, and left out of the images. If a hook replaces
-        the text, the images are left out. The hooks that follow a call are run first. Raises
-        ConsentDenied if a hook withholds the result, and ServerError or UsageError if the tool no longer exists.
+        The hooks that follow a call are run first; if one of them replaces the text, the images are left out. Parts
+        that are meant only for the user are replaced in the text, and left out of the images. Raises ConsentDenied if a
+        hook withholds the result, and ServerError or UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()

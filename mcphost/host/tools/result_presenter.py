@@ -53,11 +53,11 @@ class ResultPresenter:
         editor: str = "The user",
         notes: str = "",
     ) -> ToolCallOutcome:
-        """Convert a result or an error for the model, after the user's review if the server's results require it.
+        """Convert a result or an error for the model, after the user's review if the server requires one.
 
-        If the arguments differ from those that the model proposed, a note says so; *editor* is who changed them, for
-        example "The user". *notes* are what hooks wrote about a result that must be reviewed; they are reviewed as its
-        first part.
+        If the arguments differ from those that the model proposed, a note says so; *editor* names who changed them, for
+        example "The user". *notes* is the text that hooks wrote about a result that must be reviewed; the user reviews
+        it as the first part of the result.
         """
         if is_review_required(offered, result):
             outcome = await self._review(call, approval, result, notes.strip())

@@ -89,9 +89,10 @@ class ResultReuse:
     async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
         """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
 
-        A result of a call that the user allowed once was shown with its call, so it may be reused. Any other permission
-        must still apply to the tool *identity*: a grant must not have expired, and a rule of an earlier run, a trusted
-        claim or auto-approve mode must cover the call now, which `ConsentPolicy.authorize` decides.
+        The result is "given" if the user allowed the call once. If a grant allowed the call, the result is "given" if
+        the grant still applies to the tool *identity*, "revoked" if the user has revoked the grant, and otherwise
+        "ask". If a rule, a trusted claim or auto-approve mode allowed the call, the result is "ask", and
+        `ConsentPolicy.authorize` decides whether the call is allowed now.
         """
         if found.permission == "once":
             return "given"

@@ -29,9 +29,10 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """Raised if a tool call proposed by the model cannot run; `user_text` and `model_text` give the reason.
+    """Raised if a tool call proposed by the model cannot run.
 
-    `decision` is written to the program's log; `outcome` is the outcome in the ToolFinished event.
+    `user_text` and `model_text` give the reason. `decision` is the decision about the call, for the program's log.
+    `outcome` is the outcome in the ToolFinished event.
     """
 
     outcome: Literal["failed", "declined"] = "failed"

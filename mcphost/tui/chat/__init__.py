@@ -1,1 +1,4 @@
-"""Parts of the chat screen that are not screens themselves: status, notices, manual calls and file completion."""
+"""Parts of the chat screen that are not screens themselves.
+
+They handle the status, notices, manual tool calls and file completion.
+"""

@@ -122,7 +122,10 @@ class ManualCallRunner:
         self._is_attaching = False
 
     def run_line(self, text: str) -> bool:
-        """Run a line such as `!server/tool key=value`; if it cannot be parsed, show why and return False."""
+        """Run a line such as `!server/tool key=value`.
+
+        If the line cannot be parsed, add a notice with the error to the transcript and return False.
+        """
         try:
             call = parse_manual_call(text)
         except McpHostError as error:
@@ -155,11 +158,11 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Run the user's hooks on the latest result that was not attached yet, then pass its parts to *attach*.
+        """Attach the latest result that has not been attached yet, by passing its parts to *attach*.
 
-        Only results of calls in the open conversation are considered: first the latest result of this run, then the
-        results stored with the conversation, newest first. If no result is left, show a notification. Do nothing while
-        another result is being attached.
+        The user's hooks are run on the result first. Only results of calls in the open conversation are considered:
+        first the latest result of this run, then the results stored with the conversation, newest first. If none is
+        left, show a notification. Do nothing while another result is being attached.
         """
         if self._is_attaching:
             return

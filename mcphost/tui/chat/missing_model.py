@@ -16,7 +16,7 @@ _UNREAD_HINT = N_("A model set there is not used. {model} lists all models.")
 
 
 def find_reason(host: "Host") -> str:
-    """Return why config.toml could not be read, or "" if it could."""
+    """Return the reason why config.toml could not be read, or "" if it could be read."""
     from mcphost.config.schema import find_unread_settings
 
     live = host.config_change_detector

@@ -1,27 +1,31 @@
-"""Switches to another model that are under way, for which the user's messages wait."""
+"""Tracking of model switches that are in progress; messages sent meanwhile wait until they finish."""
 
 from collections.abc import Awaitable, Callable
 
 
 class ModelSwitches:
-    """Counter of the model switches under way, some of which have to find the model in the network first.
+    """Counter of the model switches in progress.
 
-    A message that is sent meanwhile was written for the new model, so it must not go to the old one.
+    A switch can take a while, because it may have to find the model in the network first. A message sent during
+    that time is intended for the new model, so it must not go to the old one.
     """
 
     def __init__(self, on_end: Callable[[bool], None]) -> None:
-        """Create a counter; *on_end* is called when no switch is left, with whether all of them succeeded."""
+        """Create a counter; *on_end* is called when the last switch in progress has ended.
+
+        Its argument is True if all switches since the previous call succeeded.
+        """
         self._on_end = on_end
         self._count = 0
         self._has_failed = False
 
     @property
     def is_active(self) -> bool:
-        """Whether a switch is under way."""
+        """Whether a switch is in progress."""
         return self._count > 0
 
     def begin(self, switch: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[None]]:
-        """Count *switch* from now on; return the function that runs it, which must be called exactly once.
+        """Count *switch* as in progress; return the function that runs it, which must be called exactly once.
 
         *switch* returns whether the model was switched. If it returns False, raises an exception or is cancelled, the
         switch has failed.

@@ -31,9 +31,9 @@ class ServerNotices:
         """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
 
     def report(self, event: "ServerState", keys: KeyTable) -> None:
-        """Add a notice if a server has a problem that the user should know about, or is ready again.
+        """Add a notice if the user should know about a server's problem, or if the server is ready again.
 
-        *keys* is used to look up the keys that the notice names.
+        *keys* is used to name keys in the notice, for example the key for restarting the server.
         """
         server = event.server
         if event.state == "ready":
@@ -57,10 +57,10 @@ def _choose_level(event: "ServerState") -> str:
 
 
 def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
-    """Return a hint for a server's problem, or "" if there is none.
+    """Return a hint that describes how to solve a server's problem, or "" if there is none.
 
-    The hint names the key that signs in to the server or restarts it, and includes the hint of *event*, which may
-    describe what mcphost does about the problem.
+    The hint names the key for signing in to the server or for restarting it, and includes the hint of *event*,
+    which may describe what mcphost does about the problem.
     """
     from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT, WATCHED_HINT  # loaded with the host
 

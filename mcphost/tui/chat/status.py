@@ -32,9 +32,10 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 
 
 class ChatStatus:
-    """Status values that are known only from events.
+    """Status values that are known only from events, not from the host's state.
 
-    They are the token usage, cost, number of tools sent, start of the turn, and state of the model.
+    These are the token usage, the cost, the number of tools sent to the model, the start time of the turn, and the
+    state of the model.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class ChatStatus:
         self._usage = sum(usages, self._usage)
 
     async def load_spending(self, host: "Host") -> None:
-        """Load the cost of the open conversation, including the cost of branches that the user has left."""
+        """Load the total cost of the open conversation, including branches that are no longer shown."""
         conversation = host.conversation.id
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost

@@ -1,4 +1,4 @@
-"""Blocks of an opened conversation that are not messages: manual tool calls, and the notice of a summary."""
+"""Blocks of an opened conversation that are not messages: manual tool calls, and the summary notice."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -125,9 +125,10 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return [*out, Content.styled(_("\nWhat is sent"), "$muted"), shares]
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return why the key hints mark a key as "not yet", or "" if the key works.
+        """Return the reason why the key hints mark a key as "not yet", or "" if the key works.
 
-        The number keys for the cheaper alternatives have the same condition as the key that sends the request once.
+        The number keys for the cheaper alternatives are subject to the same condition as the key that sends the request
+        once.
         """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 
@@ -213,7 +214,8 @@ def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
 def _describe_use(use: BudgetUse, cost: float | None) -> Content:
     """Describe a limit of the budget, and whether it is exceeded or the request would or could exceed it.
 
-    *cost* is the highest possible cost of the request in US dollars, or None if it is unknown.
+    *use* contains the limit and the amount spent so far. *cost* is the highest possible cost of the request in US
+    dollars, or None if it is unknown.
     """
     limit, spent = f"{format_dollars(use.limit)} ({_(BUDGET_LABELS[use.name])})", format_dollars(use.spent)
     if use.name == "ask_above":
@@ -242,9 +244,10 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost, cells: int) -> Content:
-    """Return one line for each of the largest parts of the input: a bar, its share, its cost and its name.
+    """Return a line for each of the largest parts of the input.
 
-    A last line covers all other parts. The bar is *cells* characters wide.
+    A line contains a bar, the part's share of the input, its cost and its name. The last line combines all other
+    parts. The bar is *cells* characters wide.
     """
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])

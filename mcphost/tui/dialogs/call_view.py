@@ -49,9 +49,9 @@ class CallView(NamedTuple):
     `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
     language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user
     edited to the styles of its name and value. `changes` summarizes the edits, such as "1 changed".
-    `omitted_characters` is the number of characters that are not shown. `paths` maps the index of each pair to the path
-    of its argument; pairs without a path are labels from mcphost. `readability` tells whether characters are marked
-    because they are hidden, and names quoted because they are unusual.
+    `omitted_characters` is the number of characters that are not shown. `paths` maps the index of each pair to the
+    path of its argument; pairs without a path are labels from mcphost. `readability` states whether the arguments
+    contain hidden characters, which are marked, and unusual names, which are quoted.
     """
 
     pairs: list[tuple[str, str]]
@@ -124,7 +124,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 
 
 def _describe_edit(name: str, value: Any, original: dict[str, Any]) -> str:
-    """Return how the user edited an argument: "changed", "added", or "" if not at all."""
+    """Return "changed" or "added" if the user edited or added the argument, or "" otherwise."""
     if name not in original:
         return "added"
     return "" if is_same_json(value, original[name]) else "changed"
@@ -178,7 +178,10 @@ def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def _measure_paths(where: str, value: Any) -> int:
-    """Return about how many characters the paths of the members of the value at *where* have together."""
+    """Return the approximate total length, in characters, of the paths of a value's direct members.
+
+    *where* is the path of the value itself. The result is 0 if the value is neither an object nor a list.
+    """
     if isinstance(value, dict):
         return sum(len(where) + len(key) + 1 for key in cast("dict[str, Any]", value))
     return (len(where) + 2) * len(cast("list[Any]", value)) if isinstance(value, list) else 0
@@ -240,9 +243,9 @@ def _render_plain_value(value: Any, limit: int | None) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether *text* looks like JSON: it is valid JSON or is enclosed in brackets.
+    """Return whether *text* looks like JSON, because it is valid JSON or is enclosed in brackets.
 
-    If *text* is too long to parse, it only needs to begin like JSON.
+    If *text* is too long to parse, only its first character is checked.
     """
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
@@ -257,7 +260,7 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _kind_suffix(value: Any) -> str:
-    """Return " (text)" for a multiline string that looks like JSON, else "".
+    """Return " (text)" for a multiline string that looks like JSON, otherwise "".
 
     The string gets this label instead of quotes, because quoting would put all its lines on one line.
     """

@@ -91,10 +91,11 @@ def _describe_encoding(encoding: str) -> str:
 
 
 class CopyMarker:
-    """Highlighter of the text in a call's displayed arguments that was copied from other servers or from files.
+    """Highlighter of text in a tool call that was copied from other servers or from files.
 
-    It searches at most 4,000 lines and marks at most 200 in each value. `is_incomplete` is set if copied text may be
-    shown without a mark.
+    It highlights the text in the displayed arguments. It searches for at most 4,000 lines of copied text, and
+    highlights at most 200 of them in each value. `is_incomplete` is set if copied text may be shown without a
+    highlight.
     """
 
     def __init__(self, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> None:

@@ -214,9 +214,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return why the key hints mark the key of a button as "not yet", or "" if they do not.
+        """Return the reason why the key hints mark the key of a button as "not yet", or "" if they do not.
 
-        This is the reason from `disabled_reason`, except that an open input or another open screen is not a reason.
+        By default, this is the result of `disabled_reason`. A subclass whose `disabled_reason` also reports an open
+        input or another open screen must ignore these two cases here.
         """
         return self.disabled_reason(button_id)
 
@@ -229,7 +230,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         yield from ()
 
     def compose_pinned(self) -> ComposeResult:
-        """Yield a widget with the id `pinned` that stays in view above the body while the body scrolls."""
+        """Yield a widget with the id `pinned` that stays in view above the body while the body scrolls.
+
+        The base class yields no widget.
+        """
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
@@ -310,7 +314,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the button that refuses. Keys are ignored until a moment after the first layout."""
+        """Focus the button that refuses the request.
+
+        Keys are ignored until shortly after the first layout.
+        """
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -331,7 +338,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.focus_first()
 
     def focus_first(self) -> None:
-        """Focus the button that refuses."""
+        """Focus the button that refuses the request."""
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _mark_shown(self, version: int) -> None:
@@ -339,7 +346,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.accept_keys()
 
     def accept_keys(self) -> None:
-        """Accept keys from a moment after now on, because the body is on the screen."""
+        """Start the short delay after which keys are accepted; call this once the body is on the screen."""
         self.guard.show()
         self.update_remaining()
         self.update_key_hint_opacity()
@@ -399,7 +406,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return max(0, round(self.last_required_row() - body.scroll_y - body.size.height))
 
     def unread_message(self) -> str:
-        """Return a message that says how many lines the user must still read before approving."""
+        """Return a message that states how many lines the user must still read before approving."""
         rows = self._count_unread_rows()
         return ngettext(
             "read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows
@@ -438,7 +445,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def handle_end_visible(self) -> None:
-        """React to the end of the body becoming visible; the base class does nothing."""
+        """Respond to the end of the body becoming visible; the base class does nothing."""
 
     def reminder(self) -> str:
         """Return a sanitized reminder of what the user must do before approving, or "" if nothing is left to do."""
@@ -452,7 +459,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self._render_key_hints(hints)
 
     def approve(self, button_id: str, answer: A) -> None:
-        """Dismiss the dialog with *answer*, or show why the button is disabled."""
+        """Dismiss the dialog with *answer*; if the button is disabled, show the reason instead."""
         why = self.disabled_reason(button_id)
         if why:
             self.show_hint(why)
@@ -499,9 +506,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return f"{entering}{SEPARATOR}{hints}"
 
     def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
-        """Yield the key hints, with only the first hint for a locked key, which is marked as "not yet".
+        """Yield the hints for keys that work, and the first hint for a locked key, marked as "not yet".
 
-        A key is locked while its action has an unmet condition. The hints for the other locked keys are omitted.
+        A key is locked while its action has an unmet condition. The hints for all other locked keys are omitted.
         """
         is_marked = False
         for hint in hints:
@@ -513,7 +520,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                 yield _("{hint}: not yet").format(hint=hint)
 
     def update_reason(self, why: str) -> None:
-        """Replace the reason for the request and highlight it."""
+        """Replace the reason for the request with *why*, and highlight the new reason."""
         self.question = replace(self.question, why=why)
         # Before the dialog is composed, the widget does not exist; it is then created with the new reason.
         for line in self.query("#why").results(Static):
@@ -522,7 +529,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of this question in the queue, such as "question 2 of 3", unless it is the only one."""
+        """Show the position of this question among the waiting ones, such as "question 2 of 3".
+
+        *place* is the position and *total* the number of questions. If there is only one, nothing is shown.
+        """
         self._queue_position = (place, total)
         # The box is composed shortly after the dialog is attached. Until then, this does nothing; on_mount repeats it.
         for box in self.query("#box"):
@@ -560,7 +570,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """Scroll to the end of the body if *which* is positive, else to the beginning."""
+        """Scroll to the end of the body if *which* is positive, otherwise to the beginning."""
         body = self.query_one("#body")
         for form in self.query(Form):
             form.show_end(which)

@@ -47,7 +47,7 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 def describe_excess(arguments: dict[str, Any]) -> str:
-    """Return a message that the arguments are too long to be edited as JSON, or "" if they are not."""
+    """Return a message if the arguments have too many lines of JSON to be edited, or "" otherwise."""
     if dumps(arguments, indent=2).count("\n") < MAX_JSON_LINES:
         return ""
     return _("The arguments have more than {max_lines:,} lines of JSON, too many to edit here.").format(
@@ -274,7 +274,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._show_fault(_("; ").join(rest))
 
     def _set_status(self, text: str) -> None:
-        """Show a status message, and ignore the result of a validation that is still running."""
+        """Show a status message, and discard the result of any validation that is still running."""
         self._checked_json = ""
         self._show_fault(text)
 
@@ -386,7 +386,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     async def _show_arguments(self, arguments: dict[str, Any], is_json: bool) -> None:
         """Show the arguments as JSON if *is_json* is true, and otherwise as a form.
 
-        If the JSON would be too long to edit, change nothing except to show a message.
+        If the JSON would be too long to edit, only show a message.
         """
         if is_json and (excess := describe_excess(arguments)):
             self._set_status(excess)
@@ -403,7 +403,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def locate_json_error(text: str) -> str:
-    """Return a message with the line and column of a JSON error, or "" if the parser reports no position."""
+    """Return a message with the line and column of the JSON error in *text*.
+
+    Return "" if *text* is valid or if the parser reports no position.
+    """
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

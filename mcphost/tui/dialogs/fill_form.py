@@ -114,7 +114,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._explain_button()
 
     def _explain_button(self) -> None:
-        """Show in the line above the buttons what the focused button reports to the server.
+        """Show in the line above the buttons what pressing the focused button would report to the server.
 
         Do nothing if the line already contains other text, such as the number of lines that remain to be read.
         """
@@ -183,7 +183,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         return self.query_one("#content").display
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the key hints for the focused widget; in a field, the warning about Escape no longer applies."""
+        """Show the key hints for the focused widget.
+
+        If it is not a button, withdraw the warning that a second Escape discards what was entered.
+        """
         if not isinstance(event.widget, Button):
             self._withdraw_discard_warning()
         if self._is_editing:
@@ -194,7 +197,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus to the next or previous field or button."""
+        """Move the focus to the next field or button, or to the previous one if *by* is negative."""
         if self._is_editing or not self.form.rows:
             self.focus_next() if by > 0 else self.focus_previous()
         elif self.form.current_row is not None:
@@ -213,7 +216,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.set_focus(self.query_one("#send" if by > 0 else "#refuse"))
 
     def action_button(self, by: int) -> None:
-        """Focus the next or previous button, wrapping around at the ends."""
+        """Focus the next button, or the previous one if *by* is negative, wrapping around at the ends."""
         ids = [button_id for button_id, _unused in self.BUTTONS]
         focused = self.focused.id if self.focused is not None else None
         at = ids.index(focused) if focused in ids else 0
@@ -222,7 +225,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     # -- answers
 
     def action_leave(self) -> None:
-        """Handle Escape: do what `action_refuse` does, but require a second press to discard what was entered."""
+        """Handle Escape in the same way as `action_refuse`.
+
+        If this would discard anything that the user entered, only show a warning; a second press then discards it.
+        """
         if self._is_editing:
             would_lose = self.query_one("#content", TextArea).text != self._opened_json
         else:
@@ -259,7 +265,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_send(self) -> None:
         """Send the form if it is valid; in the JSON editor, copy the values into the form instead.
 
-        If a field that seems to ask for a secret has a value, the first attempt only shows a warning.
+        If a field that seems to ask for a secret has a value, the first attempt only shows a warning. If the user must
+        still read some of the form, show a hint instead of sending it.
         """
         if self._is_editing:
             self.call_later(self._apply_json)
@@ -291,7 +298,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.dismiss(Accept(content))
 
     def on_form_changed(self) -> None:
-        """Clear the warning or error, which was about the previous values."""
+        """Clear the warning or error, because it referred to the previous values."""
         self._warned_secrets = ()
         self._withdraw_discard_warning()
         if not self._is_editing:
@@ -316,8 +323,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_edit(self) -> None:
         """Open the form's values as JSON in place of the fields, unless a field has the focus.
 
-        A null in the JSON makes a field empty, and a missing member resets the field to its default. The JSON omits
-        entered secrets, which the fields mask; a field whose secret is omitted keeps it.
+        In the JSON, a null makes a field empty, and omitting a member resets its field to the default. Secrets that the
+        user has entered into masked fields are not part of the JSON; the fields keep them.
         """
         if self._is_editing or self.form.current_row is not None:
             return
@@ -340,7 +347,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         return _("Not shown, and kept unless you add it here: {names}").format(names=names)
 
     async def _apply_json(self) -> None:
-        """Copy the values from the JSON editor into the fields, or show why they are invalid."""
+        """Copy the values from the JSON editor into the fields; if they are invalid, show the reason instead."""
         text = self.query_one("#content", TextArea).text
         try:
             value = loads(text, "JSON")
@@ -359,7 +366,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.query_one("#send").focus()
 
     def _swap_editor(self, *, is_shown: bool) -> None:
-        """Show the JSON editor in place of the fields, or the fields in place of the editor."""
+        """Show the JSON editor in place of the fields if *is_shown* is true, otherwise the fields."""
         self.query_one("#content").display, self.form.display = is_shown, not is_shown
         button = self.query_one("#send", Button)
         button.label = Content(_("Apply") if is_shown else _("Send"))

@@ -78,9 +78,9 @@ class QuotingDialog(Dialog[A]):
 
 
 def show_beginning(parts: Iterable[QuotedPart]) -> tuple[list[QuotedPart], int]:
-    """Return the beginning of *parts*, sanitized, and the number of characters that were left out.
+    """Return the beginning of *parts*, sanitized, and the number of characters that were omitted.
 
-    If characters were left out, the last returned part is a line that gives their number.
+    If characters were omitted, the last returned part is a line that states their number.
     """
     shown: list[QuotedPart] = []
     omitted, room, lines = 0, MAX_QUOTED_CHARACTERS, MAX_QUOTED_LINES

@@ -114,9 +114,10 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Shorten each text to its *first* leading and *last* trailing characters, with a note in between.
+    """Shorten each text, keeping its first *first* and last *last* characters; return all texts.
 
-    JSON is not shortened, because it would become invalid. The text of an image part is not shortened either.
+    A note in place of the removed characters states their number. JSON is not shortened, because it would become
+    invalid. The text of an image part is not shortened either.
     """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
@@ -422,7 +423,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.open_extra(input_id, keys)
 
     def action_reason(self) -> None:
-        """Open the input for a reason to withhold the result; the model receives the reason."""
+        """Open the input for the reason for withholding the result; the reason is sent to the model."""
         self._open_input("why-not", _("enter withholds with this reason · esc goes back"))
 
     def action_trim(self) -> None:

@@ -111,7 +111,10 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Rebuild the rule; if the user has chosen another condition for an argument, suggest a value for it."""
+        """Rebuild the rule from the form.
+
+        If the user has chosen another condition for an argument, also suggest a value for that condition.
+        """
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -268,7 +271,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             self.dismiss(None)
 
     def action_save(self) -> None:
-        """Close the dialog with the rule and its expiry time, or show why the rule cannot be saved."""
+        """Close the dialog with the rule and its expiry time; if it cannot be saved, show the reason instead."""
         rule = self.rule
         if rule is not None:
             rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
@@ -276,7 +279,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against the tool call in *request*, and against earlier calls.
+    """Match the rule in *request* against the tool call in *request*, and against earlier tool calls.
 
     The results are passed to `request.on_compared`. If the earlier calls cannot be read, None is passed in place of
     their results.

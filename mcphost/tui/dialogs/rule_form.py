@@ -250,7 +250,10 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """Describe a rule in one sanitized sentence; *until*, one of EXPIRIES, says when the rule expires."""
+    """Describe a rule in one sanitized sentence.
+
+    *until*, which is one of EXPIRIES, determines when the rule expires.
+    """
     run = _("runs")
     match rule.tool, rule.exact_tool:
         case "", _:
@@ -275,7 +278,7 @@ def describe_rule(rule: Rule, until: str) -> str:
 
 
 def _describe_conditions(rule: Rule) -> str:
-    """Describe the arguments that a call must have for the rule to allow it."""
+    """Describe which arguments a call must have for the rule to allow the call."""
     tests = join_list(_describe_condition(one) for one in rule.conditions if one.operator != "only")
     only = next((one for one in rule.conditions if one.operator == "only"), None)
     if only is None:
@@ -301,7 +304,7 @@ def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -
     The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the
     same path. Every other argument must be equal, and arguments that this call does not have are not allowed.
 
-    If the rule would be too long to be shown, the conditions with the longest values are left out. If that is
+    If the rule would be too long to be shown, the conditions with the longest values are omitted. If that is
     not enough, any additional arguments are allowed.
 
     The rule normally applies in this project for 30 days. It applies only in this conversation, for one hour,

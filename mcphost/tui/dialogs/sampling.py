@@ -132,7 +132,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return self.quote(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
-        """Return a heading written by mcphost, sanitized and on one line; if it must be cut, disable approval."""
+        """Return a sanitized one-line heading written by mcphost; if it must be truncated, disable approval."""
         self._remaining_characters -= _MIN_BLOCK_COST
         line = clean_line(text, _MAX_HEADING_LENGTH)
         self.is_too_long |= line != clean_line(text, 2 * _MAX_HEADING_LENGTH)
@@ -217,7 +217,7 @@ class SamplingDialog(QuotingDialog[Any]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Focus the next or previous field, or the next or previous button if no form is open."""
+        """Focus the next field, or the previous one if *by* is negative; if no form is open, focus a button."""
         if self.form is not None:
             if not self.form.move_focus(by):
                 self.form.focus_first() if by > 0 else self.form.focus_last()
@@ -234,7 +234,7 @@ class SamplingDialog(QuotingDialog[Any]):
             self.call_later(self._close_form)
 
     def on_form_changed(self) -> None:
-        """Clear the error message, which was about the previous values."""
+        """Clear the error message, because it referred to the previous values."""
         self._show_fault("")
 
     async def _close_form(self) -> None:
@@ -303,9 +303,9 @@ def _role_name(message: dict[str, Any]) -> str:
 def build_text_fields(
     content: Any, prefix: str, title: str, limit: int = MAX_TEXTS
 ) -> tuple[list[Field], dict[str, Any]]:
-    """Return a form field for each of the last *limit* text blocks, and the current texts keyed by field name.
+    """Return a form field for each of the last *limit* text blocks, and the current texts by field name.
 
-    The name of a field is *prefix* followed by the block's index in *content*.
+    Each field has the title *title*. Its name is *prefix* followed by the block's index in *content*.
     """
     found = _text_blocks(content)[-limit:]
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _unused in found]
@@ -394,7 +394,10 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows: why this model was chosen, which others are available, and the limit that is used up the most."""
+        """Yield name-value pairs about the model: why it was chosen, the alternatives, and the server's usage.
+
+        Of the server's sampling limits, only the one with the largest used share is shown.
+        """
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:

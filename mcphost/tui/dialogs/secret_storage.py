@@ -141,7 +141,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def open_retry_input(self) -> None:
-        """Open the inputs for the passphrase, because the one entered before was wrong."""
+        """Open the inputs for the passphrase, because the previously entered passphrase was wrong."""
         self.action_encrypt()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -227,7 +227,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def open_retry_input(self) -> None:
-        """Open the input for the passphrase, because the one entered before was wrong."""
+        """Open the input for the passphrase, because the previously entered passphrase was wrong."""
         self.action_unlock()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:

@@ -165,7 +165,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
-        """Return the title, which says how many servers request the folder paths."""
+        """Return the title, which states how many servers have requested the folder paths."""
         return _("Share your folder paths with {servers}?").format(
             servers=translate_count(len(self.details.askers), "server")
         )
@@ -262,7 +262,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Share the folder paths with none of the servers."""
+        """Share the folder paths with no server."""
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:

@@ -212,9 +212,9 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when the token was last requested from the authorization server.
+        """Show how often, and when, mcphost last checked whether the user has completed the sign-in.
 
-        Events from other sign-ins are ignored.
+        Events are ignored if they are from another sign-in or another step, or if the dialog shows no device code.
         """
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
@@ -267,7 +267,10 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the OAuth client ID and secret issued when mcphost was registered."""
+    """Dialog that asks for the OAuth client ID and secret.
+
+    The authorization server issues them when the user registers mcphost there.
+    """
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))

@@ -51,10 +51,10 @@ _MAX_COMPARED_LENGTH = 200
 
 
 class CallReview:
-    """The user's edits and reading progress for one tool call, kept while the list of waiting calls is open.
+    """The user's edits and reading progress for one tool call.
 
-    `is_end_shown` is set once the user has scrolled the dialog to the end, and `is_fully_shown` once the full-screen
-    viewer has shown the end of the arguments.
+    They are kept while the list of waiting calls is open. `is_end_shown` is set once the user has scrolled the
+    dialog to the end, and `is_fully_shown` once the full-screen viewer has shown the end of the arguments.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
-        """Return the sources of text that was copied into the arguments, unless the user has edited that text."""
+        """Return the sources of text that was copied into the arguments and that the user has not edited."""
         if not self.review.is_edited:
             return self.details.origins
         if not self.details.origins:
@@ -190,8 +190,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _mark_copies(self, at: int, value: str | Content, marker: CopyMarker) -> str | Content:
         """Highlight the text in an argument's displayed *value* that was copied from elsewhere.
 
-        *at* is the position of the argument among the displayed pairs. If no text was copied, *value* is returned
-        unchanged.
+        *at* is the index of the argument among the displayed pairs, and *marker* finds the copied text. If no text was
+        copied, *value* is returned unchanged.
         """
         if at not in self.call_view.paths:
             return value
@@ -331,7 +331,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self.unmet_condition(button_id)
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return why an approving button is disabled, or "" if it is enabled.
+        """Return the reason why an approving button is disabled, or "" if it is enabled.
 
         Unlike `disabled_reason`, this method does not take an open input or another open screen into account.
         """
@@ -348,7 +348,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         )
 
     def _excluded_reason(self, button_id: str) -> str:
-        """Return why a button is not offered for this call, such as hidden characters, or "" if it is offered."""
+        """Return the reason why a button is not offered for this call, or "" if it is offered.
+
+        One reason is that the arguments contain hidden characters.
+        """
         if button_id != "once" and self.details.recorded_at:
             return _("a recorded result is reused only once")
         call = self.call_view.readability
@@ -384,7 +387,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- answers
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the input for a reason to deny the call, which is hidden until an action opens it."""
+        """Yield the input for the reason for denying the call, which is hidden until an action opens it."""
         yield OrderedInput(
             placeholder=_("Why not? The model reads this. Enter denies, esc goes back."), id="reason-text", compact=True
         )
@@ -395,7 +398,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.dismiss(Deny())
 
     def action_reason(self) -> None:
-        """Open the input for a reason to deny the call; the model receives the reason."""
+        """Open the input for the reason for denying the call; the reason is sent to the model."""
         self.open_extra("reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -468,7 +471,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     def _await_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Ignore all keys until `apply_edits` runs: until then, a key would approve the arguments from before."""
+        """Ignore all keys until `apply_edits` has run.
+
+        Before that, a key would approve the arguments as they were before the edit.
+        """
         del arguments
         self.guard.hide()
 

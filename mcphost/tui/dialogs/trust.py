@@ -51,7 +51,7 @@ _MAX_LINE_LENGTH, _MAX_CHARACTERS = 4_000, 20_000
 
 
 def _render_changes(lines: Sequence[str]) -> list[Content | Widget]:
-    """Return a heading and the first lines of a difference, followed by the number of lines that are not shown."""
+    """Return a heading and the first lines of a diff, followed by the number of lines that are not shown."""
     shown = _first_changes(lines)
     if (more := len(lines) - len(shown)) > 0:
         shown.append(f"  {_count_more(more)}")
@@ -79,7 +79,10 @@ def _count_more(more: int) -> str:
 
 
 class _TrustDialog(Dialog[TrustVerdict]):
-    """Base class for the dialogs about trust; the `v` key opens long texts in the viewer, which must then be read."""
+    """Base class for dialogs that ask whether to trust a server or files; the `v` key opens the viewer.
+
+    If the dialog does not show the complete texts, the user must read them in the viewer before approving.
+    """
 
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -91,11 +94,11 @@ class _TrustDialog(Dialog[TrustVerdict]):
     _is_viewed = False
 
     def is_cut(self) -> bool:
-        """Return whether the dialog does not show everything, so that the viewer must be read to the end."""
+        """Return whether the dialog omits some text, so that the user must read it in the viewer."""
         raise NotImplementedError
 
     def sections(self) -> tuple[Section, ...]:
-        """Return what the viewer shows; the viewer does not open if this is empty."""
+        """Return the sections to show in the viewer; if there are none, the viewer does not open."""
         raise NotImplementedError
 
     def reminder(self) -> str:
@@ -126,7 +129,7 @@ class _TrustDialog(Dialog[TrustVerdict]):
         self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
-        """Use the server or the files until what was approved changes."""
+        """Use the server or the files in later sessions too, until the approved content changes."""
         self.approve("always", TrustAlways())
 
 
@@ -153,7 +156,7 @@ class TrustServerDialog(_TrustDialog):
         return _are_changes_cut(self._changes)
 
     def sections(self) -> tuple[Section, ...]:
-        """Return the changes if they are too long for the dialog."""
+        """Return the changes since the last approval as a section, or () if the dialog shows all of them."""
         if not self.is_cut():
             return ()
         return (Section(_("▲ Changed since you approved it:"), "\n".join(self._changes)),)
@@ -243,7 +246,7 @@ class TrustProjectDialog(_TrustDialog):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which says what the files would be used for."""
+        """Return the title, which states what the files would be used for."""
         return _(_HEADLINES.get(self.details.purpose, N_("Use these files of the project?")))
 
     def preview(self) -> str:
@@ -264,7 +267,7 @@ class TrustProjectDialog(_TrustDialog):
         return out
 
     def is_cut(self) -> bool:
-        """Return whether a text is too long for the dialog."""
+        """Return whether the text of a file, or the changes to it, are too long for the dialog."""
         return any(
             _are_changes_cut(one.changed) if one.changed else len(split_lines(one.text)) > _MAX_LINES
             for one in self.details.texts

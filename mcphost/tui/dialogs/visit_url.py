@@ -146,7 +146,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         self.post_message(QrCodeRequested(_("Open {host}").format(host=self.details.host), self.details.url))
 
     def action_visit(self) -> None:
-        """Accept the request; the URL is then opened in the browser, unless there is none."""
+        """Approve opening the URL; it is then opened in the browser, if there is one."""
         self.approve("visit", AcceptUrl())
 
 

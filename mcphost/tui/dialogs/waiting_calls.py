@@ -123,7 +123,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.update_reason(why)
 
     def headline(self) -> str:
-        """Return the title, which says how many calls are waiting and how many of them are unread."""
+        """Return the title, which states how many calls are waiting and how many of them are unread."""
         unread = sum(not entry.is_read for entry in self._entries)
         words = _("{unread} not read yet").format(unread=unread) if unread else _("all were read to the end")
         return _("{entries_count} calls are waiting · {words}").format(entries_count=len(self._entries), words=words)
@@ -239,7 +239,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_leave(self) -> None:
-        """Deny all calls on the second press of Escape; on the first press, only warn about this."""
+        """Deny all calls if Escape is pressed twice; the first press only shows a warning."""
         count = len(self._entries)
         self._deny_all(
             ngettext(
@@ -248,7 +248,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         )
 
     def action_refuse(self) -> None:
-        """Deny all calls on the second press of the button; on the first press, only warn about this."""
+        """Deny all calls if the button is pressed twice; the first press only shows a warning."""
         count = len(self._entries)
         self._deny_all(
             ngettext(
@@ -259,7 +259,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         )
 
     def _deny_all(self, warning: str) -> None:
-        """Deny all calls, or show *warning* if no warning is shown yet."""
+        """Deny all calls if the user has already been warned; otherwise, show *warning*."""
         if self._has_warned_of_denial:
             self.dismiss(RefuseAll())
             return
@@ -286,7 +286,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def action_explain(self) -> None:
-        """Explain why a key that allows a single call does nothing in the list."""
+        """Show a hint that a single call can be allowed only after opening it.
+
+        This is the action of keys that would allow a call in the call's own dialog.
+        """
         self.show_hint(_("nothing was allowed: open the call with enter first"))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

@@ -1,4 +1,4 @@
-"""List of options for a form field, which shows only the selected options while it does not have the focus."""
+"""List of options for a form field, which shows only the selected options while it is not focused."""
 
 from typing import Any, ClassVar, cast
 
@@ -54,8 +54,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def __init__(self, field: Field, value: Any, *, missing: str = "", shows_values: bool = True) -> None:
         """Create a list with *value* selected; the text *missing* is shown while nothing is selected.
 
-        If *shows_values* is true, an option shows its value, which is sent, in addition to a title that differs from
-        it, because a server may choose a misleading title.
+        If *shows_values* is true, and an option's title differs from its value, both are shown. This is useful because
+        the value is sent, and a server may choose a misleading title.
         """
         super().__init__()
         self.field = field
@@ -85,7 +85,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return values[0] if values else None
 
     def append_options(self, options: tuple[Option, ...]) -> None:
-        """Add options below the others; what is selected and highlighted stays."""
+        """Add options below the existing ones; the selected and highlighted options do not change."""
         first = len(self.field.options)
         self.field = replace(self.field, options=(*self.field.options, *options))
         if self.options:  # otherwise, they are created with the others
@@ -270,7 +270,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Post CursorMoved in place of the base class's message, because the form handles only FieldChanged."""
+        """Post CursorMoved, which screen readers need, instead of the message of the base class."""
         event.stop()
         self.post_message(CursorMoved(self))
 

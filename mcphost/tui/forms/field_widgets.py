@@ -46,7 +46,10 @@ def request_focus_move(widget: Widget, direction: int) -> bool:
 
 
 def describe_missing(field: Field) -> str:
-    """Return the text that an empty field shows: that a value must be chosen, or that none is sent."""
+    """Return the text that an empty field shows.
+
+    It states that a value must be chosen if the field is required, and otherwise that no value is sent.
+    """
     return _("to be chosen") if field.required else _("not sent")
 
 
@@ -202,7 +205,7 @@ class TextEntry(OrderedTextArea):
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """Switch an empty field between sending an empty string and sending no value."""
+        """Toggle whether an empty field sends an empty string or no value."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
@@ -302,9 +305,10 @@ def _describe_empty(field: Field) -> str:
 
 
 def format_value(field: Field, value: Any) -> str:
-    """Return *value* as editable text: JSON, except that a string stays unchanged unless *field* is a JSON field.
+    """Return *value* as editable text.
 
-    The text is "" for None, and "null" for JSON_NULL.
+    This is JSON, except that a string stays unchanged unless *field* is a JSON field. The text is "" for None, and
+    "null" for JSON_NULL.
     """
     if value is None:
         return ""

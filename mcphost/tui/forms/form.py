@@ -6,13 +6,14 @@ Example::
     form.values()  # {"age": 30, "note": None}: all fields, with None for those without a value
     form.validate()  # whether all values may be sent; if not, the form shows the errors
 
-A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
-field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise, a scrollbar
-that appears makes the form narrower and may change its height, so the scrollbar could appear and disappear forever.
+A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the
+last field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise,
+the scrollbar could appear and disappear endlessly, because a scrollbar makes the form narrower and may change
+its height.
 
-A form with more than 13 fields has pages of about ten, because Textual lays out all visible widgets at once: a server's
-form of 100 fields would block the program for half a second after each key. The rows of a page are mounted and shown
-three at a time for the same reason.
+A form with more than 13 fields has pages of about ten, because Textual lays out all visible widgets at once: a
+form with 100 fields would block the program for half a second after each key. The rows of a page are mounted
+and shown three at a time for the same reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -391,9 +392,9 @@ class Form(Vertical):
 
     @property
     def unread_height(self) -> int:
-        """The approximate height, in terminal rows, of the other pages that the user has not seen to their end.
+        """The approximate height, in terminal rows, of the unread pages other than the current one.
 
-        While another page is being laid out, the height is at least 1.
+        A page is unread until its end has been visible. While a page is being laid out, the height is at least 1.
         """
         unseen = self._unseen_pages - {self._page_index}
         return sum(self._pages[index].estimated_height for index in unseen) + self._is_turning
@@ -457,7 +458,7 @@ class Form(Vertical):
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """Show errors that were found outside the form, keyed by field name.
+        """Show *faults*, errors that were found outside the form, keyed by field name.
 
         Errors from an earlier call are cleared.
         """
@@ -491,14 +492,14 @@ class Form(Vertical):
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
     def masked_values(self) -> dict[str, Any]:
-        """Return the entered values that the screen shows only as dots, keyed by field name."""
+        """Return the entered values that the form shows only as dots, keyed by field name."""
         return {row.field.name: row.value for row in self.rows if row.is_masked and row.value is not None}
 
     def focus_first(self) -> None:
         """Focus the first required field that is empty or, if there is none, the first field.
 
-        If the user has turned to another page, focus the first field on it with an invalid value instead, or its first
-        field.
+        If a page other than the first is shown, focus the first field on that page with an invalid value or, if there
+        is none, the first field on that page.
         """
         if self._page_index:
             shown = [row for row in self._pages[self._page_index].rows if row.display]
@@ -535,7 +536,7 @@ class Form(Vertical):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Set whether the form shows the descriptions of all fields, or only that of the focused field."""
+        """Set whether the form shows the descriptions of all fields, or only the focused field's description."""
         for row in self.rows:
             row.show_description(is_shown)
 

@@ -37,8 +37,8 @@ def create_field_widget(field: Field, value: Any, *, is_masked: bool = False, sh
     """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
     If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
-    read-only widget. If *is_masked* is true, a text of one line is masked like a password. *shows_values* is as in
-    ChoiceList.
+    read-only widget. If *is_masked* is true, a text of one line is masked like a password. *shows_values* is passed
+    to ChoiceList.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
@@ -102,7 +102,10 @@ def _heading(text: str, style: str) -> QuotedPart:
 
 
 def _quote_sentence(text: str) -> str:
-    """Return a text from the server; if it has several words, quote it to set it apart from mcphost's own text."""
+    """Return a text from the server, quoted if it contains whitespace.
+
+    The quotes distinguish a longer text from text by mcphost.
+    """
     return dumps(text) if any(char.isspace() for char in text) else text
 
 
@@ -268,7 +271,7 @@ class FormRow(Vertical):
         return translate_sentence(field_error(self.field, self.value))
 
     def describe_problem(self) -> str:
-        """Return the field's title and what is wrong with its value; "" if the value is valid."""
+        """Return the field's title and what is wrong with its value, or "" if the value is valid."""
         problem = self.problem() or self._external_problem
         return f"{self._title} {clean_line(problem, _MAX_PROBLEM_LENGTH)}" if problem else ""
 
@@ -331,7 +334,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error, from now on, whenever the field is required but empty.
+        """Show an error from now on whenever the field is required but empty.
 
         This error is not shown until the user leaves the field or the form is validated.
         """

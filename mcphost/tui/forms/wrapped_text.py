@@ -62,7 +62,7 @@ class WrappedText:
 def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
     """Return the start and end index of each row of a line that is wrapped to *width* cells.
 
-    Spaces at which the line is broken are in none of the rows.
+    Spaces at which the line is broken do not belong to any row.
     """
     if len(line) <= width and cell_len(line) <= width:
         return [(0, len(line))]
@@ -76,7 +76,10 @@ def _wrap_line(line: str, width: int) -> list[tuple[int, int]]:
 
 
 def _wrap_narrow_line(line: str, width: int) -> list[tuple[int, int]]:
-    """Wrap a line whose characters are all one cell wide: at the last space that fits, or where the row is full."""
+    """Wrap a line in which every character is one cell wide; return the start and end index of each row.
+
+    A row ends before the last space that fits or, if there is none, after *width* characters.
+    """
     rows: list[tuple[int, int]] = []
     begin = 0
     while len(line) - begin > width:

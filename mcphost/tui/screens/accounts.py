@@ -42,7 +42,8 @@ _NAME_FORM_ABOUT = N_(
 class AccountNameForm(FormScreen[str]):
     """Form for naming an additional account; its result is the name, or None if the user cancels.
 
-    If the name is one of *existing_names*, the form warns that the user will sign in to that account again.
+    *existing_names* are the names of the server's stored accounts. If the user enters one of them, the form warns
+    that this signs in to that account again.
     """
 
     DEFAULT_CSS = """
@@ -85,10 +86,7 @@ class AccountNameForm(FormScreen[str]):
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Dismiss the form with the entered name; if it is missing or invalid, keep the form open.
-
-        An error message in the form explains the reason.
-        """
+        """Dismiss the form with the entered name; if it is missing or invalid, show an error instead."""
         event.stop()
         try:
             name = _parse_name(event.value)

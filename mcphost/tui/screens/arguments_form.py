@@ -1,4 +1,4 @@
-"""Base class for forms that fill in what a server asks for: the arguments of a prompt, the variables of a template."""
+"""Base class for forms that ask for the arguments of a prompt or the variables of a resource template."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
@@ -24,10 +24,10 @@ _MAX_FAULT_ROWS = 6
 
 
 class ArgumentsForm(FormScreen[A]):
-    """Form with a server's description above a column of inputs, and optionally a long value below it.
+    """Form with a server's description, a column of inputs and, optionally, the value built from them.
 
-    The description, the inputs and the value share the height that the error line, the buttons and the key hints
-    leave. Each of them scrolls; Page up and Page down scroll all three in turn, wherever the focus is.
+    These three parts share the height that remains after the error line, the buttons and the key hints. Each part
+    scrolls if necessary: Page Up and Page Down scroll the parts one after another, regardless of the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,12 +55,12 @@ class ArgumentsForm(FormScreen[A]):
             yield VerticalScroll(quoted, id="description", can_focus=False)
 
     def compose_made(self) -> ComposeResult:
-        """Yield the scrolling widget for the value that is made from the inputs; `show_made` fills it."""
+        """Yield the scrolling widget for the value that is built from the inputs; `show_made` fills it."""
         with VerticalScroll(id="made", can_focus=False):
             yield Static("", markup=False)
 
     def show_made(self, value: Content) -> None:
-        """Show the whole value that is made from the inputs."""
+        """Show the complete value that is built from the inputs, below the inputs."""
         self.query_one("#made Static", Static).update(value)
         self.fit()
 
@@ -70,14 +70,17 @@ class ArgumentsForm(FormScreen[A]):
         self.fit()
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, including the keys that scroll if something is not shown whole."""
+        """Return the line that explains the keys.
+
+        It includes the scrolling keys if the description, the inputs or the value do not fit on the screen.
+        """
         return self._hints_with_scrolling() if self._overflowing() else self.input_hints()
 
     def _hints_with_scrolling(self) -> str:
         return _("{hints} · page up/down scroll").format(hints=self.input_hints())
 
     def on_resize(self) -> None:
-        """Limit the height of what scrolls, so that the error line, buttons and key hints stay visible."""
+        """Limit the height of the scrolling parts, so that the error line, buttons and key hints stay visible."""
         self.fit()
 
     def fit(self) -> None:
@@ -107,10 +110,10 @@ class ArgumentsForm(FormScreen[A]):
         return [one for one in parts if one.max_scroll_y > 0]
 
     def action_read(self, by: int) -> None:
-        """Scroll one part of the form by *by* pages.
+        """Scroll one part of the form down by *by* pages, or up if *by* is negative.
 
-        This is the first part that is not at its end or, if *by* is negative, the last part that is not at its
-        top.
+        When scrolling down, this is the first part that is not yet at its end; when scrolling up, it is the last part
+        that is not yet at its top.
         """
         parts = self._overflowing()
         if by > 0:

@@ -42,7 +42,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 def choose_language(part: ResourcePart) -> str:
     """Guess the language for highlighting attached text from its name or media type; return "" if unknown.
 
-    If the text is only the difference from an earlier version of a resource, the language is "diff".
+    If the text is only a diff against an earlier version of a resource, return "diff".
     """
     from mcphost.tui.transcript.code_theme import LANGUAGES
 

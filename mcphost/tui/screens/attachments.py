@@ -86,7 +86,10 @@ class Attachments:
         return taken
 
     def handle_action(self, action: AttachmentAction, index: int) -> None:
-        """Open, remove or refresh the attachment at *index*; do nothing if it no longer exists."""
+        """Perform *action* on the attachment at *index*: open, remove or refresh it.
+
+        Do nothing if the attachment no longer exists.
+        """
         listed = (*self.parts, *(one.part for one in self._outdated))
         if not 0 <= index < len(listed):
             return

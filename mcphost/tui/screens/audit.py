@@ -174,7 +174,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress of the verification; return False to cancel it if the screen is closing.
+            """Show that *done* of *total* rows are verified; return False to cancel if the screen is closing.
 
             This function is called in another thread.
             """
@@ -224,7 +224,7 @@ def _list_row(row: AuditRow) -> ListRow:
 def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
     """Return a row's columns as name-value pairs, the most important ones first.
 
-    Small screens show only the first few pairs, and the list already shows the time.
+    Small screens show only the first few pairs. The time is not among these, because the list already shows it.
     """
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""

@@ -78,9 +78,9 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         return _(_STARTING) if self.auto_approval.is_waiting_for_servers else _(_NO_TOOLS)
 
     def handle_server_change(self) -> None:
-        """Add the tools of servers that have become ready below the others, so that no listed tool moves.
+        """Append the tools of servers that have become ready; the tools already listed do not move.
 
-        Tools that can no longer be selected stay in the list, and are refused if they are selected.
+        Tools that have become unavailable stay in the list; selecting one causes an error when auto-approve is started.
         """
         had_tools, added = bool(self.tools), self._add_tools()
         if added:
@@ -91,7 +91,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                 self.tool_choice.focus()
 
     def _show_tools(self) -> None:
-        """Show the list and the limits if there is a tool to select; otherwise, say why there is none."""
+        """Show the list and the limits if there is a tool to select; otherwise, explain why there is none."""
         text = keys_in_use(self).fill(_(_ABOUT)) if self.tools else self._explain_no_tools()
         self.query_one("#about", Static).update(Content.styled(text, "$text"))
         for widget in self.query("ChoiceList, #limits, #start"):

@@ -182,7 +182,7 @@ class ChatScreen(AttachmentScreen):
                 self.presenter.add_notice("info", keys_in_use(self).fill(_(WELCOME)))
 
     def _submit_early_drafts(self) -> None:
-        """Submit the first draft that was entered during startup, and put the others back into the composer."""
+        """Submit the first draft entered during startup, and return the remaining ones to the composer."""
         early, self._early_drafts = self._early_drafts, []
         pending, self._pending_messages = self._pending_messages, []
         transcript = self.query_one(Transcript)
@@ -276,7 +276,10 @@ class ChatScreen(AttachmentScreen):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Show the number of waiting questions in the top bar, and mark their tool calls in the transcript."""
+        """Show the number of pending questions in the top bar, and mark the affected tool calls.
+
+        A question is, for example, a consent prompt. The calls are marked in the transcript.
+        """
         from mcphost.host.questions import kinds
 
         self.pending_question_count = len(questions)
@@ -369,7 +372,10 @@ class ChatScreen(AttachmentScreen):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a message has to wait: for a turn that is running or about to start, or for another model."""
+        """Whether new messages must wait, because of a turn or a switch to another model.
+
+        A turn counts if it is running or about to start.
+        """
         return self.is_turn_active or self.model_switches.is_active
 
     @property
@@ -392,7 +398,10 @@ class ChatScreen(AttachmentScreen):
         self.run_worker(self._send_waiting, group="turn")
 
     def _finish_model_switch(self, has_switched: bool) -> None:
-        """Send the messages that waited for another model; if the model stayed, move them to the composer."""
+        """Send the messages that were waiting for the model switch, or restore them if the switch failed.
+
+        Restored messages are moved to the composer. Do nothing while a turn is running.
+        """
         if self.is_attached and not self.is_turn_active:
             self.finish_turn("done" if has_switched else "failed")
 
@@ -416,7 +425,7 @@ class ChatScreen(AttachmentScreen):
         self._show_queue()
 
     def on_steer_requested(self) -> None:
-        """Add the composer's text, or the oldest queued message if there is no text, to the running turn.
+        """Add the composer's text to the running turn or, if the composer is empty, the oldest queued message.
 
         The model receives it after the next tool results.
         """
@@ -502,10 +511,10 @@ class ChatScreen(AttachmentScreen):
         self.manual_calls.attach_result(self.attachments.add)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
-        """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".
+        """Return the completions for *kind*: "/", "@", "!" or a command such as "/theme".
 
-        "/" completes commands and prompts, "@" completes resources and templates, and "!" completes tools. A command
-        such as "/theme" completes its values. Until the host is attached, there are only commands.
+        "/" completes commands and prompts, "@" completes resources and templates, and "!" completes tools. For a
+        command, the values that it accepts are returned. Until the host is attached, only commands can be completed.
         """
         is_value = len(kind) > 1
         if self._host is None:
@@ -518,7 +527,7 @@ class ChatScreen(AttachmentScreen):
         return [*(offer for offer in built_in if offer.kind != "alias" or offer.title not in names), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the transcript's keys in the key bar while the transcript has the focus, else the usual keys."""
+        """Show the transcript's keys in the key bar if the transcript has the focus, otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
     def action_focus_message(self) -> None:

@@ -33,8 +33,9 @@ _MAX_VALUE = 20_000
 class _Change(NamedTuple):
     """Name-value pairs that describe a change, and whether the change runs code or is critical.
 
-    A change is critical if it runs code, allows more than before or sends data elsewhere, unless the user is asked
-    about it afterwards. The user must read a critical change before the changes can be applied.
+    A change is critical if it runs code, allows more than before or sends data elsewhere; if mcphost asks the user
+    to approve it separately afterwards, it is not. The user must read a critical change before the changes can be
+    applied.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -47,8 +48,8 @@ class _Change(NamedTuple):
 class ConfigChangesScreen(ListScreen):
     """List of configuration changes; its result is a ConfigChanges, or None if the user cancels.
 
-    Changes that run code come first. The user can confirm the changes once all of them have been on the screen, and
-    the details of the critical ones have been shown to their end. The caller then applies the changes.
+    Changes that run code come first. The user can confirm only after every change has been visible in the list and
+    the details of each critical change have been scrolled to the end. The caller then applies the changes.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
@@ -59,7 +60,10 @@ class ConfigChangesScreen(ListScreen):
     def __init__(
         self, changes: "ConfigChanges", list_running_calls: "Callable[[], Sequence[RunningCall]]" = tuple
     ) -> None:
-        """Create the screen; *list_running_calls* returns the tool calls in progress, some of which may end."""
+        """Create the screen; *list_running_calls* returns the tool calls that are currently running.
+
+        Applying the changes ends the calls on servers that the changes remove or restart.
+        """
         super().__init__()
         self._changes = changes
         self._list_running_calls = list_running_calls
@@ -71,7 +75,7 @@ class ConfigChangesScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start to record which details the user has read. Textual also calls the base class's `on_mount`."""
+        """Start recording which details the user has read. Textual also calls the base class's `on_mount`."""
         for facts in self.query("#facts"):  # there are none if the screen is closed while it opens
             self.watch(facts, "scroll_y", self._note_read, init=False)
             self.watch(facts, "virtual_size", self._note_read, init=False)
@@ -151,12 +155,15 @@ class ConfigChangesScreen(ListScreen):
         return rows
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a change, and mark it if calls end with it, or if its details are still to be read."""
+        """Render a change; mark it if it ends running tool calls or if its details must still be read."""
         self._shown_marks[_key(row)] = mark = self._describe_marks(row)
         return super().render_row(row._replace(title=f"{clean_line(row.title, _MAX_TITLE)}{mark}"))
 
     def _describe_marks(self, row: ListRow) -> str:
-        """Return what is said beside the title: how many calls end, and that the details are not read yet."""
+        """Return the marks to append to a change's title, or "" if there are none.
+
+        They state how many running tool calls the change ends, and that the user has not read the details yet.
+        """
         marks: list[str] = []
         if row.value.server and (count := self._call_counts[row.value.server]):
             ends = ngettext("{count} running call ends", "{count} running calls end", count)
@@ -166,7 +173,7 @@ class ConfigChangesScreen(ListScreen):
         return "".join(f" · {mark}" for mark in marks)
 
     def _count_calls(self) -> Counter[str]:
-        """Return how many calls are running on each server that the changes remove or restart."""
+        """Return, for each server that the changes remove or restart, the number of running tool calls."""
         servers = {row.value.server for row in self.entries if row.value.server}
         return Counter(call.server for call in self._list_running_calls() if call.server in servers)
 
@@ -186,7 +193,7 @@ class ConfigChangesScreen(ListScreen):
     # -- read before applying
 
     def warning(self) -> str:
-        """Return what is left to read before the changes can be applied, or "" if nothing is."""
+        """Return a message about what must be read before applying the changes, or "" if nothing is left."""
         unseen = sum(row not in self._seen for row in map(_key, self.entries))
         if unseen:
             return _("read to the end first: {rows} more").format(rows=unseen)
@@ -211,7 +218,10 @@ class ConfigChangesScreen(ListScreen):
             self.call_after_refresh(self._note_end, self._shown)
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
-        """Record that the user has seen the details of the change *key* to their end."""
+        """Record that the details of a change were read if they are now visible to the end.
+
+        *key* identifies the change. Do nothing if the details of another change are shown.
+        """
         if not self.query("#about"):
             return
         facts, about = self.query_one("#facts", VerticalScroll), self.query_one("#about", Static)
@@ -226,10 +236,10 @@ class ConfigChangesScreen(ListScreen):
         self.update_key_bar()
 
     def action_apply(self) -> None:
-        """Close the screen with all changes as its result, which the caller then applies.
+        """Close the screen with the changes as its result; the caller then applies them.
 
-        If the user still has to read something, show a notification about that instead. This includes that more calls
-        would end than the screen says, because they have started since.
+        Instead, only show a notification if the user must still read something, or if the changes would now end more
+        running tool calls than the screen has stated so far.
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()
@@ -245,10 +255,10 @@ class ConfigChangesScreen(ListScreen):
 def _row(
     pairs: Sequence[tuple[str, str]], title: str, detail: str, mark: str, style: str, server: str = "", **flags: bool
 ) -> ListRow:
-    """Return a row for the change that *pairs* describe.
+    """Return a list row for a change that is described by the name-value pairs in *pairs*.
 
-    *mark* is the symbol of the row, and *style* the color of the symbol. *server* and *flags*, which are booleans, are
-    the other fields of `_Change`.
+    *mark* is the symbol of the row, and *style* is the color of the symbol. *server* and the booleans in *flags*
+    set the fields of `_Change` with the same names.
     """
     return ListRow(_Change(tuple(pairs), server=server, **flags), title, detail, mark, style)
 
@@ -282,13 +292,13 @@ def _setting_row(change: "SettingChange") -> ListRow:
 
 
 def _show_setting(name: str, value: Any) -> str:
-    """Return a setting's value as text; 0 dollars is the word for no limit."""
+    """Return a setting's value as text; a budget of 0 is shown as "no limit"."""
     is_unlimited = name.startswith("budget.") and not isinstance(value, bool) and value == 0
     return _("no limit") if is_unlimited else format_setting(value, _, _MAX_VALUE)
 
 
 def _list_row(change: "SettingChange") -> ListRow:
-    """Return a row for a folder or a model that was added to a list of the settings, or removed from it."""
+    """Return a row for a folder or a model that was added to, or removed from, a list in the settings."""
     item, is_new = str(change.after or change.before), change.allows_more
     if change.name == "roots":
         name, detail = _("folder"), _("new folder") if is_new else _("removed folder")
@@ -322,7 +332,10 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
-    """Return name-value pairs for the server's file and each changed field, without secret values."""
+    """Return name-value pairs: the server's configuration file, and each changed field.
+
+    Secret values are masked or replaced by the names of the changed entries.
+    """
     pairs = [(_("file"), new.file)]
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)

@@ -222,7 +222,10 @@ def _format_share(tokens: int, window: int) -> str:
 
 
 def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
-    """Return name-value pairs about a part of the context window, and a longer text with its contents."""
+    """Return name-value pairs about a part of the context window, and a longer text with its contents.
+
+    Lines of the text that contain a tool's name are truncated to *width* terminal cells.
+    """
     match part.kind:
         case "all" | "free":
             return _describe_window(report), _format_largest(report, width)
@@ -301,7 +304,10 @@ def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
 
 
 def _format_largest(report: "ContextReport", width: int) -> str:
-    """List the tools whose definitions and results need the most tokens; return "" if there are none."""
+    """List the tools whose definitions and results need the most tokens; return "" if there are none.
+
+    Tool names are truncated so that each line fits in *width* terminal cells.
+    """
     tokens: dict[str, int] = defaultdict(int)
     for tool in report.tools:
         if tool.is_sent:

@@ -109,7 +109,10 @@ def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]
 
 
 def _describe_limit(budget: BudgetConfig, title: str) -> str:
-    """Return the budget of the period with this title, such as "$0.50 (per turn)"; "" if it has none."""
+    """Return the budget of the period with the title *title*, such as "$0.50 (per turn)".
+
+    Return "" if the period has no budget.
+    """
     names: dict[str, BudgetName] = {THIS_TURN: "per_turn", THIS_CONVERSATION: "per_conversation", TODAY: "per_day"}
     name = names.get(title)
     limit: float = getattr(budget, name) if name else 0.0
@@ -146,7 +149,10 @@ def _format_parts(period: CostPeriod) -> str:
 
 
 def _align(text: str, cells: int) -> str:
-    """Right-align *text* in *cells* cells, or left-align it in -*cells* cells if *cells* is negative."""
+    """Right-align *text* in *cells* terminal cells.
+
+    If *cells* is negative, left-align *text* in the corresponding positive number of cells.
+    """
     return pad_cells(text, -cells) if cells < 0 else " " * (cells - cell_len(text)) + text
 
 

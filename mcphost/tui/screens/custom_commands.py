@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class CustomCommandRunner:
     """Runner of custom slash commands; a command's prompt is inserted into the composer or sent.
 
-    A prompt is never sent to another model than the one that the command requires.
+    If a command specifies a model, its prompt is never sent to a different one.
     """
 
     def __init__(

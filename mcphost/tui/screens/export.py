@@ -21,7 +21,7 @@ WRONG_ENDING = N_("The name must end with .md, .html or .json.")
 
 
 async def write_export(history: "StoredConversations", info: "ConversationInfo", name: str) -> str:
-    """Write a conversation to the new file *name*; return a sentence that contains the absolute path.
+    """Write a conversation to the new file *name*; return a message that contains the absolute path.
 
     A relative name is resolved against the working directory. Raises UsageError if the extension is unknown, or if
     the file exists or cannot be written. Raises StoreError if the conversation cannot be loaded.
@@ -54,15 +54,15 @@ class ExportForm(SaveFileForm):
         return _("Export the conversation")
 
     def description(self) -> str:
-        """Return a line about the formats."""
+        """Return a line that explains how the extension of the file name determines the format."""
         return _("The ending chooses the format: .md, .html or .json")
 
     def suggest_name(self) -> str:
-        """Return a file name made from the conversation's title."""
+        """Return a file name derived from the conversation's title."""
         from mcphost.host.conversation.export import suggest_file_name
 
         return suggest_file_name(self._info, "markdown")
 
     async def write(self, name: str) -> str:
-        """Write the conversation; see `write_export`."""
+        """Write the conversation to the file *name* and return a message to show; see `write_export`."""
         return await write_export(self._history, self._info, name)

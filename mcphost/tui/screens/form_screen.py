@@ -81,7 +81,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def on_mount(self) -> None:
         """Record the initial texts of the form, and mark the form as shown after the first refresh.
 
-        Normally, drawing the key hints has already marked it; this covers the case that their line is cut off.
+        Drawing the key hints normally marks the form as shown; the refresh covers the case where their line is cut off.
         """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
@@ -170,7 +170,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         self.focus_previous() if key == "shift+tab" else self.focus_next()
 
     async def wait_for_fields(self) -> None:
-        """Wait until all fields are mounted, so that the focus moves to the next one; by default, they are."""
+        """Wait until all fields are mounted, so that focus can move to the next field.
+
+        By default, this returns immediately; forms that mount their fields in steps override it.
+        """
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""

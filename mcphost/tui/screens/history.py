@@ -50,8 +50,8 @@ class HistoryChoice(NamedTuple):
 class _Entry(NamedTuple):
     """Conversation in the history list.
 
-    `number` is the store's number of the message that matches the search. It is 0 if the title matches, or if there
-    is no search.
+    `number` is the number, in the store, of the message that matches the search. It is 0 if the title matches, or if
+    there is no search.
     """
 
     id: str
@@ -89,10 +89,10 @@ def _name_day(seconds: float, today: datetime) -> str:
 
 
 class HistoryScreen(TypeAheadListScreen):
-    """List of stored conversations by day, or of search results; its result is a HistoryChoice or None.
+    """List of stored conversations grouped by day, or of search results.
 
-    The result is None if the user cancels. The preview shows the messages around the match, or the last messages if
-    there is no search.
+    Its result is a HistoryChoice, or None if the user cancels. The preview shows the messages around the match, or
+    the last messages if there is no search.
     """
 
     DEFAULT_CSS = "HistoryScreen EntryList, HistoryScreen #side { width: 1fr; }"
@@ -231,8 +231,8 @@ class HistoryScreen(TypeAheadListScreen):
     def _describe_runs(self) -> str:
         """Return a note about the conversations of `mcphost run`, which are hidden by default.
 
-        The note states how many are hidden, or names the key that hides them again. Return "" if there are none, and in
-        search results, which always include them.
+        The note states how many are hidden or, while they are shown, names the key that hides them again. Return "" if
+        there are none, and in search results, which always include them.
         """
         if self._found is not None or not self._run_count:
             return ""

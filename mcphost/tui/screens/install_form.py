@@ -124,7 +124,7 @@ class InstallForm(FormScreen[str]):
         content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
 
     def on_stepped_mounting_completed(self) -> None:
-        """Record whether the end of the plan is still visible below all inputs."""
+        """Record whether the end of the plan is visible, now that all inputs above it are mounted."""
         self._mark_read()
 
     def _mark_read(self) -> None:

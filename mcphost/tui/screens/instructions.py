@@ -97,7 +97,7 @@ class InstructionsScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each AGENTS.md file, followed by a row for each listed command file and hook file.
 
-        If the project's instructions are turned off, a row below the AGENTS.md files says so.
+        If the project's instructions are turned off, a row below the AGENTS.md files states this.
         """
         host, group = self.host, _("Instructions") if self._commands or self._hooks else ""
         rows = [_row(_File(one, host.instructions.forget, True), group) for one in host.instructions.statuses]

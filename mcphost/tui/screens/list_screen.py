@@ -246,7 +246,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def _is_whole(self) -> bool:
-        """Return whether the list is mounted; False if the screen is closed while it opens."""
+        """Return whether the list is mounted; False if the screen was closed before it had opened completely."""
         return any(entries.is_whole for entries in self.query(EntryList))
 
     def _fit_list(self) -> None:
@@ -261,8 +261,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def reload(self) -> None:
         """Load the entries again and apply the search.
 
-        If the position of the entry under the cursor has changed, the cursor moves with it. Does nothing if the screen
-        is closed while it opens.
+        If the position of the entry under the cursor has changed, the cursor moves with it. Do nothing if the screen
+        was closed before it had opened completely.
         """
         if not self._is_whole():
             return
@@ -327,13 +327,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.cursor = min(keep, len(self.visible_rows) - 1)
 
     def fold_text(self, text: str) -> str:
-        """Return *text* in the form in which entries and searched words are compared; by default, in lowercase."""
+        """Normalize *text*, an entry's text or the search text, before the two are compared.
+
+        By default, the text is converted to lowercase.
+        """
         return text.lower()
 
     def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
-        """Return the entries that contain all *words*.
+        """Return the entries that contain all *words*, which must already be normalized with `fold_text`.
 
-        Their texts, which may have 16 MB, are converted to lowercase only if the user searches, and once.
+        The entries can contain 16 MB of text. It is therefore normalized only when the user first searches, and the
+        result is cached until the entries are loaded again.
         """
         if self._search_texts[0] is not self.entries:
             texts = [self.fold_text(f"{row.title} {row.detail} {row.group}") for row in self.entries]
@@ -400,7 +404,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
         """Show details of the selected entry, either as styled text or as name-value pairs in two columns.
 
-        Nothing is shown if the screen is closed while it opens.
+        Do nothing if the screen was closed before it had opened completely.
         """
         self._about_content = content
         if not self.query("#about"):
@@ -482,10 +486,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
-    """Divide entries into groups; return each group's entries to list and its total number of entries.
+    """Divide entries into groups; for each group, return the entries to show and their total number.
 
-    At most 500 entries are listed. Each group gets an equal share of this number; what a small group does not need
-    is available to the others.
+    The total number includes the entries that are not shown.
+
+    At most 500 entries are shown. Each group gets an equal share; the unused part of a small group's share is
+    available to the other groups.
     """
     groups: dict[str, list[ListRow]] = {}
     for row in rows:
@@ -498,9 +504,10 @@ def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
 
 
 def describe_error(error: McpHostError, screen: Screen[Any], action: str = "servers-sign-in") -> str:
-    """Return the error's message and hint and, if a sign-in is required, the key that starts the sign-in.
+    """Return the error's message and hint.
 
-    *action* is the name of the action of *screen* that starts it.
+    If a sign-in is required, also name the key that starts it. *action* is the name of the action of *screen* that
+    the key runs.
     """
     is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
     key = _("Press {key} to sign in.").format(key=keys_in_use(screen).long(action)) if is_required else ""

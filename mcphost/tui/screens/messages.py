@@ -47,9 +47,9 @@ _DIRECTIONS = {"sent": N_("sent to the server"), "received": N_("received from t
 
 
 class MessagesScreen(ListScreen):
-    """List of the newest messages exchanged with one server, newest first; opening it begins to log them.
+    """List of the newest messages exchanged with one server, newest first; opening it starts logging them.
 
-    JSON is indented, secrets are removed, and long messages are cut. HTTP headers are not logged.
+    JSON is indented, secrets are removed, and long messages are truncated. HTTP headers are not logged.
     """
 
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -72,7 +72,7 @@ class MessagesScreen(ListScreen):
         self.TITLE_TEXT = title  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
 
     def empty_text(self) -> str:
-        """Return sentences that say when messages will be logged, and how to restart the server now."""
+        """Return a text that explains when messages will be logged, and how to restart the server now."""
         said = _(
             "The messages of the server are logged from its next start on: the newest {count}, only until mcphost "
             "ends. {{messages-restart}} restarts the server now."
@@ -114,9 +114,9 @@ class MessagesScreen(ListScreen):
         return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show a message as indented JSON, or as it was if it is not valid JSON.
+        """Show a message as indented JSON, or unchanged if it is not valid JSON.
 
-        A message that is already shown stays where the user scrolled to.
+        If the message is already shown, do nothing, so that the scroll position is kept.
         """
         message: LoggedMessage = row.value
         current = self.current_row()
@@ -226,10 +226,10 @@ def _format_duration(seconds: float) -> str:
 def _describe_message(
     message: LoggedMessage, parsed: JsonRpcMessage | int | None, answered: _Answered | None
 ) -> tuple[str, bool]:
-    """Return the method and the id of a request, or the kind and the id of another message.
+    """Return a label for a message, and whether it is an error.
 
-    An answer also names the method of the request, *answered*, and the time between the two. The second value says
-    whether the message is an error or no message at all.
+    The label is the method and id of a request, or the kind and id of another message. Data that is not a JSON-RPC
+    message counts as an error.
     """
     is_error = isinstance(parsed, JsonRpcErrorResponse)
     if answered is not None:

@@ -1,4 +1,4 @@
-"""Use of a chosen model in the chat, with the notices about it."""
+"""Functions that switch the chat to a chosen model, and show notices about the result."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,15 +13,12 @@ if TYPE_CHECKING:
 
 
 def begin_use(chat: "ChatScreen", choice: "ModelChoice") -> Callable[[], Awaitable[None]]:
-    """Let the user's messages wait for the chosen model from now on; return the function that switches to it."""
+    """Hold back the user's new messages until the model is switched; return the function that switches it."""
     return chat.model_switches.begin(partial(_use_model, chat, choice))
 
 
 def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
-    """Start a worker that switches to the chosen model, and then calls *then* if it was switched.
-
-    The user's messages wait until *then* has returned as well.
-    """
+    """Start a worker that switches to the chosen model; if this succeeds, it then calls *then*."""
 
     async def use() -> bool:
         has_switched = await _use_model(chat, choice)
@@ -33,9 +30,9 @@ def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awai
 
 
 async def _use_model(chat: "ChatScreen", choice: "ModelChoice") -> bool:
-    """Switch to the chosen model, unless a turn is running; save the model if it was chosen as the default.
+    """Switch to the chosen model, unless a turn is running; return whether the switch succeeded.
 
-    Return whether the model was switched.
+    If the model was chosen as the default, it is also saved. A notice in the chat states the result.
     """
     setup = chat.host.setup
     if setup is None:

@@ -46,7 +46,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     """
 
     def __init__(self, setup: "Setup", config: ModelConfig, title: str, variable: str) -> None:
-        """Create the form.
+        """Create the form for the model that *config* describes.
 
         *title* is the name of the provider or the address of its API. *variable* is the name of the environment
         variable for the API key.
@@ -156,7 +156,7 @@ class ModelsScreen(ListScreen):
         """Return a row for each model.
 
         The model in use comes first, even if it was not found. It is followed by favorites, recently used models, other
-        usable models, and the rest.
+        usable models, and finally the remaining models.
         """
         used = [model for model in self._models if self._is_used(model)]
         others = [model for model in self._models if not self._is_used(model)]
@@ -165,7 +165,10 @@ class ModelsScreen(ListScreen):
         return [self._make_row(model) for model in (*used, *others)]
 
     def fold_text(self, text: str) -> str:
-        """Return *text* with the same character for each separator, because providers write names differently."""
+        """Return *text* in lowercase, with every dot, underscore and space replaced by a hyphen.
+
+        Providers separate the parts of model names differently; this makes the names comparable.
+        """
         return fold_separators(text)
 
     def _is_used(self, model: "AvailableModel") -> bool:
@@ -270,7 +273,7 @@ class ModelsScreen(ListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key.
 
-        The key that offers tools again is included only if a provider has refused a request with tools.
+        The key for `action_retry_tools` is included only if a provider has refused a request with tools.
         """
         is_refused = any(model.tools_refused_at for model in self._models)
         return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")

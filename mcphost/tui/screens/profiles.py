@@ -142,7 +142,8 @@ class ProfileForm(FormScreen[Profile]):
     def __init__(self, draft: Profile, taken: "Container[str]", servers: "Container[str]") -> None:
         """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*.
 
-        *servers* are the names of the configured servers; the form warns of others once.
+        *servers* are the names of the configured servers. If the user enters any other server name, the first attempt
+        to save shows an error; a second attempt saves the profile anyway.
         """
         super().__init__()
         self._draft = draft
@@ -195,9 +196,9 @@ class ProfileForm(FormScreen[Profile]):
         self.query_one(LabeledInputGroup).focus_input()
 
     def action_save(self) -> None:
-        """Close the form with the profile, unless its name is missing or taken.
+        """Close the form with the profile; if its name is missing, invalid or taken, show an error instead.
 
-        The first call with servers that are not configured only names them.
+        If the profile contains servers that are not configured, the first call only shows their names.
         """
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 

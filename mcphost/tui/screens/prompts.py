@@ -117,7 +117,7 @@ class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
         return (("insert", _("Insert")),)
 
     def input_hints(self) -> str:
-        """Return the key hints; those for suggestions are included only if the server supports completion."""
+        """Return the key hints; hints about suggestions are included only if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next field or insert · ctrl+s insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
@@ -263,7 +263,7 @@ def _format_size(data: str) -> str:
 
 
 def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
-    """Return a section of the preview for each message, with the message's role as the heading."""
+    """Return one section of the preview for each message; the heading of a section is the message's role."""
     names = {"user": _("User"), "assistant": _("Assistant")}
     return [
         Section(
@@ -317,7 +317,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         return f"{self.prompt.server} · {self.prompt.name} · {count}"
 
     def body(self) -> ComposeResult:
-        """Yield a note about who wrote the messages, and the widgets that show the messages."""
+        """Yield a note that explains who wrote the messages, and the widgets that show the messages."""
         yield Static(Content.styled(_(_ABOUT), "$muted"), markup=False)
         yield LongText("")
         yield Horizontal(id="pictures")
@@ -325,8 +325,8 @@ class PromptPreview(FormScreen[PromptDecision]):
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button.
 
-        The button that sends the messages exists only if the last message is from the user, and the button that reads
-        linked resources only if there are any.
+        The "Insert and send" button is included only if the last message is from the user, and the button that reads
+        the linked resources only if the messages contain links.
         """
         last = self.prompt.messages[-1].role
         answer = (("answer", _("Insert and send")),) if last == "user" else ()

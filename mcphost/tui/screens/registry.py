@@ -41,7 +41,7 @@ ASKING = N_("Searching the registry…")
 
 
 class InstalledNotice(NamedTuple):
-    """The name of a server that was installed or updated, and a sentence about it for the user."""
+    """The name of a server that was installed or updated, and a message for the user that states this."""
 
     server: str
     text: str
@@ -50,9 +50,9 @@ class InstalledNotice(NamedTuple):
 class RegistryScreen(TypeAheadListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    A letter of KEY_ROWS acts only after a pause, because it may begin a word. The result is one of three: an
-    InstalledNotice about the installed server; an installation guide, to attach to the next message so that the model
-    can follow it; or None if the user cancels.
+    A letter in KEY_ROWS runs its action only if the user pauses after it; otherwise, it is treated as the beginning
+    of a search word. The result is one of three: an InstalledNotice about the installed server; an installation
+    guide, to attach to the next message so that the model can follow it; or None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -114,8 +114,8 @@ class RegistryScreen(TypeAheadListScreen):
     def _show_failure(self, fault: str) -> None:
         """Show *fault*, the reason why the request to the registry failed.
 
-        If the list is empty, the details pane shows *fault* and the keys to try again. Otherwise, *fault* is shown as a
-        notification.
+        If the list is empty, the details pane shows *fault* and explains which keys retry the request. Otherwise,
+        *fault* is shown as a notification.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -283,7 +283,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if all of a server's logos are links, or "" otherwise.
+    """Return a note if a server provides its logos only as links, or "" otherwise.
 
     mcphost does not download linked logos.
     """

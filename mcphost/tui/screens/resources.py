@@ -292,7 +292,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if *uri* equals, or begins with, the URI of the selected resource."""
+        """Reload the preview if *uri* equals, or begins with, the URI of the selected resource of *server*."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -312,7 +312,10 @@ class ResourcesScreen(ListScreen):
             return
 
         def given(address: str | None) -> None:
-            """Dismiss the screen, returning the expanded URI, unless the user cancelled the form."""
+            """Close the screen with the expanded URI *address*; do nothing if it is None.
+
+            *address* is None if the user canceled the form.
+            """
             if address is not None:
                 self.dismiss((server, address))
 
@@ -362,7 +365,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
             yield SuggestionInput(f"value-{number}", partial(self._suggest, name) if self._has_completion else None)
 
     def input_hints(self) -> str:
-        """Return the key hints; those for suggestions are included only if the server supports completion."""
+        """Return the key hints; hints about suggestions are included only if the server supports completion."""
         keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
@@ -383,7 +386,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
         return {name: text for name, text in named if text}
 
     def on_input_changed(self) -> None:
-        """Show the URI expanded with the current values."""
+        """Show the URI that results from the current values."""
         if self.variables:
             self._show_address()
 

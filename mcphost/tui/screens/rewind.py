@@ -57,7 +57,7 @@ class RewindChoice(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A user message to which the user can go back, and its position in the conversation."""
+    """A user message to which the user can go back, and its index in the conversation."""
 
     position: int
     message: Message
@@ -84,7 +84,7 @@ class RewindScreen(ListScreen):
     ]
 
     def __init__(self, host: "Host", *, selected: int | None = None) -> None:
-        """Create the screen; *selected* is the position of the message to select, or None for the newest."""
+        """Create the screen; *selected* is the index of the message to select, or None for the newest."""
         super().__init__()
         self.host = host
         self._selected = selected
@@ -145,7 +145,7 @@ class RewindScreen(ListScreen):
         return f"{kept}{format_time(point.message.at)}"
 
     def show_details(self, row: ListRow) -> None:
-        """Show a message and the tool calls that were made after it, or describe a branch.
+        """Show a message and the tool calls that were made after it, or show information about a branch.
 
         Going back to the message does not undo these calls.
         """
@@ -274,9 +274,10 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
-    """Edit the newest message, with its attachments, if it consists of *text* and the model has not answered it.
+    """Start editing the newest message if its text is *text* and the model has not answered it.
 
-    The edited message replaces it, as after going back to it with `/rewind`. Return False if there is no such message.
+    The message is moved to the composer, with its attachments; the edited message then replaces it, as with
+    `/rewind`. Return whether editing was started.
     """
     conversation = chat.host.conversation
     messages, pending = conversation.messages, chat.pending_edit
@@ -292,10 +293,10 @@ def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
 
 
 async def _edit_last_message(chat: "ChatScreen") -> None:
-    """Go back to the point before the newest message, and insert the message before the composer's text.
+    """Go back to the point before the newest message, and insert its text before the composer's text.
 
-    `chat.is_sending` must be set: messages that the user enters meanwhile are returned to the composer. On failure, add
-    a notice to the transcript.
+    `chat.is_sending` must be set, so that messages entered in the meantime are returned to the composer. On
+    failure, add a notice to the transcript.
     """
     messages = chat.host.conversation.messages
     try:

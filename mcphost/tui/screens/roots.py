@@ -63,11 +63,11 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders a server has received, and the user's decision about sharing them.
+    """Describe which list of folders a server has received, and the user's decision about sharing folders.
 
-    The text states whether updates are sent without asking the user, or that the user has since declined to share
-    folders. If no list of folders was sent, the text states that the server has not requested one or that the user
-    declined.
+    If the server has received a list, the text states the number of folders and, if applicable, that updates are
+    sent without asking the user, or that the user has since declined to share folders. Otherwise, it states that
+    the server has not requested a list or that the user declined.
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -193,8 +193,8 @@ class RootsScreen(ListScreen):
     def action_change(self, what: str) -> None:
         """Open a form that adds, names, removes or restores a folder.
 
-        *what* is "add", or, for the selected folder, "name" or "out". "out" removes the folder; if it has already been
-        removed, "out" restores it.
+        *what* is "add" for a new folder. For the selected folder, *what* is "name" to change its name, or "out" to
+        remove it. If the folder has already been removed, "out" restores it.
         """
         row = self.current_row()
         if what == "add":
@@ -209,7 +209,7 @@ class RootsScreen(ListScreen):
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
-            """Show a notification about the change, if there was one, and reload the list."""
+            """If the form changed something, show a notification about the change; then reload the list."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -404,7 +404,8 @@ class FolderForm(FormScreen[tuple[str, str]]):
     def action_apply(self) -> None:
         """Apply the change and close the form; if that fails, show the error and keep the form open.
 
-        If there is a warning about a folder to add, the action must be repeated to add the folder anyway.
+        If there is a warning about the folder to add, the first call only shows the warning, and a second call adds the
+        folder anyway.
         """
         if not self._is_busy:
             self._is_busy = True

@@ -22,7 +22,7 @@ def resolve_file_name(name: str) -> Path:
 
 
 def write_new_file(path: Path, content: bytes) -> str:
-    """Write *content* to a new file that only the user can read; return a sentence that contains the path.
+    """Write *content* to a new file that only the user can read; return a message that contains the path.
 
     Raises UsageError if the file exists or cannot be written.
     """
@@ -41,7 +41,7 @@ def write_new_file(path: Path, content: bytes) -> str:
 
 
 class SaveFileForm(FormScreen[None]):
-    """Form with the name of a file, which a subclass writes.
+    """Base class for forms that ask for a file name and write a new file with this name.
 
     Subclasses define `headline`, `description`, `suggest_name` and `write`.
     """
@@ -56,15 +56,15 @@ class SaveFileForm(FormScreen[None]):
         return False
 
     def description(self) -> str:
-        """Return the line above the name."""
+        """Return the line of text that is shown above the file name."""
         raise NotImplementedError
 
     def suggest_name(self) -> str:
-        """Return the name that is in the input at first."""
+        """Return the file name that the input contains at first."""
         raise NotImplementedError
 
     async def write(self, name: str) -> str:
-        """Write the file *name* and return a sentence about it. Raises McpHostError if that fails."""
+        """Write the file *name* and return a message to show to the user. Raises McpHostError if that fails."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:

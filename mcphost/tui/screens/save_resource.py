@@ -18,7 +18,7 @@ _MAX_NAME = 80
 
 
 def suggest_name(resource: Resource) -> str:
-    """Return a plain file name without a folder, made from the resource's address and media type."""
+    """Return a file name without a folder, derived from the resource's URI and media type."""
     import mimetypes
 
     last = resource.uri.partition("?")[0].rpartition("/")[2] or resource.name
@@ -38,17 +38,18 @@ class SaveResourceForm(SaveFileForm):
         return _("Save the resource")
 
     def description(self) -> str:
-        """Return the server and the address of the resource."""
+        """Return a line that names the server and the URI of the resource."""
         return clean_line(f"{self._server} · {self._resource.uri}", 500)
 
     def suggest_name(self) -> str:
-        """Return a file name made from the resource's address."""
+        """Return a file name derived from the resource's URI and media type."""
         return suggest_name(self._resource)
 
     async def write(self, name: str) -> str:
-        """Read the resource and write it.
+        """Read the resource, write its content to the file *name*, and return a message to show to the user.
 
-        Raises McpHostError if it cannot be read, has not exactly one part, or cannot be written.
+        Raises McpHostError if the resource cannot be read or does not have exactly one part, or if the file cannot be
+        written.
         """
         result = await self._host.features.read_resource(self._server, self._resource.uri)
         content = await anyio.to_thread.run_sync(decode_contents, result.contents)

@@ -57,8 +57,8 @@ def translate_capabilities(english: str) -> str:
 def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
     """Return the sections of the details pane: a server's sign-in details, tools, instructions and log.
 
-    *keys* are the key bindings in use. The sections also explain why invalid tools, prompts or
-    resources of the server were ignored.
+    If tools are quarantined, or invalid tools, prompts or resources were ignored, further sections list these.
+    *keys* are the key bindings in use.
     """
     out: list[Section] = []
     if view.account is not None and (found := describe_discovery(view.account, _)):

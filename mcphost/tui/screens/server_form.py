@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TypedTexts(NamedTuple):
-    """Texts of the fields for environment variables, headers and folder.
+    """Texts that the user entered for environment variables, HTTP headers and the working directory.
 
     All texts are "" if the form edits a configured server.
     """
@@ -155,11 +155,14 @@ class ServerForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def on_resize(self) -> None:
-        """Leave out blank lines on a screen that is not high enough for them."""
+        """Remove blank lines if the screen is too low for them."""
         self.set_class(self.size.height < _FULL_HEIGHT, "-low")
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether Enter in *field* focuses the next widget; this is true only for the folder, the last field."""
+        """Return whether Enter in *field* focuses the next widget.
+
+        This is true only for the input of the working directory, which is the last field.
+        """
         return field.id == "folder"
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
@@ -170,7 +173,8 @@ class ServerForm(FormScreen[str]):
     def action_save(self) -> None:
         """Save the server and close the form; if that fails, show the error and keep the form open.
 
-        The first call for a text with probable mistakes only shows them.
+        If the configuration text probably contains mistakes, the first call only shows them, and a second call with the
+        same text saves the server anyway.
         """
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
@@ -191,7 +195,10 @@ class ServerForm(FormScreen[str]):
         self.dismiss(done)
 
     def _warn_once(self, name: str, text: str) -> bool:
-        """Show probable mistakes in *text*, once for each text; return whether there are any."""
+        """Show probable mistakes in *text*, the server's configuration; return whether there are any.
+
+        A second call with the same arguments shows nothing and returns False.
+        """
         from mcphost.config.typed_mistakes import find_entry_mistakes, find_new_server_mistakes
 
         if self._warned_entry == (name, text):

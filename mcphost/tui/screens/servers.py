@@ -153,13 +153,16 @@ class ServersScreen(TypeAheadListScreen):
                 self.list_widget.replace_entry(at, self.render_row(row))
 
     def empty_text(self) -> str:
-        """Return how to add a server, or why a configuration file could not be read."""
+        """Return the text for an empty list.
+
+        It explains how to add a server or, if a configuration file could not be read, the reason for this.
+        """
         problem = self.warning()
         corrected = _("Once it is corrected, its servers appear here.")
         return f"{problem}\n\n{corrected}" if problem else super().empty_text()
 
     def warning(self) -> str:
-        """Return why the servers in a configuration file could not be read, or "" if all were read."""
+        """Return the reason why a configuration file could not be read, or "" if all files were read."""
         live = self.host.config_change_detector
         problem = find_unread_file(self.host.config if live is None else live.config)
         return clean_line(translate_sentence(problem), 600)
@@ -293,7 +296,7 @@ class ServersScreen(TypeAheadListScreen):
             self.app.push_screen(DiagnosisScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_messages(self) -> None:
-        """Open the list of the messages exchanged with the selected server, which begins to log them."""
+        """Open the list of messages exchanged with the selected server; opening it starts logging them."""
         from mcphost.tui.screens.messages import MessagesScreen
 
         if (row := self.current_row()) and not self._is_disabled(row):
@@ -326,7 +329,7 @@ class ServersScreen(TypeAheadListScreen):
             self.reload()
 
     def action_grants(self) -> None:
-        """Open the permissions screen for the selected server."""
+        """Open the permissions screen with the grants for the selected server."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         if row := self.current_row():
@@ -399,7 +402,7 @@ class ServersScreen(TypeAheadListScreen):
             self.app.push_screen(RegistryScreen(self.host.setup.registry), finish)  # pyright: ignore[reportUnknownMemberType]
 
     def action_edit(self) -> None:
-        """Open a form that changes the configuration entry of the selected server."""
+        """Open a form for editing the configuration of the selected server."""
         if (row := self.current_row()) and (editor := self._editor()):
             self.run_worker(partial(self._edit, editor, row.value), group="change")
 
@@ -467,8 +470,8 @@ class ServersScreen(TypeAheadListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file, but keep its stored data.
 
-        Two key presses are required: the first explains what will be removed, and the second removes it. For the first
-        press, the user can also press the key of `action_remove_with_data`.
+        Two key presses are required: the first explains what will be removed, and the second removes it. The first may
+        also be the key of `action_remove_with_data`, because the two keys share the explanation.
         """
         self._confirm_removal(forgets=False)
 
@@ -477,8 +480,8 @@ class ServersScreen(TypeAheadListScreen):
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
         only this server can use. Two key presses are required: the first explains what will be removed, and the second
-        removes it. For the first press, the user can also press the key of `action_remove`; the key of the second press
-        determines whether the data is removed.
+        removes it. The first may also be the key of `action_remove`; only the key that is pressed second determines
+        whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 
@@ -493,7 +496,7 @@ class ServersScreen(TypeAheadListScreen):
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
     async def _explain_removal(self, editor: "ServerEditor", name: str) -> None:
-        """Show a notification that explains how to remove a server with or without its stored data."""
+        """Show a notification that explains how to remove the server *name* with or without its stored data."""
         file = self.host.servers.view(name).config.file
         text = _("Press {servers-remove} again to remove {title} from {file}.")
         text = fill_keys(self, text, title=name, file=file)

@@ -119,7 +119,11 @@ class SetupScreen(FormScreen[SetupChoice]):
     """
 
     def __init__(self, setup: "Setup", offers: "SetupOffers", *, is_invited: bool = True, key: str = "") -> None:
-        """Create the screen. *key* is an API key that the user has already entered, or "" if there is none."""
+        """Create the screen with the models and servers in *offers*.
+
+        *is_invited* is true if the user opened the screen. *key* is an API key that the user has already entered, or ""
+        if there is none.
+        """
         super().__init__()
         self._setup = setup
         self._given_key = key
@@ -142,7 +146,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def body(self) -> ComposeResult:
         """Yield the lists of models and servers.
 
-        An API key input replaces the list of models if there are none, and follows it if the user has entered a key.
+        If there are no models, an input for an API key takes the place of their list. If the user has already entered a
+        key, the input is shown below the list of models.
         """
         about = _ABOUT if self._models or self._servers else _NOTHING
         yield Static(_(_KEY_GIVEN if self._given_key else about), id="about", markup=False)
@@ -200,7 +205,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#key-label", Static).update(_("{label}; {place}").format(label=label, place=place))
 
     async def _add_late_models(self) -> None:
-        """Add models of local model servers that respond late; the selection, cursor and focus do not move."""
+        """Add the models of local model servers that respond late, without moving the cursor or the focus.
+
+        The selected model does not change either.
+        """
         from mcphost.llm.model_finder import MAX_PROPOSED_MODELS
 
         found = (await self._setup.find_late_models(self._models))[:MAX_PROPOSED_MODELS]
@@ -242,17 +250,17 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(lines, lines.highlighted)
 
     def _count_wrapped_rows(self) -> int:
-        """Return the number of rows that long texts need in addition to the fixed rows of the screen.
+        """Return how many additional rows are needed because long texts wrap on a narrow screen.
 
-        For the text above the lists and the key hints, these are the rows after the first; for the text about files,
-        they are all its rows.
+        The layout already includes one row for each text, except for the note about files, all of whose rows are
+        counted.
         """
         texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
         return rows + (Content(self._files).get_height({}, self._text_width()) if self._files else 0)
 
     def _text_width(self) -> int:
-        """Return the width in cells of the texts in the box, computed from the width of the screen.
+        """Return the width in cells that is available for text, computed from the width of the screen.
 
         The width of a widget is not used, because a widget has no width before the first layout.
         """
@@ -318,7 +326,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Apply a click on a list entry: select a model or a provider for the key, or tick or untick a server."""
+        """Handle a click on a list entry: select a model, or a provider for the API key, or toggle a server."""
         event.stop()
         self._choose(event.option_list, event.option_index)
 
@@ -331,8 +339,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     async def on_key(self, event: events.Key) -> None:
         """Choose the model or server under the cursor when Space is pressed.
 
-        If mcphost opened the screen automatically, Tab or an arrow key first enables selection. Until then, typing
-        closes the screen, unless the text may be an API key, which goes to the key input.
+        If mcphost opened the screen automatically, selection is disabled until Tab or an arrow key is pressed. Until
+        then, typing closes the screen, but text that looks like an API key is moved to the key input.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -413,20 +421,23 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _show_target(self, index: int) -> None:
         """Show the notes and the target (command line or URL) of the server at *index*.
 
-        The server counts as read once its whole target has been drawn.
+        The server is recorded as read once its complete target has been drawn.
         """
         content, is_whole = self._details(self._servers[index])
         self.query_one(TargetDetails).show(content, index if is_whole else None)
 
     def _details(self, candidate: "ImportCandidate") -> tuple[Content, bool]:
-        """Return the notes and the target of a server, and whether they contain the whole target."""
+        """Return the notes and the target of a server, and whether the target is complete in this text."""
         target = _describe_target(candidate)
         notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_NOTES_LENGTH)
         shown = clean_line(target, _MAX_TARGET_LENGTH)
         return Content(f"{notes} · {shown}" if notes else shown), shown == target
 
     def action_tick_all(self) -> None:
-        """Tick all servers that their host has not disabled, or untick all servers if these are ticked."""
+        """Tick all servers except those that are disabled in the MCP host from which they would be imported.
+
+        If all of these are already ticked, untick every server instead.
+        """
         self._enter()
         for servers in self.query("#servers").results(OptionList):
             every = {at for at, candidate in enumerate(self._servers) if not candidate.found.is_disabled}
@@ -539,8 +550,8 @@ def _describe_files(files: "Sequence[tuple[str, str]]") -> str:
 def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -> str:
     """Return notes on what an import does besides copying the entry, or "" if it does nothing else.
 
-    They say that secrets are moved, and that a disabled server remains disabled. If *with_names* is true, they also
-    name the secrets.
+    The notes state that secrets are stored separately, and that a disabled server remains disabled. If *with_names*
+    is true, they also contain the names of the secrets.
     """
     secrets = _("secrets stored apart") if candidate.secrets else ""
     if candidate.secrets and with_names:

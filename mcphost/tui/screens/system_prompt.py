@@ -86,7 +86,7 @@ class SystemPromptForm(FormScreen[str]):
         self.run_worker(self._save, group="save", exclusive=True)
 
     def action_reset(self) -> None:
-        """Use the configured or default system prompt again."""
+        """Discard this conversation's system prompt, so that the configured or default one is used again."""
         self.run_worker(partial(self._change, ""), group="save", exclusive=True)
 
     def action_undo_change(self) -> None:

@@ -31,7 +31,7 @@ _BAR_CELLS, _WIDE_BAR_CELLS = 8, 20
 
 
 class SubscribedResource(Struct, frozen=True):
-    """A server's resource that mcphost is subscribed to."""
+    """A server's resource to whose updates mcphost is subscribed."""
 
     server: str
     uri: str
@@ -63,9 +63,9 @@ def format_progress(call: RunningCall) -> str:
 
 
 def draw_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a bar of *cells* cells and the percentage, or "" if the total is not known.
+    """Return a bar of *cells* cells followed by the percentage, or "" if the total is not known.
 
-    The percentage is padded, so that the width does not depend on the progress.
+    The percentage is padded to a fixed width, so that the result always has the same width.
     """
     event = call.progress
     if event is None or not event.total:
@@ -156,9 +156,9 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row of a call, with a progress bar at the beginning of its detail line.
+        """Return the row for a tool call, with a progress bar at the beginning of its detail line.
 
-        The bar is padded to *column* cells; if *column* is 0, there is no bar.
+        The bar is padded to *column* cells. If *column* is 0, no bar is shown.
         """
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(call.seconds), where, format_progress(call))

@@ -121,7 +121,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Describe whether the tool's definition is sent with each request, and why."""
+        """Return a text that states whether the tool's definition is sent with each request, and the reason."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),
@@ -220,9 +220,9 @@ class ToolsScreen(ListScreen):
             self.open_row(row)
 
     def pin_selected(self) -> None:
-        """Pin the selected tool, or unpin it if it is pinned, for this run and later ones.
+        """Pin the selected tool, or unpin it if it is already pinned; the setting is kept for later runs.
 
-        Each request to the model includes the definition of a pinned tool.
+        The definition of a pinned tool is included in each request to the model.
         """
         if row := self.current_row():
             self.run_worker(partial(self._pin_tool, row.value.name), group="pin")

@@ -66,7 +66,7 @@ class DraftSaver:
     def capture(self) -> bool:
         """Pass the draft, queued messages and attachments to the host if they have changed.
 
-        The host stores them when mcphost exits, at the latest. Return False if nothing has changed since the last call.
+        The host stores them no later than when mcphost exits. Return False if nothing has changed since the last call.
         """
         if not self._place or not self._screen.is_attached:
             return False
@@ -101,7 +101,7 @@ class DraftSaver:
     def _read(self) -> UnsentText:
         """Return the draft, queued messages and attachments to store.
 
-        If the draft is an API key, it is left out.
+        If the draft is an API key, it is omitted.
         """
         draft = self._screen.query_one(Composer).draft
         queued = tuple(row.text for row in self._queue.describe())
@@ -162,7 +162,10 @@ class PendingEdit(NamedTuple):
 
     @property
     def notice(self) -> str:
-        """The translated notice about the edit; it says that attached local files are not read again."""
+        """The translated notice about the edit.
+
+        If local files are attached, the notice also states that their content is not read again.
+        """
         from mcphost.llm.messages import is_local_file  # imported late: few messages are edited
 
         has_files = any(is_local_file(part) for part in self.attachments)

@@ -57,7 +57,7 @@ class TranscriptBlock:
 
     @property
     def open_key(self) -> str:
-        """The key that opens or unfolds the block, as it is shown in a hint, or that a click does it."""
+        """The key that opens or unfolds the block, as shown in hints, or the text "a click" if no key does."""
         return self.keys.short("conversation-open") or _("a click")
 
     @property
@@ -294,7 +294,10 @@ class BackgroundResult(TranscriptBlock):
         self.image_count, self._failure = image_count, find_failure(part)
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return a heading, and a row that names the server and the tool and opens the result."""
+        """Return a heading, and a row that describes the result and names the key that opens it.
+
+        The description consists of the server, the tool, the number of characters and the number of images.
+        """
         width = min(width, PROSE_WIDTH)
         heading = Content.styled(_("Background result"), "bold $muted")
         if self._failure:
@@ -338,7 +341,8 @@ class MarkdownBlock(TranscriptBlock):
     """Part of the model's answer, shown as Markdown; the last block grows during streaming.
 
     If `is_joined` is true, there is no blank row before the block. If `is_plain` is true, the text is not parsed as
-    Markdown. If `continues_code` is true, the text begins with the rest of the code block above.
+    Markdown. If `continues_code` is true, the text begins with the continuation of a code block that began in the
+    block above.
     """
 
     can_step = True

@@ -63,8 +63,8 @@ STYLES: Mapping[Any, str] = {
 def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_seconds: float = _MAX_SECONDS) -> Content:
     """Return the code with syntax highlighting, or as plain text if the language is not in LANGUAGES.
 
-    The highlighting ends before the first line of more than 500 characters, and after 20,000 characters, *max_tokens*
-    tokens or *max_seconds* of CPU time. The rest is plain text.
+    Highlighting stops at the first line of more than 500 characters, or after 20,000 characters, *max_tokens*
+    tokens or *max_seconds* of CPU time, whichever comes first. The remaining code is plain text.
     """
     beginning = _find_beginning(code) if language.lower() in LANGUAGES else ""
     if not beginning:

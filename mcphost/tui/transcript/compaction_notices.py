@@ -1,4 +1,7 @@
-"""Notices in the transcript about summaries, which replace messages in requests to the model."""
+"""Notices in the transcript about conversation summaries.
+
+In requests to the model, a summary replaces the messages that it summarizes.
+"""
 
 from mcphost.host.events import SummaryProgress
 from mcphost.pluralize import translate_count

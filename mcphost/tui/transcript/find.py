@@ -39,7 +39,7 @@ class FindQuery:
 
 
 class FindResult:
-    """The matches of a query that have been found so far, in the order in which the transcript shows them."""
+    """The matches of a query that have been found so far, in display order."""
 
     def __init__(self, query: FindQuery) -> None:
         self.query = query

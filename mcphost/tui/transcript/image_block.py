@@ -1,4 +1,7 @@
-"""Transcript block that reserves rows for an image, and draws it with half-block characters once it is decoded."""
+"""Transcript block for an image, drawn with half-block characters.
+
+The block reserves rows for the image, which is drawn once it is decoded.
+"""
 
 import binascii
 from typing import TYPE_CHECKING

@@ -103,16 +103,20 @@ class BlockLayout:
         return "".join(strip.text for strip in self.get_strips(index)[self.blocks[index].gap :][:1]).strip()
 
     def find_last_in_view(self, y: int, height: int) -> int:
-        """Return the index of the lowest block in *height* rows from row *y* that the user can select, or -1."""
+        """Return the index of the lowest selectable block in the view, or -1 if there is none.
+
+        The view consists of *height* rows, beginning with row *y*.
+        """
         if not self.blocks:
             return -1
         last = self.find_index(min(self.total - 1, y + height - 1))
         return next((index for index in range(last, self.find_index(y) - 1, -1) if self.blocks[index].can_step), -1)
 
     def find_step(self, index: int, by: int, is_target: Callable[[TranscriptBlock], bool]) -> int:
-        """Return the index of the next target from *index* in steps of *by*, or an index that is out of range.
+        """Return the index of the next block for which *is_target* is true, starting at *index* + *by*.
 
-        If *index* is negative, the search begins behind the last block.
+        *by* is the step, 1 to search downwards or -1 to search upwards. If *index* is negative, the search starts after
+        the last block. If no block is found, the result is -1 or the number of blocks.
         """
         index = (index if index >= 0 else len(self.blocks)) + by
         while 0 <= index < len(self.blocks) and not is_target(self.blocks[index]):

@@ -32,12 +32,15 @@ def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
 
 
 def use_own_breaks() -> None:
-    """Make all Textual widgets break lines by the rules of this module."""
+    """Make all Textual widgets break lines according to the rules of this module."""
     content.divide_line = divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has a line wider than *width* cells and contains two-cell characters such as ideographs."""
+    """Return whether *text* must be broken by this module instead of by Textual.
+
+    This is the case if it has a line wider than *width* cells and contains two-cell characters such as ideographs.
+    """
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )

@@ -44,8 +44,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
 class MarkdownFragment(NamedTuple):
     """Part of Markdown source that can be rendered separately.
 
-    If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true, this
-    part begins with the rest of the previous part's last code block.
+    If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true,
+    this part begins with the continuation of a code block that began in the previous part.
     """
 
     source: str
@@ -167,8 +167,8 @@ def render_markdown(
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
     content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
-    *continues_code* is true, the text begins with the rest of a code block, which gets no heading. If *is_linear* is
-    true, the cells of each table row are listed one below another.
+    *continues_code* is true, the text begins with the continuation of a code block, and this part of the code gets
+    no heading. If *is_linear* is true, the cells of each table row are listed one below another.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -304,7 +304,10 @@ class CopyablePart(NamedTuple):
 
 
 def list_parts(source: str) -> list[CopyablePart]:
-    """Return the code blocks and tables in Markdown source, in order; a part's index is its number for copying."""
+    """Return the code blocks and tables in Markdown source, in order.
+
+    The index of a part is its number for copying.
+    """
     if is_too_complex(source):
         return []
     tokens = _parser().parse(source)
@@ -334,11 +337,11 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Split Markdown that is still being streamed into complete parts, which no longer change, and the rest.
+    """Split Markdown that is still being streamed into complete parts and the remaining part.
 
-    The rest is usually the last top-level block, which may still grow; it is None if the text has no blocks. If the
-    rest is a long code block, list, table or paragraph, its beginning is also split off as a complete part; otherwise,
-    each addition would take longer to render as the answer grows.
+    Complete parts no longer change. The remaining part is usually the last top-level block, which may still grow;
+    it is None if the text has no blocks. If it is a long code block, list, table or paragraph, its beginning is
+    split off as a complete part as well. Otherwise, rendering each addition would take longer as the answer grows.
     """
     parts: list[MarkdownFragment] = []
     while (size := fitting_length(source)) < len(source):
@@ -382,8 +385,9 @@ def _split_lines(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment]
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream, which may still grow, if the block is long.
 
-    Return the complete part, or "" if the block is not split; the lines of the rest; and whether the rest follows the
-    complete part without a blank line.
+    *rest* contains the lines of the block, and *items* the line numbers of its list items. Return the text that cannot
+    change any more, or "" if the block is not split; the remaining lines; and whether they continue that text without a
+    blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):

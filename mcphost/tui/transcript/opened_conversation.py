@@ -1,7 +1,8 @@
-"""Gradual display of an opened conversation, so that a long conversation does not block the event loop.
+"""Gradual display of an opened conversation, which does not block the event loop for long.
 
-The newest messages are shown first. Earlier messages follow in short slices. Manual tool calls, and a notice of the
-summary that replaces messages in requests to the model, appear at the point in the conversation where they were made.
+The newest messages are shown first. Earlier messages follow in short slices. Manual tool calls, and a notice
+about the summary that replaces messages in requests to the model, are placed among the messages according to
+their time.
 """
 
 import asyncio

@@ -117,10 +117,11 @@ def build_blocks(
     show_costs: bool = False,
     timed: "Iterable[TimedBlock]" = (),
 ) -> list[TranscriptBlock]:
-    """Return the blocks for a stored conversation's messages; show the cost of answers if *show_costs* is true.
+    """Return the blocks for the messages of a stored conversation.
 
-    Images that the user attached and those in tool results are included if *can_draw_images* returns True, which is
-    called only if there are images. Each block in *timed* is placed before the first message that is newer.
+    The cost of answers is shown if *show_costs* is true. Images in tool results and images that the user attached
+    are included if *can_draw_images* returns True; it is called only if there are such images. Each block in
+    *timed* is placed before the first message that is newer.
     """
     out: list[TranscriptBlock] = []
     waiting = deque(timed)

@@ -1,4 +1,4 @@
-"""Notices in the transcript that subscribed resources, or resources below them, have changed."""
+"""Notices in the transcript about changes to subscribed resources, or to resources below them."""
 
 from mcphost.host.events import ResourceChanged
 from mcphost.protocol.resources import UriIndex
@@ -26,10 +26,11 @@ class ResourceChangeNotices:
         self._shown.clear()
 
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:
-        """Add a notice of the change, or count the change in the resource's notice of this turn.
+        """Add a notice about the change, or update the notice about the same resource in this turn.
 
-        *attached* contains the URIs of the same server's resources that the user has attached; a new notice about such
-        a resource has a hint that the attachment is outdated.
+        An updated notice shows the number of changes. *attached* contains the URIs of the server's resources that the
+        user has attached; if the changed resource is one of them, a new notice has a hint that the attachment is
+        outdated.
         """
         name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
         if event in self._shown:

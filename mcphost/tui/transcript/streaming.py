@@ -93,9 +93,10 @@ class StreamingText:
         return [*out, self.tail]
 
     def hold_unfinished(self) -> bool:
-        """Hold back pending text after the last blank line until the next flush.
+        """Hold back the pending text after the last blank line until the next flush.
 
-        In long text without blank lines, only the last line is held back. Return whether any text is left to flush.
+        In long text without blank lines, only the text after the last line break is held back. Return False if nothing
+        is held back because there is no such break.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2
@@ -117,7 +118,10 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split growing plain text into complete parts and the rest; the equivalent of `split_stream` for plain text."""
+    """Split growing plain text into complete parts and the remaining part.
+
+    This is the equivalent of `split_stream` for plain text.
+    """
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

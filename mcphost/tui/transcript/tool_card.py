@@ -124,9 +124,8 @@ class ToolCard(TranscriptBlock):
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are the arguments that were sent. *started_by* is what approved the call (see
-        `ToolStarted.by`), "user" if the user made the call, or "earlier" if an earlier run of mcphost sent the
-        call.
+        *arguments* are the arguments that were sent. *started_by* states how the call was approved (see
+        `ToolStarted.by`). It is "user" if the user made the call, and "earlier" if an earlier run of mcphost sent it.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.progress = None
@@ -174,9 +173,9 @@ class ToolCard(TranscriptBlock):
         return out
 
     def _describe_offer(self) -> str:
-        """Return the offer to send the call to the background, with the keys for it.
+        """Return the hint that names the keys for moving the call to the background.
 
-        If the transcript does not have the focus, they include the key that moves the focus to it.
+        If the transcript does not have the focus, the hint begins with the key that focuses it.
         """
         key = self.keys.short("conversation-background")
         if key and not self.has_keys:
@@ -354,10 +353,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Select the tool call to move to the background, and return its card.
+    """Return the card of the tool call that should be moved to the background.
 
-    This is the call of the card at *index* if it can run in the background, otherwise the only such call among
-    the newest blocks. Return None if the newest blocks contain no such call or more than one.
+    If the call of the card at *index* can run in the background, its card is returned. Otherwise, return the card
+    of the only such call among the newest blocks, or None if there is no such call or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:
@@ -412,7 +411,7 @@ class CallSpinner:
                 self._redraw(index)
 
     def redraw(self) -> None:
-        """Redraw the first row of each running call immediately, because the keys that it offers have changed."""
+        """Redraw the first row of each running call immediately, because the key hints in it have changed."""
         blocks = self._get_blocks()
         for index in range(max(0, len(blocks) - _MAX_SPINNER_BLOCKS), len(blocks)):
             if blocks[index].is_running:

@@ -15,9 +15,9 @@ def build_ending_notice(
 ) -> NoticeBlock | None:
     """Return a notice that explains why the turn ended, or None if no explanation is needed.
 
-    A notice is returned if the turn failed, or stopped at the tool round limit or because of the budget.
+    A notice is returned if the turn failed, or was stopped by the limit on tool rounds or by the budget.
     *fill_keys* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was
-    cut off, and *can_edit* if the conversation ends with a message of the user.
+    cut off, and *can_edit* is true if the conversation ends with a user message.
     """
     if event.outcome == "failed":
         again = _("Press {continue_turn} to continue.") if is_incomplete else _("Press {continue_turn} to retry.")

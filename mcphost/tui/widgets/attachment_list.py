@@ -35,9 +35,8 @@ _REFRESH_HINT = N_("shift+tab selects one; {attachments-refresh} reads it again"
 class AttachmentRow(NamedTuple):
     """One attachment in the list: its kind, name, size as text, and estimated number of tokens.
 
-    `is_changed` is True if the server has reported a newer version of the resource. `is_sent` is True if the
-    resource was sent with an earlier message and has changed since; it is then not an attachment of the next
-    message.
+    `is_changed` is True if the server has reported a newer version of the resource. If `is_sent` is True, the row
+    is not an attachment of the next message: it is a resource that was sent earlier and has changed since.
     """
 
     kind: str
@@ -96,7 +95,7 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first row that is shown.
+        """The index of the first visible row.
 
         While the list has the focus, the row at the cursor is visible; otherwise, the newest row is visible.
         """
@@ -190,7 +189,7 @@ class AttachmentList(Widget, can_focus=True):
         self.post_message(CursorMoved(self))
 
     def action_act(self, action: AttachmentAction) -> None:
-        """Post a request to open, remove or refresh the attachment at the cursor."""
+        """Post a request to perform *action* (open, remove or refresh) on the attachment at the cursor."""
         if self.rows:
             self.post_message(self.Requested(action, self.index))
 

@@ -98,10 +98,10 @@ def _abbreviates(needle: str, title: str) -> bool:
 
 
 def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
-    """Return a sort key.
+    """Return a sort key for an item, according to how well it matches the typed text *needle*.
 
-    A value that was typed completely comes first, then titles that begin with the typed text, then items that contain
-    it, and then titles that contain only its letters.
+    A command's value that was typed completely comes first. It is followed by titles that begin with the typed
+    text, then by items that contain it, and then by titles that contain only its letters.
     """
     title = offer.title.lower().lstrip("/")
     is_contained = needle in title or needle in offer.value.lower()
@@ -109,7 +109,10 @@ def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
 
 
 def _limit_beside_files(found: list[CompletionItem]) -> list[CompletionItem]:
-    """Return the first resources and the first templates, in the order of *found*."""
+    """Return at most five resources and resource templates, in the order of *found*, to list above files.
+
+    If there are many resources, at most two of the five items are templates.
+    """
     templates = [offer for offer in found if offer.kind == "template"]
     resource_count = len(found) - len(templates)
     kept = set(templates[: max(_TEMPLATES_BESIDE_FILES, _MAX_BESIDE_FILES - resource_count)])
@@ -140,8 +143,8 @@ class CompletionPopup:
     ) -> None:
         """Create a popup; *is_typed* returns whether the user typed all of the text.
 
-        Commands and tools are completed only if all of the text was typed. *mentions* records what is found for each
-        word that begins with "@".
+        Commands and tools are completed only if all of the text was typed. *mentions* records, for each word that
+        begins with "@", whether it matches a file or anything else.
         """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
         self._mentions = mentions
@@ -267,7 +270,7 @@ class CompletionPopup:
         return next((at for at, item in enumerate(self._items) if item.kind == "file"), None)
 
     def _index_of(self, item: int) -> int:
-        """Return the row of item number *item* in the list, in which headings also take up rows."""
+        """Return the row of the item at index *item*; the rows of headings are counted as well."""
         first = self._first_file
         if first is None:
             return item
@@ -328,7 +331,7 @@ class CompletionPopup:
         )
 
     def apply_row(self, row: int) -> None:
-        """Apply the completion in a row that was clicked."""
+        """Apply the completion in the clicked row; *row* is its position in the list, including headings."""
         if self._items:
             self._apply(self._item_at(row))
 

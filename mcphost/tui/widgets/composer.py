@@ -129,12 +129,12 @@ class ComposerInput(OrderedTextArea):
         self.composer = composer
 
     def on_mount(self) -> None:
-        """Keep the bindings of the widget itself, and use the keys of the app."""
+        """Save the widget's own key bindings, then apply the key bindings of the app with `use_keys`."""
         self._own_bindings: BindingsMap = self._bindings
         self.use_keys()
 
     def use_keys(self) -> None:
-        """Make the keys of the app's actions take precedence over TextArea's bindings for the same keys."""
+        """Give the keys of the app's actions precedence over TextArea's bindings for the same keys."""
         self._bindings = keys_in_use(self).override_bindings(self._own_bindings)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -370,8 +370,8 @@ class Composer(Vertical):
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* = 1) or previous (*by* = -1) history entry; return False if there is none.
 
-        The unsent draft is kept as an entry after the newest one. If it is empty, a newest message without an answer is
-        edited instead.
+        The unsent draft is kept as an entry after the newest one. If the draft is empty and the newest message has not
+        been answered, that message is edited instead.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
@@ -421,7 +421,7 @@ class Composer(Vertical):
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
 
-        An Enter that has been held down since then is ignored as well. *ago* is the number of seconds since the key was
+        If Enter has been held down since then, it is ignored as well. *ago* is the number of seconds since the key was
         pressed. Any other key that belongs to a paste marks the text as inserted. This is necessary because an earlier
         key of the paste may have cleared the text, which resets its origin to "typed".
         """

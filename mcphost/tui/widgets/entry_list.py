@@ -15,7 +15,7 @@ from mcphost.translation import _
 
 
 class EntryGroup(NamedTuple):
-    """A heading of one line, and the number of entries below it."""
+    """A heading of one line, and the number of entries in its group."""
 
     heading: Content
     size: int
@@ -35,7 +35,7 @@ class EntryOption(Option):
 
 
 class HeadingOption(Option):
-    """Row that the cursor skips: the heading of a group, or a message in place of the entries."""
+    """Row that the cursor skips: the heading of a group, or a message shown instead of entries."""
 
     def __init__(self, content: Content) -> None:
         super().__init__(content, disabled=True)
@@ -63,9 +63,10 @@ class Entries(OptionList):
         self._headings: list[Content] = []
 
     def show_entries(self, contents: Sequence[Content], groups: Sequence[EntryGroup] = ()) -> None:
-        """Replace all rows, and put each group's heading above its entries; the cursor is then on no entry.
+        """Replace all rows, and put each group's heading above its entries.
 
-        *groups* divides the entries into consecutive groups; without groups, there are no headings.
+        No entry is highlighted afterwards. *groups* divides the entries into consecutive groups; without groups, there
+        are no headings.
         """
         headings: dict[int, Content] = {}
         begin = 0
@@ -100,7 +101,7 @@ class Entries(OptionList):
         self.add_option(HeadingOption(content))
 
     def replace_entry(self, index: int, content: Content) -> None:
-        """Replace the text of an entry."""
+        """Replace the text of the entry at *index* with *content*."""
         row = self._rows[index]
         before = row.line_count
         self.replace_option_prompt_at_index(self._positions[index], content)
@@ -143,11 +144,11 @@ class Entries(OptionList):
 
     @property
     def has_pairs_of_lines(self) -> bool:
-        """Whether every entry has at least two lines."""
+        """Whether every entry takes up at least two lines."""
         return all(end > top + 1 for top, end in zip(self._tops, self._ends, strict=True))
 
     def count_hidden(self) -> tuple[int, int]:
-        """Return the numbers of entries that are scrolled out of view, partly or completely, above and below."""
+        """Return how many entries above, and how many below, are partly or completely scrolled out of view."""
         top = round(self.scroll_y)
         above = bisect_left(self._tops, top)
         shown = max(above, bisect_right(self._ends, top + self.size.height))
@@ -241,7 +242,7 @@ class EntryList(Vertical):
         line.update(heading or "")
 
     def show_hidden(self) -> None:
-        """Show how many entries are above and below the visible ones, or nothing if all are visible."""
+        """Show how many entries are hidden above and below the visible ones, or nothing if all are visible."""
         if not self.is_whole:
             return
         self.show_heading()

@@ -65,7 +65,7 @@ class KeyHints(Static):
         super().__init__(link_keys(hints), id="keys", markup=False)
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Replace the hints with *content*, which is a string or unstyled Content; do nothing if they stay the same."""
+        """Replace the hints with *content*, which is a string or unstyled Content; do nothing if it is unchanged."""
         if str(content) == self._hints:
             return  # a dialog calls this after each change, and would lay out its body again
         self._hints = str(content)

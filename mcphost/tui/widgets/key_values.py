@@ -222,7 +222,7 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars, and the line feed that Textual appends to it."""
+        """Return the selected text, including the bars, and the line feed that Textual appends to the text."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -232,8 +232,8 @@ class QuotedText(Widget):
 
 
 def quote_statement(heading: str, text: str, style: str = "") -> QuotedText:
-    """Create a widget that quotes a server's sanitized text below *heading*, with a bar before each row.
+    """Create a widget that shows *heading* and, below it, a server's *text* with a bar before each row.
 
-    The bars prevent the text from looking like a statement by mcphost.
+    The bars prevent the text from looking like a statement by mcphost. *text* must already be sanitized.
     """
     return QuotedText([QuotedPart(heading, "$faint", is_heading=True), QuotedPart(text, style)])

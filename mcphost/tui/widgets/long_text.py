@@ -131,7 +131,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return how many characters a line of *text* can contain and still be certain to fit in one row."""
+    """Return the maximum length, in characters, of a line of *text* that certainly fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -179,7 +179,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of an unsanitized line are certain to fit in one row once sanitized."""
+    """Return how many characters of an unsanitized line certainly fit in one row once they are sanitized."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -307,7 +307,7 @@ class LongText(ScrollView, can_focus=True):
 
     @property
     def _text_width(self) -> int:
-        """The width of a row in columns, without the scrollbar, which is always visible."""
+        """The width of a row in columns, excluding the scrollbar, which is always visible."""
         return max(0, self.size.width - self.scrollbar_size_vertical)
 
     def _layout_rows(self) -> None:
@@ -383,7 +383,10 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def _color_row(self, number: int, length: int, style: RichStyle) -> Iterator[tuple[int, int, RichStyle]]:
-        """Split a row of *length* characters by style, and yield (start, end, style) tuples."""
+        """Split the row *number*, which has *length* characters, by style; yield (start, end, style) tuples.
+
+        *style* applies to characters without syntax highlighting.
+        """
         at, start = 0, self._row_index.span(number)[0]
         for index in range(bisect_right(self._spans, start, key=_end_of), len(self._spans)):
             span = self._spans[index]
@@ -424,13 +427,13 @@ class LongText(ScrollView, can_focus=True):
     async def find_row(self, offset: int) -> int:
         """Return the number of the row that contains *offset*.
 
-        If necessary, the rows up to there are counted first.
+        If necessary, the rows up to that row are counted first.
         """
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after offset *after*.
+        """Return the offset of the first match of *needle* that begins after offset *after*.
 
         If there is none, return the offset of the first match in the whole text, or -1 if there is no match at all. The
         search is case-sensitive.

@@ -37,11 +37,11 @@ _NAMED_VALUES = (
 
 
 class PairTextArea(OrderedTextArea):
-    """Text area for a name and a value in each line; it masks values that look like secrets.
+    """Text area with a name and a value on each line; it masks values that look like secrets.
 
-    Most secrets are recognized by their names, and are therefore masked from the first character on. A line that looks
-    like a key without a name is masked as a whole. A reference such as `${env:NAME}` is not masked, unless the value
-    contains more than the reference and an authorization scheme.
+    Most secrets are recognized by their names, and are therefore masked from the first character on. A line that
+    looks like a key without a name is masked completely. A reference such as `${env:NAME}` is not masked, unless
+    the value contains other text besides the reference and an authorization scheme such as "Bearer".
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -63,8 +63,8 @@ class PairTextArea(OrderedTextArea):
 class EntryTextArea(OrderedTextArea):
     """Text area for a server's command line, URL or JSON; it masks values that look like secrets.
 
-    A value is masked if the name before it, on the same line or at the end of the line above, is that of a secret, or
-    if it looks like a key itself.
+    A value is masked if it looks like a key, or if the name before it suggests a secret. The name may be on the
+    same line or at the end of the line above.
     """
 
     def get_line(self, line_index: int) -> Text:
@@ -101,10 +101,10 @@ def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_key(line: str, lead: str, name: str) -> bool:
-    """Return whether *line* is a key or token that has no name, or at least none yet.
+    """Return whether *line* is a key or token without a name, or the beginning of one.
 
-    *lead* is the text before the value, and *name* the name; it is "" if the line has no separator. A key may contain
-    the separator: base64 ends with "=", and some tokens have a ":".
+    *lead* is the text before the value, and *name* is the name; it is "" if the line has no separator. A key may
+    contain the separator: base64 ends with "=", and some tokens have a ":".
     """
     if any(start < len(lead) for start, _end in find_key_spans(line)):
         return True
@@ -122,25 +122,31 @@ def _is_key(line: str, lead: str, name: str) -> bool:
 
 
 def _is_random_word(text: str) -> bool:
-    """Return whether *text* is long, as in base64 or hexadecimal, and therefore not the name of anything."""
+    """Return whether *text* looks random: at least 20 base64 or hexadecimal characters, including a digit.
+
+    Such a text is not the name of a variable or header.
+    """
     return _RANDOM_WORD.fullmatch(text) is not None and any(char.isdigit() for char in text)
 
 
 def _is_mixed(text: str) -> bool:
-    """Return whether *text* has small and capital letters and digits, which names of variables seldom have."""
+    """Return whether *text* contains lowercase letters, uppercase letters and digits.
+
+    Names of variables seldom contain all three.
+    """
     return all(any(map(kind, text)) for kind in (str.islower, str.isupper, str.isdigit))
 
 
 def _mask(char: str) -> str:
-    """Return a dot as wide as *char*, so that the cursor stays in its place; white space is not masked."""
+    """Return a dot as wide as *char*, so that the text keeps its width; whitespace is returned unchanged."""
     return char if char.isspace() else _WIDE_MASK if cell_len(char) > 1 else _MASK
 
 
 def _is_secret(name: str, value: str) -> bool:
     """Return whether *value* must be masked.
 
-    *name* is the text before the separator. If it contains several words and is therefore invalid, each word is
-    checked as a name.
+    *name* is the text before the separator. If it contains several words, and is therefore invalid as a name, each
+    word is checked separately.
     """
     if _is_reference(value):
         return False
@@ -150,7 +156,10 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _is_reference(value: str) -> bool:
-    """Return whether *value* is a reference, with no other text than an authorization scheme."""
+    """Return whether *value* consists of references, apart from an authorization scheme.
+
+    An authorization scheme is, for example, "Bearer".
+    """
     references = _find_known_references(value)
     for reference in references:
         value = value.replace(reference.text, "")
@@ -162,7 +171,7 @@ def _find_known_references(value: str) -> list[Reference]:
 
 
 class LabeledPairs(Horizontal):
-    """Text area for pairs of names and values, with a label to its left; see `PairTextArea`."""
+    """Text area for pairs of names and values, with a label on its left; see `PairTextArea`."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledPairs { height: auto; }

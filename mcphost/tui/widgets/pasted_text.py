@@ -54,7 +54,7 @@ class WrittenText(Protocol):
 
     @property
     def is_call(self) -> bool:
-        """Whether the text looks like a call of a tool."""
+        """Whether the text looks like a manual tool call."""
         ...
 
     @property
@@ -89,9 +89,9 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 class SendConfirmation:
     """Check that requires a second Enter to send text that the user probably meant to run instead.
 
-    There are two cases: a command or tool call that may have been typed or pasted, and a command or tool call that
-    was typed after restored text, which the user may not have noticed. The text is never run, because it may have
-    been pasted.
+    There are two cases. In the first, it is unclear whether a command or tool call was typed or pasted. In the
+    second, a command or tool call was typed after restored text, which the user may not have noticed. In both
+    cases, the text is never run, because it may have been pasted.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class SendConfirmation:
         self.is_unsure, self.restored, self._asked = False, "", ""
 
     def ask(self, draft: WrittenText) -> str:
-        """Return why a second Enter is needed, or "" if the draft can be sent.
+        """Return the reason why a second Enter is needed, or "" if the draft can be sent.
 
         If the last call returned a reason and the text has not changed since, return "".
         """
@@ -148,7 +148,10 @@ class FoldedPastes:
         return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
 
     def build_row(self, placeholder: str) -> "AttachmentRow":
-        """Return the row for a paste in the list of attachments; the paste's tokens are estimated only once."""
+        """Return the row for the paste with this placeholder in the list of attachments.
+
+        The paste's tokens are estimated only once.
+        """
         if placeholder not in self._rows:
             from mcphost.tui.widgets.attachment_rows import build_paste_row
 
@@ -195,7 +198,10 @@ class FoldedPastes:
         self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
-        """Return the placeholder that ends at *column* and its first column, or None if there is none."""
+        """Return the placeholder that ends at *column* of *line*, and the column at which it begins.
+
+        Return None if no placeholder ends at *column*.
+        """
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 

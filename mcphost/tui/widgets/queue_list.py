@@ -74,7 +74,7 @@ class QueueList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first message that is shown; with the focus, the message at the cursor is visible."""
+        """The index of the first visible message; while the list has the focus, the cursor is always visible."""
         return max(0, min(self.index - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN)) if self.has_focus else 0
 
     @property
@@ -140,10 +140,9 @@ class QueueList(Widget, can_focus=True):
         self.post_message(CursorMoved(self))
 
     def action_take(self, is_removal: bool) -> None:
-        """Request that the message at the cursor be moved to the composer.
+        """Request that the message at the cursor be moved to the composer, or removed if *is_removal* is true.
 
-        If *is_removal* is true, request that it be removed instead. Do nothing if the message has been passed to the
-        running turn.
+        Do nothing if the message has already been passed to the running turn.
         """
         if not self.rows or self.rows[self.index].is_steering:
             return

@@ -12,8 +12,8 @@ from textual.worker import Worker
 class ScreenLifecycle:
     """Mixin that makes a closed screen ignore late callbacks, and missing-widget errors in its workers.
 
-    List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS
-    from the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
+    Put it before Screen in the list of base classes. It is deliberately not a DOMNode: Textual takes the default
+    CSS from the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
     """
 
     @property

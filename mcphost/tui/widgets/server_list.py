@@ -140,7 +140,7 @@ class ServerList(Widget):
         return line.stylize(Style.from_meta({"server": row.name}))
 
     def _render_summary(self, row: ServerRow, width: int) -> Content:
-        """Return the account that is signed in, if there is room for it, and the number of tools."""
+        """Return the name of the server's account, if there is enough room, and the number of its tools."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
         shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")

@@ -65,7 +65,7 @@ class TopBar(Widget):
     """Width in columns of the left part of the bar, in which a click opens the models screen."""
 
     def render(self) -> Content:
-        """Return the content of the bar for the current width; the least important values are left out first."""
+        """Return the content of the bar for the current width; the least important values are omitted first."""
         status = self.status
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
@@ -139,7 +139,11 @@ class TopBar(Widget):
 
 
 def _describe_servers(status: TopBarStatus, *, has_tools: bool = True) -> Content:
-    """Return the numbers of ready servers and all servers and, if *has_tools* is true, of their tools."""
+    """Return the numbers of ready servers and of all servers.
+
+    If *has_tools* is true, also return the number of tools and, if only some are sent to the model, how many of
+    them are sent.
+    """
     servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
     shown = Content.styled(servers.format(ready=status.ready, servers=status.servers), "$muted")
     if not has_tools:
@@ -153,7 +157,7 @@ def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = Tr
     """Return a bar that shows the used part of the context window, with a color for each kind of content.
 
     *used* is a fraction from 0 to 1; *tokens* are counts as in `TopBarStatus.context_parts`. If *has_bar* is false,
-    only the percentage is returned. A click opens the context screen, which explains the colors.
+    only the percentage is returned. Clicking the result opens the context screen, which explains the colors.
     """
     filled = min(_METER_CELLS, max(1, round(used * _METER_CELLS)))
     style = "$warning" if used > _HIGH_USE else "$muted"
@@ -216,7 +220,10 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Omit keys that every list has, which the help explains, if the other keys then fit into one row."""
+    """Reduce two rows of keys to one by omitting keys that every list screen has, if this is sufficient.
+
+    The help screen explains these keys. If the remaining keys would still need two rows, return *rows* unchanged.
+    """
     for count in range(1, len(_COMMON_ACTIONS) + 1) if len(rows) == 2 else ():
         omitted = _COMMON_ACTIONS[:count]
         fewer = _split_into_rows([key for row in rows for key in row if key[2] not in omitted], width)
@@ -255,7 +262,10 @@ class KeyBar(Widget):
         return len(self._fit_rows(width))
 
     def list_keys(self) -> list[tuple[str, str, str]]:
-        """Return a page's keys in use as (key, label, action) tuples, including those that do not fit."""
+        """Return the keys of the bar, including those that do not fit, as (key, label, action) tuples.
+
+        Customized key bindings are taken into account; an action whose keys the user has removed is omitted.
+        """
         table = keys_in_use(self)
         rows_in_use = table.resolve_rows(self.keys, self.screen._bindings)
         shown = ((table.fill(key, in_sentence=False), label, name) for _keys, (key, label, name) in rows_in_use)

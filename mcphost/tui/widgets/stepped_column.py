@@ -44,7 +44,7 @@ class SteppedMounting(Widget):
         self.call_after_refresh(self._mount_next, self._rest)
 
     async def replace_widgets(self, widgets: Iterable[Widget]) -> None:
-        """Replace the children; this returns when the first few are mounted."""
+        """Replace the children; return once the first few of the new ones are mounted."""
         self.set_widgets(widgets)
         await self.remove_children()
         await self.mount(*islice(self._rest, self._first_count))
@@ -71,7 +71,7 @@ class SteppedMounting(Widget):
 
 
 class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
-    """Scrolling column of the inputs of a form."""
+    """Scrolling column of form inputs."""
 
     def __init__(self, widgets: Iterable[Widget], *, widget_id: str) -> None:
         """Create a column; *widgets* is iterated over while the column is mounted."""
@@ -80,7 +80,10 @@ class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
 
 
 class InputBlock(Vertical):
-    """A few labeled inputs that are mounted in one step, and laid out only once while others are added below them."""
+    """A few labeled inputs that are mounted in one step.
+
+    Because they are in a container of their own, they are not laid out again when others are added below them.
+    """
 
     DEFAULT_CSS = "InputBlock { height: auto; }"
 

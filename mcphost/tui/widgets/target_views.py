@@ -8,7 +8,10 @@ from textual.widgets.option_list import Option
 
 
 class TargetOption(Option):
-    """Row of a TargetList; the target ends after *width* cells, and what follows it may be cut off."""
+    """Row of a TargetList, which ends with a server's target.
+
+    *width* is the width of the complete row in terminal cells. In a narrower list, the end of the row is cut off.
+    """
 
     def __init__(self, content: Content, width: int) -> None:
         super().__init__(content)
@@ -36,7 +39,7 @@ class TargetList(OptionList):
 
 
 class TargetDetails(Static):
-    """Details of one server, which add its index to *seen* once they have been drawn completely."""
+    """Details of one server; once they have been drawn completely, the server's index is added to *seen*."""
 
     def __init__(self, *, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__("", id=id, markup=False)

@@ -91,7 +91,7 @@ class OrderedTextArea(TextArea):
 
 
 class LabeledInput(Horizontal):
-    """One-line input with a label to its left.
+    """One-line input with a label on its left.
 
     *name* is the label, and *widget_id* is the id of the Input. If *hidden* is true, the text is masked like a
     password.
@@ -157,9 +157,9 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record an input's value once it has received all earlier keys.
+            """Record the value of input *number*, which has received all keys pressed before Enter.
 
-            After the last input, post `Submitted`.
+            Once the values of all inputs are recorded, post `Submitted`.
             """
             values[number] = boxes[number].value
             if len(values) == len(boxes):

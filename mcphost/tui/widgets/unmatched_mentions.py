@@ -1,4 +1,4 @@
-"""Words that begin with "@" in the composer's text but attach nothing, and warnings about them."""
+"""Warnings about words in the composer's text that begin with "@" but attach nothing."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Literal
@@ -61,10 +61,10 @@ class Mentions:
         self._on_change()
 
     def describe_unsent(self, lines: Sequence[str], current: str | None, *, is_typed: bool) -> str:
-        """Return a hint about the first word in *lines* that attaches a file or nothing, or "" if there is none.
+        """Return a hint about the first word in *lines* that begins with "@" but attaches nothing.
 
-        *current* is the word at the cursor, which the user may still complete. A file in the working folder is
-        attached only if *is_typed* is true, that is, if the user typed the text.
+        Return "" if there is no such word. *current* is the word at the cursor; it is ignored, because the user may
+        still complete it.
         """
         for line in lines[:_MAX_LINES] if self._found else ():
             for word in line[:_MAX_LINE_LENGTH].split():
@@ -75,11 +75,10 @@ class Mentions:
         return ""
 
     def describe_sent(self, words: Iterable[str], files: Container[str]) -> str:
-        """Return a hint about a word in a sent message that looks like a file name but attached nothing.
+        """Return a hint about the first word in a sent message that attached nothing, such as "@notes.txt".
 
-        *words* are the words that begin with "@", and those in *files* are exact paths of files. The hint is about
-        the first such word, and is "" if there is none. A word such as "@ada" is not considered, because it probably
-        names a person.
+        Return "" if there is no such word. *lines* are the lines of the message. A word such as "@ada" is not
+        considered, because it probably names a person.
         """
         for word in words:
             kind = "file" if word in files else self._found.get(word, "unsearched")
