@@ -224,6 +224,7 @@ class InputGuardApp(App[None]):
     _last_typed_at = float("-inf")
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
     _paste_guard: PasteGuard | None = None
+    _is_press_pasted = False
 
     key_table: KeyTable = DEFAULT_KEYS
 
@@ -301,13 +302,21 @@ class InputGuardApp(App[None]):
     def _was_pasted(self, event: _UserInput, ago: float) -> bool:
         """Return whether a key or click may belong to a paste that contains the code that ends a paste."""
         if isinstance(event, events.Paste):
-            self._paste_guard = PasteGuard()
+            self._paste_guard, self._is_press_pasted = PasteGuard(), True
+        elif isinstance(event, events.MouseUp):
+            return self._is_press_pasted  # a tap on a touchpad takes less time than there is between pasted keys
+        elif isinstance(event, events.MouseDown):
+            self._is_press_pasted = self._paste_guard is not None and self._is_pasted(self._paste_guard, ago)
+            return self._is_press_pasted
         elif self._paste_guard is not None and not event.is_forwarded:
-            is_pasted = self._paste_guard.is_pasted(ago)
-            if self._paste_guard.is_over:
-                self._paste_guard = None
-            return is_pasted
+            return self._is_pasted(self._paste_guard, ago)
         return False
+
+    def _is_pasted(self, guard: PasteGuard, ago: float) -> bool:
+        is_pasted = guard.is_pasted(ago)
+        if guard.is_over:
+            self._paste_guard = None
+        return is_pasted
 
     def _acts_on_question(self, screen: Screen[Any], event: _UserInput) -> bool:
         """Return whether a key or click that was probably pasted might answer a question; if so, show a hint."""

@@ -410,6 +410,33 @@ async def test_keys_that_follow_the_end_of_a_paste_at_once_answer_nothing(run: R
         await driver.until(lambda: pending.answer == Deny(reason="because"), "the answer")
 
 
+async def click_in_one_burst(driver: Any, widget: Any) -> None:
+    """Post the press and the release of a click together, as after a tap on a touchpad."""
+    x, y = widget.region.x + 2, widget.region.y
+    for kind in (events.MouseDown, events.MouseUp):
+        driver.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, screen_x=x, screen_y=y))
+    await driver.pilot.pause()
+
+
+async def test_a_tap_answers_a_question_after_a_paste_but_not_at_once(run: Run, clock: ManualClock) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, tool_question(folder="/tmp"))
+        clock.now += 60
+        await driver.pilot.press("f8")
+        clock.now += 60
+        driver.app.post_message(events.Paste("because"))
+        await driver.pilot.pause()
+        clock.now += 0.1
+        button = dialog.query_one("#once")
+        await click_in_one_burst(driver, button)
+        await driver.until(lambda: TOO_SOON_HINT in driver.text(), "why the tap does nothing")
+        assert pending.answer is None
+        clock.now += 60
+        await click_in_one_burst(driver, button)
+        await driver.until(lambda: pending.answer is not None, "the answer")
+        assert pending.answer == AllowOnce()
+
+
 async def test_no_question_is_opened_by_a_key_that_follows_the_end_of_a_paste_at_once(
     run: Run, clock: ManualClock
 ) -> None:
