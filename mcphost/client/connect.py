@@ -136,8 +136,7 @@ class ClientSessionOpener:
                         is_restarted, plan = True, negotiation.next_plan(plan)
                         _warn_of_restart(observer, server.name, plan)
                         continue
-                    hint = error.hint if server.is_stdio else _NO_MCP_HINT  # no tool can have run yet
-                    raise StartupError(error.message, hint, server=server.name) from error
+                    raise StartupError(error.message, _hint_of(server, error), server=server.name) from error
                 except Unauthorized as error:
                     if oauth is None:
                         raise
@@ -292,6 +291,11 @@ class ClientSessionOpener:
         seconds_left = max(0.0, deadline - anyio.current_time())
         connector.connect_timeout = min(self._limits.connect_timeout, seconds_left)
         return connector
+
+
+def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:
+    """Return the hint for a connection that was lost before it was ready, when no tool can have run."""
+    return error.hint if server.is_stdio else _NO_MCP_HINT
 
 
 def _warn_of_restart(observer: SessionObserver, name: str, plan: NegotiationPlan) -> None:
