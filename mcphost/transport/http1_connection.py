@@ -7,6 +7,7 @@ these RFCs tolerate in old implementations. `tests/fuzz` compares it with h11.
 
 import asyncio
 import re
+import select
 from collections import deque
 from typing import cast
 
@@ -119,7 +120,20 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             and self._error is None
             and not self._is_expecting_response
             and not self._queue
+            and not self._has_unread_input()
         )
+
+    def _has_unread_input(self) -> bool:
+        """Return whether the socket has data, or the end of the stream, that the event loop has not read yet.
+
+        An idle server sends nothing, so the connection has been closed, for example while the loop was busy.
+        """
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sock.fileno() < 0 or not hasattr(select, "poll"):  # no poll on Windows
+            return False
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
 
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
         """Send the bytes of one request.

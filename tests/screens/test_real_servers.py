@@ -22,6 +22,7 @@ from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.input_guard import GUARD_SECONDS
 from mcphost.tui.widgets.composer import Composer
 from tests.peers import node
 from tests.screens.conftest import AppDriver, Run
@@ -112,6 +113,8 @@ class RealAppDriver(AppDriver):
         elif step.startswith("+"):
             self.app.post_message(Paste(step[1:]))
             await self.pilot.pause()
+            pasted_at = time.monotonic()  # a key that follows at once may belong to the paste, and is ignored
+            await self.until(lambda: time.monotonic() - pasted_at > GUARD_SECONDS, "a pause")
         else:
             await self.pilot.press(step)
 
