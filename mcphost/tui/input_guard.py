@@ -302,7 +302,8 @@ class InputGuardApp(App[None]):
     def _was_pasted(self, event: _UserInput, ago: float) -> bool:
         """Return whether a key or click may belong to a paste that contains the code that ends a paste."""
         if isinstance(event, events.Paste):
-            self._paste_guard, self._is_press_pasted = PasteGuard(), True
+            if not event.is_forwarded:
+                self._paste_guard, self._is_press_pasted = PasteGuard(), True
         elif isinstance(event, events.MouseUp):
             return self._is_press_pasted  # a tap on a touchpad takes less time than there is between pasted keys
         elif isinstance(event, events.MouseDown):
