@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.serialization import Raw, loads
+from mcphost.translation import N_, _
 
 MAX_INPUT_BYTES = 16_000_000
 _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
@@ -105,12 +106,12 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 _TYPE_NAMES = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "object": "an object",
-    "string": "text",
+    "array": N_("a list"),
+    "boolean": N_("true or false"),
+    "integer": N_("a whole number"),
+    "number": N_("a number"),
+    "object": N_("an object"),
+    "string": N_("text"),
 }
 
 
@@ -136,9 +137,9 @@ def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
 
 
 def _make_type_error(key: str, text: str, types: set[str]) -> UsageError:
-    wanted = " or ".join(_TYPE_NAMES.get(one, one) for one in sorted(types))
-    hint = "Use JSON." if "object" in types else ""
-    hint = 'Use JSON, for example ["urgent", "home"].' if "array" in types else hint
+    wanted = _(" or ").join(_(_TYPE_NAMES.get(one, one)) for one in sorted(types))
+    hint = _("Use JSON.") if "object" in types else ""
+    hint = _('Use JSON, for example ["urgent", "home"].') if "array" in types else hint
     return UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", hint)
 
 

@@ -89,7 +89,7 @@ class StoredConversations:
         return await self._conversations.list_recent(limit, pinned_first=True, with_runs=with_runs)
 
     async def count_runs(self) -> int:
-        """Return the number of conversations that `list_recent` omits if *with_runs* is false.
+        """Return the number of conversations that `list_recent` omits if its `with_runs` is false.
 
         Raises StoreError.
         """

@@ -356,7 +356,8 @@ class ChatScreen(AttachmentScreen):
                 self.notify(_("The message is sent as soon as the model is switched."), markup=False, timeout=4)
             if not self.is_answering:
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
-                self._start_sending()
+                self.is_sending = True
+                self.run_worker(self._send_waiting, group="turn")
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
@@ -391,11 +392,8 @@ class ChatScreen(AttachmentScreen):
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue and not self.model_switches.is_active:
-            self._start_sending()
-
-    def _start_sending(self) -> None:
-        self.is_sending = True  # from here on, so that nothing else is sent before the worker runs
-        self.run_worker(self._send_waiting, group="turn")
+            self.is_sending = True  # from here on, so that nothing else is sent before the worker runs
+            self.run_worker(self._send_waiting, group="turn")
 
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that were waiting for the model switch, or restore them if the switch failed.

@@ -26,7 +26,8 @@ def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awai
             await then()
         return has_switched
 
-    chat.run_worker(chat.model_switches.begin(use), group="setup")
+    switch = chat.model_switches.begin(use)
+    chat.run_worker(switch, group="setup")
 
 
 async def _use_model(chat: "ChatScreen", choice: "ModelChoice") -> bool:

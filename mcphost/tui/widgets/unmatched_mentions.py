@@ -77,8 +77,8 @@ class Mentions:
     def describe_sent(self, words: Iterable[str], files: Container[str]) -> str:
         """Return a hint about the first word in a sent message that attached nothing, such as "@notes.txt".
 
-        Return "" if there is no such word. *lines* are the lines of the message. A word such as "@ada" is not
-        considered, because it probably names a person.
+        Return "" if there is no such word. *words* are the mentions in the message, and *files* those that name a
+        file. A word such as "@ada" is not considered, because it probably names a person.
         """
         for word in words:
             kind = "file" if word in files else self._found.get(word, "unsearched")
