@@ -87,7 +87,7 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
     [
         (["nope", "add"], "Configured servers: demo"),
         (["demo", "nope"], "Its tools: add"),
-        (["demo", "add", "a=x", "b=1"], "expects number"),
+        (["demo", "add", "a=x", "b=1"], "expects a number"),
         (["demo", "ad", "a=1", "b=2"], "Did you mean 'add'? Its tools: add"),
         (["demo", "add", "a=1", "b=2", "c=3"], "There is no argument 'c'. Its arguments: 'a', 'b'."),
         (["demo", "add", "a=1", "b=2", "c=3"], "To send any name, give the arguments as JSON to --args."),
@@ -124,7 +124,7 @@ def test_server_that_dies_at_start_exits_4_with_its_last_output(program: Program
 
 @pytest.mark.parametrize("tool", ["die", "half", "wrong shape", "huge"])
 def test_a_server_that_fails_in_a_call_exits_4_with_a_message(program: Program, tool: str) -> None:
-    code = Path(faulty_server("")["args"][0]).read_text().replace('[{"name": "echo"', f'[{{"name": "{tool}"')
+    code = Path(faulty_server("")["args"][0]).read_text().replace('else ("echo",)', f'else ("{tool}",)')
     peer = program.home / "peer.py"
     peer.write_text(code)
     file = program.servers(bad={"command": sys.executable, "args": [str(peer)]})
