@@ -28,7 +28,7 @@ from mcphost.client.session import (
 )
 from mcphost.client.timeouts import Timeouts, time_limit
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import ConnectionLost, RequestTimeout, ServerError, StartupError
+from mcphost.errors import ConnectionLost, RequestNotSent, RequestTimeout, ServerError, StartupError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
 from mcphost.transport.channel import CancellingTaskGroup, Channel, Connector, HttpStatusError, Unauthorized
@@ -295,7 +295,7 @@ class ClientSessionOpener:
 
 def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:
     """Return the hint for a connection that was lost before it was ready, when no tool can have run."""
-    return error.hint if server.is_stdio else _NO_MCP_HINT
+    return error.hint if server.is_stdio or isinstance(error, RequestNotSent) else _NO_MCP_HINT
 
 
 def _warn_of_restart(observer: SessionObserver, name: str, plan: NegotiationPlan) -> None:

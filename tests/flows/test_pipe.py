@@ -359,7 +359,7 @@ def test_reader_that_leaves_ends_it(program: Program) -> None:
 
 def test_server_that_dies_in_a_call_costs_that_call_only(program: Program) -> None:
     peer = program.home / "peer.py"
-    peer.write_text(Path(faulty_server("")["args"][0]).read_text().replace('[{"name": "echo"', '[{"name": "die"'))
+    peer.write_text(Path(faulty_server("")["args"][0]).read_text().replace('else ("echo",)', 'else ("die",)'))
     file = program.servers(bad={"command": sys.executable, "args": [str(peer)]}, demo=DEMO)
     with program.pipe("--mcp-config", file) as pipe:
         pipe.ask("connect", server="bad")
