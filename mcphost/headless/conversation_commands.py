@@ -93,7 +93,7 @@ class ConversationCommands:
             parse_fields({"name": name, "api_base": api_base})
         async with self._turn_order.change():
             if self._host.conversation.is_busy:
-                raise UsageError("The model is still answering.", "Press Esc to stop it first.")
+                raise UsageError("The model is still answering.", "Send the command stop first.")
             config = switch_model(self._host.model_selection.config, name)
             if api_base not in ("", config.api_base):
                 # The key and the headers are for the previous address.

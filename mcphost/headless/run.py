@@ -299,9 +299,9 @@ async def wait_for_servers(
 
     The run ends if an enabled server is not approved, even one that is not wanted, or if the lock file of a wanted
     server's project cannot be used. If there are enabled servers that are not wanted, and all of them are approved,
-    *print_message* receives a message that names them; if standard error is read by a program, only if none is
-    wanted. If the wait takes
-    longer than a second, *print_starting* receives the names of the servers that are still starting.
+    *print_message* receives a message that names them. If standard error is not a terminal, it receives the message
+    only if no server is wanted. If the wait takes longer than a second, *print_starting* receives the names of the
+    servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
