@@ -19,7 +19,7 @@ from mcphost.config.project_texts import (
 )
 from mcphost.config.rule_syntax import parse_alternatives
 from mcphost.config.schema import HookConfig, HookSettings
-from mcphost.config.toml_files import parse_toml
+from mcphost.config.toml_files import find_table_line, parse_toml
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import replace_surrogates, sanitize
@@ -44,16 +44,19 @@ class HookOutput(Struct, frozen=True):
     start_error: str = ""
 
 
-def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
-    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid hook."""
+def parse_hooks(entries: Any, file: str, text: str = "") -> tuple[HookConfig, ...]:
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid hook.
+
+    *text* is the content of the file, in which the line of an invalid hook is looked up.
+    """
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
         raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
-    return tuple(
-        _parse_hook(entry, f"{file}: hook {at}", file) for at, entry in enumerate(cast("list[Any]", entries), 1)
-    )
+    return tuple(_parse_hook(entry, file, text, at) for at, entry in enumerate(cast("list[Any]", entries), 1))
 
 
-def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
+def _parse_hook(entry: Any, file: str, text: str, number: int) -> HookConfig:
+    line = find_table_line(text, "hooks", number)
+    where = f"{file}, line {line}: hook {number}" if line else f"{file}: hook {number}"
     fields = settable_fields(HookSettings)
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} is not a table.", "Write [[hooks]].")
@@ -134,5 +137,5 @@ def parse_project_hooks(text: ProjectText, root: Path) -> tuple[HookConfig, ...]
     document = parse_toml(text.text, shown)
     if set(document) - {"hooks"}:
         raise ConfigError(f"{shown} may contain [[hooks]] only.", "Remove the rest.")
-    hooks = parse_hooks(document.get("hooks", []), shown)
+    hooks = parse_hooks(document.get("hooks", []), shown, text.text)
     return tuple(HookConfig(settings=one.settings, rules=one.rules, folder=str(root)) for one in hooks)

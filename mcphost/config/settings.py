@@ -147,7 +147,7 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
     An invalid value is reported to *on_problem* and replaced with its default. Raises ConfigError only for a table that
     limits costs or forbids calls.
     """
-    top = TomlTable(document, file, "", on_problem)
+    top = TomlTable(document, file, "", on_problem, text)
     top.refuse_similar(_RESTRICTING_TABLES, (*_GENERAL, *_TABLES))
     name = document.get("model")
     model = ModelConfig(name=name) if isinstance(name, str) else top.get_table("model").read(ModelConfig)
@@ -170,7 +170,7 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
         if "roots" in document
         else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
-        hooks=_parse_hooks(document.get("hooks", []), file),
+        hooks=_parse_hooks(document.get("hooks", []), file, text),
         never_rules=_parse_never_rules(top.get_table("consent")),
         consent=ConsentConfig(**top.get_table("consent").read_values(ConsentConfig, ("origins",))),
         profiles=parse_profiles(top.get_table("profiles"), model),
@@ -214,12 +214,12 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     return replace(config, model=model, limits=limits, budget=budget, servers=servers)
 
 
-def _parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
+def _parse_hooks(entries: Any, file: str, text: str) -> tuple[HookConfig, ...]:
     if entries == []:
         return ()
     from mcphost.config.hooks import parse_hooks  # few configurations have hooks
 
-    return parse_hooks(entries, file)
+    return parse_hooks(entries, file, text)
 
 
 def _parse_limits(table: TomlTable) -> Limits:
@@ -231,7 +231,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 def _parse_budget(top: TomlTable) -> BudgetConfig:
     """Parse `[budget]`. Raises ConfigError for an invalid value or unknown key, because the default is no limit."""
     problems: list[str] = []
-    table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
+    table = TomlTable(top.values, top.file, top.prefix, problems.append, top.text).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))
     budget = BudgetConfig(**table.read_values(BudgetConfig, keys))
     if problems:
@@ -311,7 +311,7 @@ def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
         return tuple(prohibit_origins(rule) for text in texts for rule in parse_alternatives(text))
     except InvalidValue as error:
         raise ConfigError(
-            f'{table.file}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}"
+            f'{table.locate("never")}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}"
         ) from error
     except UsageError as error:
-        raise ConfigError(f'{table.file}: in "consent.never": {error.message}', error.hint) from error
+        raise ConfigError(f'{table.locate("never")}: in "consent.never": {error.message}', error.hint) from error

@@ -69,11 +69,23 @@ _MAX_UNKNOWN_KEYS_SHOWN = 20
 class TomlTable:
     """A table of config.toml, validated against a struct; in messages, keys are preceded by `prefix`.
 
-    The prefix is the name of the table followed by a dot, or "" for the top level of the document.
+    The prefix is the name of the table followed by a dot, or "" for the top level of the document. *text* is the
+    content of the file, in which the lines of invalid entries are looked up.
     """
 
-    def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback, text: str = ""
+    ) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
+        self.text = text
+
+    def locate(self, key: str) -> str:
+        """Return the name of the file and, if it is found, the line of *key*: "FILE, line N"."""
+        if self.prefix:
+            line = find_entry_line(self.text, self.prefix.removesuffix("."), key)
+        else:
+            line = find_table_line(self.text, key)
+        return f"{self.file}, line {line}" if line else self.file
 
     def get_table(self, key: str) -> "TomlTable":
         """Return the subtable *key*, or an empty table if it is missing or not a table."""
@@ -82,7 +94,7 @@ class TomlTable:
             if not (key == "model" and isinstance(value, str)):
                 self._warn(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
             value = {}
-        return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
+        return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem, self.text)
 
     def read(self, kind: type[S]) -> S:
         """Return the table converted to *kind*, with invalid values replaced by defaults.
@@ -113,7 +125,8 @@ class TomlTable:
         *setting* is the setting whose value is affected by the problem: None means *key* itself, and "" means no
         setting.
         """
-        text, setting = f'{self.file}: "{self.prefix}{key}" {what}', key if setting is None else setting
+        shown = sanitize(key[:60], keep_newlines=False)
+        text, setting = f'{self.locate(key)}: "{self.prefix}{shown}" {what}', key if setting is None else setting
         self.on_problem(SettingWarning(text, f"{self.prefix}{setting}") if setting else ConfigWarning(text))
 
     def report_unknown(self, known: Collection[str]) -> None:
@@ -127,7 +140,7 @@ class TomlTable:
             near = find_similar(key, known)
             hint = f'did you mean "{self.prefix}{near}"?' if near else "it does nothing."
             meant = "" if near in self.values else near
-            self._warn(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}", meant)
+            self._warn(key, f"is unknown: {hint}", meant)
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             more = len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN
             self.on_problem(ConfigWarning(f"{self.file}: {more:,} more keys are unknown."))
@@ -156,8 +169,8 @@ class TomlTable:
     def _refuse(self, key: str, near: str, hint: str) -> NoReturn:
         name = f"{self.prefix}{sanitize(key[:60], keep_newlines=False)}"
         if near:
-            raise ConfigError(f'{self.file}: "{name}" is unknown: did you mean "{self.prefix}{near}"?', hint)
-        raise ConfigError(f'{self.file}: "{name}" is unknown.', hint)
+            raise ConfigError(f'{self.locate(key)}: "{name}" is unknown: did you mean "{self.prefix}{near}"?', hint)
+        raise ConfigError(f'{self.locate(key)}: "{name}" is unknown.', hint)
 
 
 def find_similar(key: str, known: Collection[str]) -> str:
@@ -184,6 +197,29 @@ def find_entry_line(text: str, table: str, key: str) -> int:
             first, dot, rest = name.partition(".")
             if _unquote(first) == table and (not dot or _unquote(rest) == key):
                 return number
+    return 0
+
+
+def find_table_line(text: str, name: str, number: int = 1) -> int:
+    """Return the line number (1-based) of the top-level entry *name*, or 0 if it is not found.
+
+    The entry is a key, or the header of a table; *number* selects one of several tables, as in `[[hooks]]`. See
+    `find_entry_line` about strings.
+    """
+    is_top = True
+    for at, line in enumerate(text.split("\n"), 1):
+        is_header = line.lstrip().startswith("[")
+        is_top = is_top and not is_header
+        if is_header:
+            found = line.partition("#")[0].strip().strip("[]")
+        elif is_top and "=" in line:
+            found = line.partition("=")[0].partition(".")[0]
+        else:
+            continue
+        if _unquote(found) == name:
+            number -= 1
+            if number == 0:
+                return at
     return 0
 
 

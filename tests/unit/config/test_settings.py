@@ -402,6 +402,28 @@ def test_a_misspelt_limit_or_rule_is_refused_because_it_would_not_apply(tmp_path
     assert reason in str(exc_info.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[consent]\n# mine\nnever = "fs"', "config.toml, line 3: "),
+        ("[budget]\n\nweekly = 3", "config.toml, line 3: "),
+        ("\n[budgte]\nper_day = 3", "config.toml, line 2: "),
+        ("\nbudget = 5", "config.toml, line 2: "),
+        ('[[hooks]]\nevent = "before_call"\ncommand = ["x"]\n\n[[hooks]]\nevent = "x"', "config.toml, line 5: "),
+    ],
+)
+def test_a_refused_entry_is_named_with_its_line(tmp_path: Path, text: str, place: str) -> None:
+    with pytest.raises(ConfigError) as exc_info:
+        read_settings(tmp_path, text)
+    assert place in exc_info.value.message
+
+
+def test_a_wrong_value_is_reported_with_its_line() -> None:
+    problems: list[str] = []
+    parse_settings('[model]\nname = "a/b"\n\n[screen]\nreader = "yes"\nraeder = 1\n', "c", problems.append)
+    assert [problem.partition(":")[0] for problem in problems] == ["c, line 6", "c, line 5"]
+
+
 def test_a_wrong_value_for_screen_readers_is_reported() -> None:
     problems: list[str] = []
     assert parse_settings("[screen]\nreader = true\n", "config.toml", problems.append).screen.reader is True
