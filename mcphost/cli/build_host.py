@@ -256,6 +256,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
         ),
         environ=os.environ,
         strict=options.one_shot,
+        is_diagnosis=options.is_diagnosis,
     )  # fmt: skip
     config = await anyio.to_thread.run_sync(read)
     return replace(config, problems=(*config.problems, problem)) if problem else config

@@ -63,23 +63,22 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     if args.conformance:
         return _print_conformance(as_json=args.json)
-    options = build_options(args, one_shot=False)
+    options = build_options(args, one_shot=False, is_diagnosis=True)
 
     async def work() -> int:
         from mcphost import __version__
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import remove_model, require_server
+        from mcphost.config.schema import find_unread_settings
         from mcphost.host.questions.frontend import RefusingFrontend
 
         checks: list[Check] = []
         if not args.names:
             checks.append(Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"))
-            try:
-                checks += await _check_everything_else(options)
-            except ConfigError as error:  # the servers are unknown
-                failed = Check("config", "failed", error.message, error.hint, exit_code=error.exit_code)
-                return _report([*checks, *_check_directories(options), failed, _check_terminal()], as_json=args.json)
+            checks += await _check_everything_else(options)
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            if args.names and (unread := find_unread_settings(host.config.problems)):
+                checks.append(Check("config", "failed", unread, exit_code=ConfigError.exit_code))
             for name in args.names:
                 require_server(host.config, name)
             with show_status(_("Connecting to servers…"), quiet=options.quiet) as update:

@@ -301,6 +301,9 @@ class Options:
     demo: bool = False
     """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
 
+    is_diagnosis: bool = False
+    """Whether defaults are used if config.toml is invalid, because no tool and no model is called (`mcphost doctor`)."""
+
     one_shot: bool = False
     """Whether an invalid `--mcp-config` file is an error (in commands that do a single thing) or only a notice."""
 
@@ -323,7 +326,9 @@ _COMMON_FLAGS = (
 )
 
 
-def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
+def build_options(
+    args: Namespace, *, one_shot: bool = True, demo: bool = False, is_diagnosis: bool = False
+) -> Options:
     """Build options from parsed flags; flags that were not given keep their defaults."""
     flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(
@@ -334,4 +339,5 @@ def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False)
         log_level=getattr(args, "log_level", "info"),
         one_shot=one_shot,
         demo=demo,
+        is_diagnosis=is_diagnosis,
     )

@@ -13,12 +13,14 @@ from mcphost.config.profiles import apply_profile
 from mcphost.config.schema import (
     ConfigWarning,
     HostConfig,
+    ResultsConfig,
     RootConfig,
     ServerConfig,
     Source,
     UnreadFile,
     UnreadSettings,
     find_config_error,
+    find_unread_settings,
 )
 from mcphost.config.server_inputs import with_input_values
 from mcphost.config.server_restrictions import apply_restrictions
@@ -34,6 +36,10 @@ SETTINGS_FILE = "config.toml"
 PROJECT_FILE = ".mcp.json"
 LOCAL_FILE = "local.json"
 """The user's own servers for individual folders: `{"folders": {"/path": {"mcpServers": {…}}}}`."""
+
+
+_UNREAD_CONFIG = HostConfig(results=ResultsConfig(megabytes=1_000_000, days=36_500))
+"""The settings while config.toml cannot be read: the defaults, except that no stored result is deleted."""
 
 
 class ConfigSources(NamedTuple):
@@ -88,6 +94,7 @@ def load_config(
     overrides: Overrides | None = None,
     environ: Mapping[str, str] | None = None,
     strict: bool = False,
+    is_diagnosis: bool = False,
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
@@ -97,12 +104,13 @@ def load_config(
     in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may contain settings that forbid tool
-    calls or limit costs. With *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises
+    calls or limit costs. If *is_diagnosis* is set, the defaults are used in these cases, too, and no profile; set it only
+    if no tool and no model is called. With *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises
     UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]
-    config = replace(_load_settings(settings, problems), settings_file=str(settings))
+    config = replace(_load_settings(settings, problems, is_diagnosis=is_diagnosis), settings_file=str(settings))
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
     if named := list(files):
@@ -139,6 +147,8 @@ def load_config(
         problems=tuple(dict.fromkeys([*problems, *([] if named else _find_rule_problems(config, servers))])),
     )
     overrides, environ = overrides or Overrides(), {} if environ is None else environ
+    if is_diagnosis and find_unread_settings(problems):
+        return apply_overrides(merged, overrides, environ)  # the profiles are unknown
     return apply_overrides(_use_profile(merged, overrides, environ), overrides, environ)
 
 
@@ -222,7 +232,7 @@ def _write_problem(path: Path) -> str:
     )
 
 
-def _load_settings(path: Path, problems: list[str]) -> HostConfig:
+def _load_settings(path: Path, problems: list[str], *, is_diagnosis: bool) -> HostConfig:
     raw: bytes | None = None
     try:
         raw = read_bytes(path)
@@ -231,12 +241,18 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
-        if raw is None or _may_restrict(raw):
+        if not is_diagnosis and (raw is None or _may_restrict(raw)):
             # Continuing without the file would allow tool calls, or costs, that the user meant to forbid.
             raise
         problems.append(UnreadSettings(error))
-        return HostConfig()
-    return convert_settings(document, text, str(path), problems.append)
+        return _UNREAD_CONFIG
+    try:
+        return convert_settings(document, text, str(path), problems.append)
+    except ConfigError as error:
+        if not is_diagnosis:
+            raise
+        problems.append(UnreadSettings(error))
+        return _UNREAD_CONFIG
 
 
 def _may_restrict(raw: bytes) -> bool:

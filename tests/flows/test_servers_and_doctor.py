@@ -352,6 +352,23 @@ def test_doctor_reports_settings_that_cannot_be_read_beside_the_other_checks(pro
     assert "line 3" in " ".join(program.run("doctor").stdout.decode().split())
 
 
+def test_doctor_diagnoses_the_rest_with_defaults_while_a_limit_or_rule_is_invalid(program: Program) -> None:
+    program.configure(demo=DEMO)
+    assert program.run("servers", "trust", "demo", "--yes").returncode == 0
+    settings = program.home / "config" / "config.toml"
+    settings.write_text('profile = "work"\n\n[consent]\nnever = "fs"\n')
+    done = program.run("doctor", "--json")
+    assert done.returncode == 3
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["config"]["status"] == "failed"
+    assert f'{settings}, line 4: "consent.never" is not a list of rules.' in checks["config"]["detail"]
+    assert checks["server demo"]["status"] == "ok"
+    assert {"data", "model", "keyring", "sign-ins", "terminal"} <= set(checks)
+    assert program.run("servers", "check", "demo").returncode == 3
+    done = program.run("doctor", "demo", "--profile", "work", "--json")
+    assert json.loads(done.stdout)["checks"][0]["name"] == "config"
+
+
 def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) -> None:
     code = (
         "import sys, mcphost.cli.list_features as module\n"

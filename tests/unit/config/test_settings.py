@@ -182,6 +182,12 @@ def test_a_file_that_may_forbid_calls_and_cannot_be_read_ends_the_start(tmp_path
         load_config(tmp_path)
 
 
+def test_results_are_not_deleted_earlier_while_the_file_that_says_when_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[results]\ndays = 365\n[model\n")
+    results = load_config(tmp_path).results
+    assert (results.days, results.megabytes) == (36_500, 1_000_000)
+
+
 def test_a_settings_path_that_is_no_file_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / "config.toml").symlink_to("config.toml")
     with pytest.raises(ConfigError, match="loop of symbolic links"):
