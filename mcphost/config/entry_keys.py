@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from mcphost.config.schema import ConfigWarning, ProblemCallback, ServerConfig
+from mcphost.config.schema import ConfigWarning, ProblemCallback, ServerConfig, Source
 from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.toml_files import find_similar
 from mcphost.config.variable_references import expand_home
@@ -44,14 +44,15 @@ _MAX_CHECKED_ARGUMENTS = 200
 
 
 def warn_about_keys(
-    entry: Mapping[str, Any], own: Mapping[str, Any], location: str, on_problem: ProblemCallback
+    entry: Mapping[str, Any], own: Mapping[str, Any], source: Source, location: str, on_problem: ProblemCallback
 ) -> None:
     """Report unknown keys in a server's entry, and in *own*, the entry's "mcphost" object.
 
     Outside of that object, a key is reported only if it is similar to a known one, because other hosts define keys
-    of their own. *location* names the file and the server.
+    of their own. Keys that other hosts read there, such as "timeout", are reported only in the user's own files, of
+    which *source* is "user". *location* names the file and the server.
     """
-    for text in [*describe_entry_keys(entry), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
+    for text in [*describe_entry_keys(entry, is_own=source == "user"), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
         on_problem(ConfigWarning(f"{location}: {text}"))
 
 
@@ -62,14 +63,20 @@ def describe_unknown_keys(own: Mapping[str, Any], known: Collection[str]) -> Ite
         yield _describe_key(f"mcphost.{key}", f"mcphost.{near}" if near else "")
 
 
-def describe_entry_keys(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each key of a server's entry that is similar to a known one, or misplaced."""
+def describe_entry_keys(entry: Mapping[str, Any], *, is_own: bool = True) -> Iterator[str]:
+    """Yield a sentence for each key of a server's entry that is similar to a known one, or misplaced.
+
+    If *is_own* is false, the file may be that of another host, so that keys of other hosts are not misplaced.
+    """
     for key in entry:
         if key in ENTRY_KEYS or key in _FOREIGN_KEYS:
             continue
         if near := find_similar(key, ENTRY_KEYS):
             yield _describe_key(key, near)
-        elif key in OWN_KEYS and key not in _KEYS_OF_OTHER_HOSTS:
+        elif key in _KEYS_OF_OTHER_HOSTS:
+            if is_own:
+                yield f'"{key}" does nothing here: mcphost reads "mcphost.{key}".'
+        elif key in OWN_KEYS:
             yield _describe_key(key, f"mcphost.{key}")
         elif near := find_similar(key, _MISPLACED_KEYS):
             yield _describe_key(key, f"mcphost.{near}")

@@ -190,7 +190,7 @@ class _ServerEntry:
         """Validate the entry and convert it to a ServerConfig. Raises ConfigError."""
         self._check_name()
         own = self._read_own()
-        warn_about_keys(self.entry, own, self.location, self.on_problem)
+        warn_about_keys(self.entry, own, self.source, self.location, self.on_problem)
         command, url = self._get_text("command"), self._get_text("url")
         if bool(command) == bool(url):
             what = 'both "command" and "url"' if command else 'neither "command" nor "url"'

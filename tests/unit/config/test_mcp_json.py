@@ -551,7 +551,7 @@ def test_a_misspelt_key_is_a_warning(tmp_path: Path, entry: dict[str, Any], key:
 
 
 def test_an_unlike_key_is_unknown_only_in_the_mcphost_object(tmp_path: Path) -> None:
-    entry = {"command": "true", "autoApprove": [], "timeout": 5, "mcphost": {"blue\u202e": 1}}
+    entry = {"command": "true", "autoApprove": [], "mcphost": {"blue\u202e": 1}}
     (problem,) = read_servers(tmp_path, {"mcpServers": {"x": entry}}).problems
     assert '"mcphost.blue' in problem
     assert "\u202e" not in problem
@@ -559,10 +559,25 @@ def test_an_unlike_key_is_unknown_only_in_the_mcphost_object(tmp_path: Path) -> 
 
 
 def test_keys_of_other_hosts_are_no_misspellings(tmp_path: Path) -> None:
-    keys = ("autoApprove", "alwaysAllow", "timeout", "trust", "enabled", "enabledTools", "headersHelper", "gallery",
-            "version", "description", "transportType", "oauth", "includeTools", "excludeTools", "serverUrl",
+    keys = ("autoApprove", "alwaysAllow", "trust", "enabled", "enabledTools", "headersHelper", "gallery",
+            "version", "description", "transportType", "includeTools", "excludeTools", "serverUrl",
             "httpUrl", "startup_timeout_sec", "tools", "sandbox", "name", "http_headers")  # fmt: skip
     read_server(tmp_path, {"command": "true", **dict.fromkeys(keys, "x")})
+
+
+@pytest.mark.parametrize("key", ["timeout", "oauth"])
+def test_a_key_that_other_hosts_read_beside_the_command_is_reported_in_the_users_own_file(
+    tmp_path: Path, key: str
+) -> None:
+    entry = {"command": "true", key: 5}
+    (problem,) = read_servers(tmp_path, {"mcpServers": {"x": entry}}).problems
+    text = f'"{key}" does nothing here: mcphost reads "mcphost.{key}".'
+    assert problem == f'{tmp_path}/mcp.json: server "x": {text}'
+    assert isinstance(problem, ConfigWarning)
+    shared = tmp_path / ".mcp.json"
+    shared.write_text(json.dumps({"mcpServers": {"y": entry}}))
+    project = read_project_file(tmp_path)
+    assert load_config(tmp_path / "none", project=project).problems == ()  # the other hosts read it
 
 
 @pytest.mark.parametrize(
