@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, cast
 
 from mcphost.config.json_files import parse_json
@@ -37,8 +38,10 @@ _ADD_JSON = ("claude", "mcp", "add-json")
 _CODE_ADD = ("code", "--add-mcp")
 _JSON_STARTS = ("{", '"', "```", CODEX_TABLE)
 _URL_STARTS = ("http://", "https://")
-_HOST_AND_PATH = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5})?/")
-"""Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp`."""
+_HOST_AND_PATH = re.compile(
+    r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5}(?:/|$)|/)|(?:localhost|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5}|/)"
+)
+"""Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp` or `localhost:8000`."""
 
 
 class TypedSettings(Struct, frozen=True, kw_only=True):
@@ -150,8 +153,20 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
     if len(target) == 1 and _HOST_AND_PATH.match(target[0]):
         is_file = any(os.path.exists(os.path.join(folder, target[0])) for folder in (os.getcwd(), cwd or ""))
         if not is_file and find_program(target[0]) is None:
-            raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean https://{target[0]}?")
+            raise UsageError(
+                f"There is no program {target[0]!r}.", f"Did you mean {_guess_scheme(target[0])}{target[0]}?"
+            )
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
+
+
+def _guess_scheme(address: str) -> str:
+    """Return "http://" for an address of this machine, where servers rarely have a certificate, else "https://"."""
+    try:
+        host = split_url(f"http://{address}").hostname or ""
+        is_loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    return "http://" if is_loopback else "https://"
 
 
 def _find_json(words: list[str]) -> tuple[str, str] | None:

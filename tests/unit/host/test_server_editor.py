@@ -91,6 +91,16 @@ def test_a_url_without_its_scheme_is_no_program(text: str) -> None:
     assert exc_info.value.hint == "Did you mean https://example.com/mcp?"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["127.0.0.1:18773/mcp", "localhost:8000/mcp", "localhost/mcp", "127.0.0.1:80", "localhost:8000", "[::1]:80/mcp"],
+)
+def test_a_loopback_address_without_its_scheme_is_proposed_without_tls(text: str) -> None:
+    with pytest.raises(UsageError) as exc_info:
+        parse_server_text(text)
+    assert exc_info.value.hint == f"Did you mean http://{text}?"
+
+
 def test_an_address_with_any_scheme_is_a_url() -> None:
     assert parse_server_text("HTTPS://mcp.example.com/mcp") == {"example": {"url": "HTTPS://mcp.example.com/mcp"}}
     assert parse_server_text("web -- HTTPS://a.example/mcp") == {"web": {"url": "HTTPS://a.example/mcp"}}
