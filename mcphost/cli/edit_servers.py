@@ -75,6 +75,10 @@ def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
         help="working directory of the program (default: the folder of the configuration file)",
     )  # fmt: skip
     parser.add_argument(
+        "--watch", action="append", metavar="PATTERN",
+        help="restart the program when files match, such as '*.py'; repeatable, and replaces the former patterns",
+    )  # fmt: skip
+    parser.add_argument(
         "-t", "--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL"
     )
 
@@ -487,6 +491,8 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
         raise UsageError("--header is for servers with a URL.", "Set a variable instead: --env NAME=VALUE")
     if args.env and is_url:
         raise UsageError("--env is for servers with a command.", "Set a header instead: --header 'NAME: VALUE'")
+    if args.watch and is_url:
+        raise UsageError("--watch is for servers with a command.", "Leave it out.")
     env = await read_pairs(args.env, "--env", "=", terminal)
     headers = await read_pairs(args.header, "--header", ":", terminal)
     entry = TypedSettings(env=env, headers=headers, cwd=args.cwd).apply(entry)
@@ -496,16 +502,20 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
         entry["type"] = args.transport
     if settings := _own_settings(args):
         own = entry.get("mcphost")
-        entry["mcphost"] = {**(cast("dict[str, Any]", own) if isinstance(own, dict) else {}), **settings}
+        changed = {**(cast("dict[str, Any]", own) if isinstance(own, dict) else {}), **settings}
+        entry["mcphost"] = {key: value for key, value in changed.items() if value != []}
     return entry
 
 
 def _own_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `--era` and `--timeout` as members of the entry's "mcphost" object.
+    """Return the values of `--era`, `--timeout` and `--watch` as members of the entry's "mcphost" object.
 
-    A flag that was not given is omitted.
+    A flag that was not given is omitted. The list of `--watch` is empty if its value is.
     """
+    settings: dict[str, Any]
     settings = {name: value for name in ("era", "timeout") if (value := getattr(args, name, None)) is not None}
+    if args.watch is not None:
+        settings["watch"] = [pattern for pattern in args.watch if pattern]
     timeout = settings.get("timeout")
     return {**settings, "timeout": int(timeout)} if timeout is not None and timeout == int(timeout) else settings
 

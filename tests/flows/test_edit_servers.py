@@ -83,6 +83,17 @@ def test_the_short_flags_of_other_hosts_work(program: Program) -> None:
     assert (web["type"], web["headers"]) == ("http", {"X-Id": "5", "X-Of": "6"})
 
 
+def test_the_files_that_restart_a_server_are_saved_and_changed(program: Program) -> None:
+    program.text("servers", "add", "demo", "--watch", "*.py", "--watch", "docs/**/*.md", "--", *DEMO)
+    assert configured(program, "demo")["mcphost"] == {"watch": ["*.py", "docs/**/*.md"]}
+    program.text("servers", "edit", "demo", "--watch", "src/")
+    assert configured(program, "demo")["mcphost"] == {"watch": ["src/"]}
+    program.text("servers", "edit", "demo", "--watch", "")
+    assert "watch" not in configured(program, "demo").get("mcphost", {})
+    told = program.error("servers", "add", "web", "--watch", "*.py", "https://example.com/mcp", code=2)
+    assert "--watch is for servers with a command." in told
+
+
 def test_a_variable_and_a_header_are_removed_by_name(program: Program) -> None:
     program.text("servers", "add", "demo", "-e", "A=b", "-e", "C=d", "--", *DEMO)
     program.text("servers", "add", "web", "-H", "X-Id: 5", "-H", "X-Of: 6", "https://example.com/mcp")
