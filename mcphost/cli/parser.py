@@ -194,6 +194,20 @@ def add_resume_flag(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="continue this conversation; without ID, the chat with the newest message",
     )
+    add_continue_flag(parser)
+
+
+def add_continue_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the `--continue` flag to *parser*; it means `--resume` without an id."""
+    parser.add_argument(
+        "-c",
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const="",
+        default=argparse.SUPPRESS,
+        help="continue the chat with the newest message",
+    )
 
 
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
@@ -326,9 +340,7 @@ _COMMON_FLAGS = (
 )
 
 
-def build_options(
-    args: Namespace, *, one_shot: bool = True, demo: bool = False, is_diagnosis: bool = False
-) -> Options:
+def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False, is_diagnosis: bool = False) -> Options:
     """Build options from parsed flags; flags that were not given keep their defaults."""
     flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(

@@ -58,6 +58,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="continue this conversation; a prefix of its id is enough",
     )
+    parsing.add_continue_flag(parser)
     parser.add_argument("--yes", action="store_true", help="allow every call; refused while a server is not approved")
     parser.add_argument(
         "--max-rounds",

@@ -23,6 +23,11 @@ def test_no_command_is_chat_and_its_flags_need_none() -> None:
     assert not hasattr(parse_arguments()[1], "resume")
 
 
+@pytest.mark.parametrize("argv", [["-c"], ["--continue"], ["chat", "-c"], ["run", "-c", "x"], ["serve", "--continue"]])
+def test_continue_is_resume_without_an_id(argv: list[str]) -> None:
+    assert build_options(parse_arguments(*argv)[1]).resume == ""
+
+
 def test_flags_work_before_and_after_the_command() -> None:
     _, given = parse_arguments(
         "--mcp-config", "a", "--era", "handshake", "tools", "--mcp-config", "b", "--era", "stateless"
