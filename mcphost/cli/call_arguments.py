@@ -115,6 +115,9 @@ _TYPE_NAMES = {
 }
 
 
+_EXAMPLES = {"boolean": "true", "integer": "2", "number": "2.5"}
+
+
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Parse the value of a KEY=VALUE argument as JSON, or return *text* unchanged if the schema requires a string.
 
@@ -138,7 +141,9 @@ def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
 
 def _make_type_error(key: str, text: str, types: set[str]) -> UsageError:
     wanted = _(" or ").join(_(_TYPE_NAMES.get(one, one)) for one in sorted(types))
-    hint = _("Use JSON.") if "object" in types else ""
+    example = next((_EXAMPLES[one] for one in ("number", "integer", "boolean") if one in types), "")
+    hint = _("For example: {argument}").format(argument=f"{key[:80]}={example}") if example else ""
+    hint = _("Use JSON.") if "object" in types else hint
     hint = _('Use JSON, for example ["urgent", "home"].') if "array" in types else hint
     return UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", hint)
 

@@ -91,10 +91,21 @@ def test_text_for_an_array_is_refused_with_an_example() -> None:
     assert refused.value.hint == 'Use JSON, for example ["urgent", "home"].'
 
 
-def test_a_word_for_a_number_is_refused_without_a_word_about_json() -> None:
+@pytest.mark.parametrize(
+    ("text", "wanted", "hint"),
+    [
+        ("i=two", "a whole number", "For example: i=2"),
+        ("n=two", "a number", "For example: n=2.5"),
+        ("b=yes", "true or false", "For example: b=true"),
+    ],
+)
+def test_a_word_for_a_number_is_refused_with_an_example_and_no_word_about_json(
+    text: str, wanted: str, hint: str
+) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_arguments(["i=two"], None, SCHEMA)
+        parse_arguments([text], None, SCHEMA)
+    key, _sign, value = text.partition("=")
     assert (refused.value.message, refused.value.hint) == (
-        "The argument 'i' is 'two', but the tool expects a whole number.",
-        "",
+        f"The argument {key!r} is {value!r}, but the tool expects {wanted}.",
+        hint,
     )
