@@ -61,7 +61,9 @@ def add_arguments(command: str, parser: "CommandParser") -> None:
         metavar="ACTION",
         help="one of the actions above (default: list)",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the server; `trust` also takes .mcp.json")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="the name of the server; check takes several, and trust also .mcp.json"
+    )
     parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
     parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask for confirmation")
     parser.add_argument(
@@ -74,6 +76,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     """Run the `servers` action `list`, `trust`, `check`, `changes` or `secure`; return the exit code."""
     from mcphost.cli.command_runner import run_command
 
+    args.name = args.names[0] if args.names else ""
     _check_arguments(args)
     options = build_options(args)
 
@@ -94,7 +97,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
                 return await move_secrets(options, args.name, yes=args.yes, as_json=args.json)
             case _:
-                return await _check(options, args.name, as_json=args.json)
+                return await _check(options, list(dict.fromkeys(args.names)), as_json=args.json)
 
     return run_command(options, work)
 
@@ -107,6 +110,8 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
     if args.action == "list" and args.name:
         raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(args.name)}")
+    if len(args.names) > 1 and args.action != "check":
+        raise UsageError(f"servers {args.action} takes one name.", "Run it once for each server.")
     if args.action == "changes" and not args.name:
         raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
     if args.store and (args.action != "secure" or args.name):
@@ -294,8 +299,11 @@ async def _trust_project(
     return 0
 
 
-async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    """Connect to the servers, print each result as soon as it is known, and return the exit code."""
+async def _check(options: "Options", names: list[str], *, as_json: bool) -> int:
+    """Connect to the servers, print each result as soon as it is known, and return the exit code.
+
+    If *names* is empty, these are all enabled servers.
+    """
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import (
         ServerConnectResult,
@@ -311,19 +319,19 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     from mcphost.serialization import replace
 
     async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
-        if name:
+        for name in names:
             require_server(host.config, name)
-        elif as_json:
+        if as_json and not names:
             print_config_problems(host.config, options)
-        broken = {} if name else invalid_entries(host.config)
+        broken = {} if names else invalid_entries(host.config)
         table = GrowingTable(
             (_("Server"), _("State"), _("Revision"), _("Era"), _("Details")),
-            _column_widths([*broken, *([name] if name else [view.name for view in host.servers.views()])]),
+            _column_widths([*broken, *(names or [view.name for view in host.servers.views()])]),
         )
         if not as_json:
             for entry, problem in broken.items():
                 table.print_row((entry, StateWord("invalid"), "", "", translate_sentence(problem)))
-            print_config_problems(replace(host.config, problems=_other_problems(host.config, broken, name)), options)
+            print_config_problems(replace(host.config, problems=_other_problems(host.config, broken, names)), options)
 
         async def report(result: ServerConnectResult) -> None:
             await measure_latency(host, result)
@@ -331,15 +339,15 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
                 table.print_row(_check_cells(result))
 
         with show_status(_("Connecting to servers…"), quiet=options.quiet):
-            answers = await connect_servers(host, [name] if name else None, report)
-        warnings = () if name else find_never_rule_warnings(host)
+            answers = await connect_servers(host, names, report)
+        warnings = () if names else find_never_rule_warnings(host)
         print_config_problems(replace(host.config, problems=warnings), options)
     if as_json:
         rows = [*map(_checked_json, answers), *(_invalid_json(entry, problem) for entry, problem in broken.items())]
         print_json({"servers": rows, "problems": [*host.config.problems, *warnings]})
     if not (as_json or options.quiet or answers or host.config.problems):
         print_note(_("No servers are configured. See: mcphost servers"))
-    return _check_code(answers, is_broken=bool(broken), unread=0 if name else unread_file_code(host.config))
+    return _check_code(answers, is_broken=bool(broken), unread=0 if names else unread_file_code(host.config))
 
 
 def _checked_json(result: "ServerConnectResult") -> dict[str, Any]:
@@ -380,15 +388,15 @@ def invalid_entries(config: "HostConfig") -> dict[str, str]:
     return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
 
 
-def _other_problems(config: "HostConfig", broken: dict[str, str], name: str | None) -> tuple[str, ...]:
+def _other_problems(config: "HostConfig", broken: dict[str, str], names: list[str]) -> tuple[str, ...]:
     """Return the configuration problems that are not among the values of *broken*.
 
-    If *name* is given, only problems of the server with this name are returned. *broken* is the result of
+    Unless *names* is empty, only problems of the servers with these names are returned. *broken* is the result of
     `invalid_entries`.
     """
     others = tuple(problem for problem in config.problems if problem not in broken.values())
     matches = ((re.search(_SERVER_IN_PROBLEM, problem), problem) for problem in others)
-    return tuple(problem for match, problem in matches if not name or (match is not None and match[1] == name))
+    return tuple(problem for match, problem in matches if not names or (match is not None and match[1] in names))
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:

@@ -189,6 +189,15 @@ def test_check_connects_and_reports_faults(program: Program) -> None:
     assert "no server" in program.error("--mcp-config", file, "servers", "check", "none", code=2)
 
 
+def test_check_connects_to_each_of_several_named_servers(program: Program) -> None:
+    file = program.servers(demo=DEMO, other=DEMO, slow={"command": "false"})
+    shown = program.text("servers", "check", "demo", "other", "demo", "--mcp-config", file)
+    assert sorted(line.split()[0] for line in shown.splitlines()) == ["demo", "other"]
+    assert "no server named 'gone'" in program.error("servers", "check", "demo", "gone", "--mcp-config", file, code=2)
+    told = program.error("servers", "trust", "demo", "other", "--mcp-config", file, code=2)
+    assert "servers trust takes one name." in told
+
+
 def test_check_without_servers_says_that_there_are_none(program: Program) -> None:
     told = program.error("servers", "check", code=4)
     assert told == "mcphost: No servers are configured. See: mcphost servers\n"
