@@ -316,7 +316,7 @@ class Options:
     """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
 
     is_diagnosis: bool = False
-    """Whether defaults are used if config.toml is invalid, because no tool and no model is called (`mcphost doctor`)."""
+    """Whether defaults are used if config.toml is invalid: `mcphost doctor` calls no tool and no model."""
 
     one_shot: bool = False
     """Whether an invalid `--mcp-config` file is an error (in commands that do a single thing) or only a notice."""

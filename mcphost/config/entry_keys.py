@@ -52,7 +52,8 @@ def warn_about_keys(
     of their own. Keys that other hosts read there, such as "timeout", are reported only in the user's own files, of
     which *source* is "user". *location* names the file and the server.
     """
-    for text in [*describe_entry_keys(entry, is_own=source == "user"), *describe_unknown_keys(own, OWN_KEYS)][:_MAX_WARNINGS]:
+    texts = [*describe_entry_keys(entry, is_own=source == "user"), *describe_unknown_keys(own, OWN_KEYS)]
+    for text in texts[:_MAX_WARNINGS]:
         on_problem(ConfigWarning(f"{location}: {text}"))
 
 

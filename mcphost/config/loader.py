@@ -104,9 +104,9 @@ def load_config(
     in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may contain settings that forbid tool
-    calls or limit costs. If *is_diagnosis* is set, the defaults are used in these cases, too, and no profile; set it only
-    if no tool and no model is called. With *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises
-    UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
+    calls or limit costs. If *is_diagnosis* is set, the defaults are used in these cases, too, and no profile; set it
+    only if no tool and no model is called. With *strict*, ConfigError is also raised if one of *files* is invalid or
+    missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]

@@ -134,6 +134,17 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
 
 
+def find_pasted_scope(text: str) -> str:
+    """Return the value of `--scope` in a pasted `claude mcp add`: "user", "project" or "local", or "" if none."""
+    try:
+        words = shlex.split(_strip_prompt(text).replace("\\\n", " "))
+        options = _split_claude_options(words[3:])[0] if tuple(words[:3]) == _CLAUDE_ADD else []
+    except (ValueError, UsageError):
+        return ""
+    scopes = [value for option, value in options if option == "--scope"]
+    return scopes[-1] if scopes and scopes[-1] in _CLAUDE_VALUES["--scope"] else ""
+
+
 def is_command_line(text: str) -> bool:
     """Return whether `parse_server_text` parses *text* as a command line, not as JSON or a URL."""
     return not _strip_prompt(text).startswith((*_JSON_STARTS, *_URL_STARTS))
@@ -188,7 +199,7 @@ def _find_json(words: list[str]) -> tuple[str, str] | None:
 
 
 def _parse_claude_add(words: list[str], cwd: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the name and the entry of `claude mcp add`. `--scope` is checked, but not used.
+    """Return the name and the entry of `claude mcp add`. `--scope` is only checked; see `find_pasted_scope`.
 
     Raises UsageError for an option that cannot be part of an entry.
     """

@@ -161,6 +161,21 @@ async def test_the_scope_of_a_new_server_is_chosen_and_its_file_shown(run: Run, 
         await driver.until(lambda: "servers trust .mcp.json" in notices(driver), "what is left to do")
 
 
+async def test_the_scope_in_a_pasted_command_chooses_the_file_which_a_second_press_confirms(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(80, 24), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*"claude mcp add -s project a -- uvx a", "ctrl+s")
+        await driver.until(lambda: "for everyone who has this folder: .mcp.json" in driver.text(), "the chosen file")
+        assert "The command has --scope project" in driver.text()
+        assert editor.changes == []
+        await driver.pilot.press("ctrl+o", "ctrl+s")
+        await driver.until(lambda: editor.changes == [("add", "a", "user")], "the user's own choice")
+
+
 async def test_an_entry_is_edited_and_a_wrong_one_keeps_the_text(run: Run) -> None:
     editor = FakeEditor()
     async with run(size=(120, 40), setup=create_setup(editor)) as driver:

@@ -90,6 +90,8 @@ class ServerForm(FormScreen[str]):
         self._scope: Scope = next(iter(files))
         self._server = name
         self._entry = entry
+        self._pasted_scope = ""
+        """The `--scope` of the pasted command to which the form has already switched."""
         self._warned_entry: tuple[str, ...] = ()
         """The name and the text about which the form has already warned; they are saved as they are."""
 
@@ -186,13 +188,31 @@ class ServerForm(FormScreen[str]):
         typed = TypedTexts(values.get("env", ""), values.get("headers", ""), values.get("folder", ""))
         try:
             name = self._server or values.get("name", "").strip()
-            if self._warn_once(name, text.text):
+            if self._switch_scope(text.text) or self._warn_once(name, text.text):
                 return
             done = await self._save(name, text.text, self._scope, typed)
         except McpHostError as error:
             self.show_fault(str(error))
             return
         self.dismiss(done)
+
+    def _switch_scope(self, text: str) -> bool:
+        """Select the `--scope` of a pasted command, and tell the user; return whether another file is selected now.
+
+        This is done once for a scope, so that the user can choose another one.
+        """
+        from mcphost.config.typed_servers import find_pasted_scope
+
+        pasted = find_pasted_scope(text) if self._entry is None else ""
+        scope = next((one for one in self._files if one == pasted), self._scope)
+        is_new, self._pasted_scope = pasted != self._pasted_scope, pasted
+        if not is_new or scope == self._scope:
+            return False
+        self._scope = scope
+        self.query_one("#file", Static).update(Content(self._describe_file()))
+        told = _("The command has --scope {scope}. Press Ctrl+S to save it in {file}.")
+        self.show_fault(told.format(scope=scope, file=clean_line(str(self._files[scope]), _MAX_PATH_LENGTH)))
+        return True
 
     def _warn_once(self, name: str, text: str) -> bool:
         """Show probable mistakes in *text*, the server's configuration; return whether there are any.

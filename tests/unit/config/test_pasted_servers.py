@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.pasted_servers import check_pasted_server, parse_pasted_servers
-from mcphost.config.typed_servers import parse_server_text
+from mcphost.config.typed_servers import find_pasted_scope, parse_server_text
 from mcphost.errors import ConfigError, UsageError
 
 NPX = {"command": "npx", "args": ["-y", "pkg"]}
@@ -175,3 +175,19 @@ def test_references_of_an_entry_that_only_looks_like_one_of_opencode_are_kept() 
 def test_an_entry_that_allows_only_some_tools_is_refused_because_all_would_be_allowed(text: str) -> None:
     with pytest.raises(ConfigError, match=r"allows only some tools \(read\)"):
         parse_pasted_servers(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "scope"),
+    [
+        ("claude mcp add a --scope project -- npx -y pkg", "project"),
+        ("$ claude mcp add -s local -t http a https://x.example/mcp", "local"),
+        ("claude mcp add a -- npx --scope project", ""),
+        ("claude mcp add a -s everyone -- npx", ""),
+        ("npx --scope user", ""),
+        ("claude mcp add 'a", ""),
+        ("", ""),
+    ],
+)
+def test_the_scope_of_a_pasted_command_is_found(text: str, scope: str) -> None:
+    assert find_pasted_scope(text) == scope
