@@ -37,8 +37,10 @@ ORIGINS = ("run", "chat")
 """The values of the filter `from:`; `run` is a conversation of `mcphost run` that nobody continued or renamed."""
 ROLES = ("user", "assistant", "tool", "title")
 """The values of the filter `role:`; `title` is the title of a conversation."""
+FILTERS = (*LABEL_FILTERS, "from", "before", "after")
+_MAX_FILTER_CHARS = 20
 _DAY = 86_400
-_TERM = re.compile(r'(-?)(?:(server|tool|role|from|before|after):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
+_TERM = re.compile(rf'(-?)(?:({"|".join(FILTERS)}):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 _AGE = re.compile(r"(\d{1,5})([hdwmy])")
 _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
@@ -106,8 +108,19 @@ class _QueryBuilder:
         elif field:
             self._add_time(field, value)
         else:
+            if phrase is None:
+                self._note_similar_filter(word)
             is_prefix = phrase is None and (word.endswith("*") or is_open)
             self._add_words(value, is_prefix=is_prefix, is_negative=bool(sign))
+
+    def _note_similar_filter(self, word: str) -> None:
+        """Add a note if *word* seems to begin with a misspelt filter, which is searched as a word."""
+        name, colon, value = word.partition(":")
+        if colon and value and name.isalpha() and name.isascii() and len(name) <= _MAX_FILTER_CHARS:
+            from mcphost.config.toml_files import find_similar
+
+            if find_similar(name.lower(), FILTERS):
+                self.notes.append(f"{name}: is not a filter; its words are searched. Filters: {', '.join(FILTERS)}.")
 
     def _add_label(self, field: str, name: str, *, is_negative: bool) -> None:
         name, is_prefix = (name[:-1], True) if name.endswith("*") else (name, False)

@@ -372,3 +372,18 @@ async def test_a_message_larger_than_the_limit_hides_no_other(tmp_path: Path) ->
     database = Database(tmp_path / "s.db")
     await store(database, "a", "small", "x" * 1_100_000)
     assert await find(database) == ["small"]
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("tol:add x", ("tol: is not a filter; its words are searched. Filters: server, tool, role, from, before, after.",)),
+        ("-Serverr:notes", ("Serverr: is not a filter; its words are searched. Filters: server, tool, role, from, "
+                            "before, after.",)),
+        ("note:milk https://a.example/x tool:add a:b 'tol: add", ()),
+        ('"tol:add"', ()),
+    ],
+)  # fmt: skip
+def test_a_misspelt_filter_is_named_with_the_known_ones(text: str, notes: tuple[str, ...]) -> None:
+    query = parse_query(text, now=0.0)
+    assert query.notes == notes
