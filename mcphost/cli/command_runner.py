@@ -19,9 +19,9 @@ from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.host.server_views import ServerView
+from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationInfo
-from mcphost.translation import N_
 
 
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
@@ -101,7 +101,10 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
     await host.conversation.open(info.id)
     difference = host.model_selection.describe_difference(info.model)
     if difference:
-        host.events.notify_early("warning", difference, hint=N_("To switch: /model in the chat, or --model."))
+        name = sanitize(info.model[:_MAX_MODEL_NAME], keep_newlines=False)
+        host.events.notify_early(
+            "warning", difference, hint=f"To switch: /model {name} in the chat, or --model {name}."
+        )
 
 
 def remove_model(config: HostConfig) -> HostConfig:
@@ -137,6 +140,7 @@ def unread_file_code(config: HostConfig) -> int:
 
 
 ROUND_TRIP_TIMEOUT = 10
+_MAX_MODEL_NAME = 200
 
 
 class ServerConnectResult:

@@ -246,7 +246,7 @@ def test_a_conversation_that_is_continued_with_another_model_says_so_once(progra
         done = program.run("run", "more", "--resume", first, *other, *flags, seconds=100, K="sk-test")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(b"This conversation used demo; openai/x is selected.") == 1
-    assert b"--model" in done.stderr
+    assert b"To switch: /model demo in the chat, or --model demo." in done.stderr
 
 
 def test_conversation_is_saved_listed_and_shown(program: Program) -> None:
