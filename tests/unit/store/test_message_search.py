@@ -374,12 +374,14 @@ async def test_a_message_larger_than_the_limit_hides_no_other(tmp_path: Path) ->
     assert await find(database) == ["small"]
 
 
+KNOWN = "its words are searched. Filters: server, tool, role, from, before, after."
+
+
 @pytest.mark.parametrize(
     ("text", "notes"),
     [
-        ("tol:add x", ("tol: is not a filter; its words are searched. Filters: server, tool, role, from, before, after.",)),
-        ("-Serverr:notes", ("Serverr: is not a filter; its words are searched. Filters: server, tool, role, from, "
-                            "before, after.",)),
+        ("tol:add x", (f"tol: is not a filter; {KNOWN}",)),
+        ("-Serverr:notes", (f"Serverr: is not a filter; {KNOWN}",)),
         ("note:milk https://a.example/x tool:add a:b 'tol: add", ()),
         ('"tol:add"', ()),
     ],
