@@ -134,13 +134,32 @@ async def test_the_list_shows_the_context_and_the_price_of_each_model_completely
     assert "price      $0.075 in, $12.25 out per million tokens" in text
 
 
+@pytest.mark.parametrize("size", [(80, 24), (100, 30)])
+async def test_the_address_that_tells_two_local_servers_apart_is_never_cut(run: Run, size: tuple[int, int]) -> None:
+    setup = FakeModels()
+    setup.models = tuple(
+        replace(
+            LOCAL, config=ModelConfig(name="openai/alpha", api_base=f"http://127.0.0.1:{port}/v1"), supports_tools=True,
+            supports_images=True, context_window=40_960, input_price=0.0, output_price=0.0,
+            provider_title="OpenAI-compatible server", origin=f"OpenAI-compatible server at 127.0.0.1:{port}",
+        )
+        for port in (18871, 18872)
+    )  # fmt: skip
+    async with run(size=size, setup=setup) as driver:
+        driver.host.model_selection.config = setup.models[0].config
+        await driver.pilot.press("ctrl+b")
+        await driver.until(lambda: "in use · 127.0.0.1:18871 · 41k" in driver.text(), "the model in use")
+        assert "127.0.0.1:18872 · 41k" in driver.text()
+
+
 async def test_where_a_key_was_found_is_said_in_the_language_of_the_user(run: Run) -> None:
     async with run(size=(120, 40), setup=FakeModels()) as driver:
         set_language("zh-CN")
         try:
             await driver.pilot.press("ctrl+b")
             await driver.until(lambda: "已设置 ANTHROPIC_API_KEY" in driver.text(), "the origin")
-            assert "Ollama，位于 127.0.0.1:11434" in driver.text()
+            await driver.pilot.press("down")
+            await driver.until(lambda: "Ollama，位于 127.0.0.1:11434" in driver.text(), "the details")
         finally:
             set_language("en")
 

@@ -342,8 +342,11 @@ def _make_model(config: ModelConfig) -> "AvailableModel":
 def describe_model(model: "AvailableModel") -> str:
     """Return a line with a model's context size, price, capabilities and origin.
 
-    Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider.
+    Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider,
+    and with the address of a server of the user's own.
     """
+    title, _separator, address = model.origin.rpartition("at ")
+    address, title = (address, title.strip()) if address in model.config.api_base else ("", model.origin)
     abilities = [
         name
         for name, is_supported in (
@@ -356,12 +359,13 @@ def describe_model(model: "AvailableModel") -> str:
     missing = _("{provider_title} · needs a key").format(provider_title=model.provider_title)
     context = _("{context_window} context").format(context_window=_format_tokens(model.context_window))
     parts = [
+        address,
         "" if model.is_usable else missing,
         context if model.context_window else "",
         _format_short_price(model),
         *abilities,
         _("no tools") if model.supports_tools is False else "",
-        translate_sentence(model.origin),
+        translate_sentence(title),
     ]
     return " · ".join(filter(None, parts))
 
