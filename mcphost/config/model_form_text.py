@@ -54,28 +54,30 @@ def format_fields(config: ModelConfig) -> dict[str, str]:
 def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
     """Return the model configuration entered in form fields; *texts* are keyed by setting.
 
-    Raises InvalidModelFields, which names all fields with a wrong value, or UsageError.
+    Raises InvalidModelFields, which names all fields with a wrong value.
     """
     kinds = settable_fields(ModelConfig)
     values: dict[str, Any] = {}
     wrong: dict[str, UsageError] = {}
+    base = texts.get("api_base", "").strip()
     for key, label, _placeholder in MODEL_FIELDS:
         text = texts.get(key, "").strip()
-        if text:
+        if key == "name" and (not text or ("/" not in text and not base)):
+            wrong[key] = UsageError("The model needs a name such as openai/gpt-4o.", "Write provider/model.")
+        elif key == "api_base" and text and not text.startswith(("http://", "https://")):
+            wrong[key] = UsageError("The address does not start with http:// or https://.", "Write it in full.")
+        elif text:
             try:
                 values[key] = convert_value(_parse_number(key, text), kinds[key].type)
             except InvalidValue as error:
                 wrong[key] = UsageError(f"{label}: {text[:100]!r} {error}.", "Correct it, or leave it empty.")
+    try:
+        headers = _parse_headers(texts.get("headers", ""))
+    except UsageError as error:
+        headers, wrong["headers"] = {}, error
     if wrong:
         raise InvalidModelFields(wrong)
-    if headers := _parse_headers(texts.get("headers", "")):
-        values["headers"] = headers
-    config = ModelConfig(**values)
-    if not config.name or ("/" not in config.name and not config.api_base):
-        raise UsageError("The model needs a name such as openai/gpt-4o.", "Write provider/model.")
-    if config.api_base and not config.api_base.startswith(("http://", "https://")):
-        raise UsageError("The address does not start with http:// or https://.", "Write it in full.")
-    return config
+    return ModelConfig(**values, headers=headers)
 
 
 def _parse_number(key: str, text: str) -> Any:

@@ -517,7 +517,7 @@ class ModelForm(FormScreen[ModelChoice]):
         except McpHostError as error:
             self.show_fault(str(error))
             if isinstance(error, InvalidModelFields):
-                inputs[error.keys[0]].focus()
+                inputs.get(error.keys[0], headers).focus()
             return
         variable = await self._setup.api_keys.find_missing(config)
         if not variable:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.model_form_text import format_fields, parse_fields
+from mcphost.config.model_form_text import InvalidModelFields, format_fields, parse_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import UsageError
 
@@ -39,3 +39,18 @@ def test_a_wrong_text_is_an_error_that_names_the_field(texts: dict[str, str], wo
     with pytest.raises(UsageError) as exc_info:
         parse_fields(texts)
     assert words in str(exc_info.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "keys"),
+    [
+        ({}, ("name",)),
+        ({"name": "bare", "temperature": "hot"}, ("name", "temperature")),
+        ({"name": "a/b", "api_base": "file:///etc", "headers": "no colon"}, ("api_base", "headers")),
+        ({"name": "bare", "api_base": "localhost:1"}, ("api_base",)),
+    ],
+)
+def test_all_fields_with_a_wrong_text_are_named_in_their_order(texts: dict[str, str], keys: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidModelFields) as exc_info:
+        parse_fields(texts)
+    assert exc_info.value.keys == keys
