@@ -19,6 +19,7 @@ from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
 from mcphost.sanitize import is_sanitized, sanitize
 from mcphost.serialization import Struct, replace
+from mcphost.translation import N_
 
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of text that are attached; a longer file is truncated."""
@@ -42,6 +43,8 @@ _OTHER_STARTS = (
     (b"MZ", "a Windows program"),
     (b"SQLite format 3", "an SQLite database"),
 )
+_PNG_END_BYTES = 64 * 1024
+"""The end of a PNG image in which its last chunk is looked for; some programs append data of their own."""
 _ACCEPTED_FILES = "Attach text, a PNG, JPEG, GIF or WebP image, a PDF file, or audio if the model takes it."
 
 
@@ -99,7 +102,7 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
     but audio files are refused. A PDF file or an image may have to be converted for the model with an AttachmentFitter.
     Raises UsageError with the reason if the file cannot be attached.
     """
-    shown = sanitize(reference.path[:500], keep_newlines=False)
+    shown = sanitize(_make_relative(reference.path, folder)[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
     try:
         # Not blocking, because opening a pipe would wait for a writer.
@@ -139,6 +142,16 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
         return attachment
     target = sanitize(os.path.relpath(real, base)[:500], keep_newlines=False)
     return replace(attachment, note="; ".join(filter(None, (f"a link to {target}", attachment.note))))
+
+
+def _make_relative(path: str, folder: str) -> str:
+    """Return an absolute path within *folder* relative to it, as the user would type it.
+
+    Other paths are returned unchanged, and so is that of a link that leads out of the folder.
+    """
+    base, expanded = f"{os.path.realpath(folder).rstrip('/')}/", os.path.normpath(os.path.expanduser(path))
+    is_inside = "\0" not in path and expanded.startswith(base) and os.path.realpath(expanded).startswith(base)
+    return expanded.removeprefix(base) if is_inside else path
 
 
 def _resolve(path: str, folder: str, shown: str) -> str:
@@ -185,7 +198,8 @@ def make_attachment(name: str, body: bytes, facts: ModelFacts, *, size: int = 0)
             raise UsageError(
                 f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach a smaller file."
             )
-        return Attachment(name=name, part=make_binary_part(name, binary, body, facts))
+        note = N_("the image is probably damaged, and the model may refuse it") if _is_damaged(binary, body) else ""
+        return Attachment(name=name, part=make_binary_part(name, binary, body, facts), note=note)
     return _read_text(name, body, size or len(body))
 
 
@@ -197,6 +211,14 @@ def identify_binary(body: bytes) -> str:
         return "application/pdf"
     found = next((kind for start, kind in _AUDIO_STARTS if body.startswith(start)), "")
     return found if found != "audio/wav" or body[8:12] == b"WAVE" else ""
+
+
+def _is_damaged(mime_type: str, body: bytes) -> bool:
+    """Return whether an image has no size, or is a PNG image without its last chunk, so that its end is missing."""
+    image = identify_image(body)
+    if image is None:
+        return False
+    return not image.width * image.height or (mime_type == "image/png" and b"IEND" not in body[-_PNG_END_BYTES:])
 
 
 def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:

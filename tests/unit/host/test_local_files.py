@@ -229,6 +229,36 @@ def test_images_and_pdf_files_are_sent_as_they_are(tmp_path: Path) -> None:
     assert paper == FilePart("paper.txt", "application/pdf", base64.b64encode(PDF).decode())
 
 
+@pytest.mark.parametrize(
+    ("body", "is_noted"),
+    [
+        (base64.b64decode(PNG), False),
+        (base64.b64decode(PNG)[:-20], True),
+        (b"\x89PNG\r\n\x1a\nabcd", True),
+        (b"\xff\xd8\xff\xe0", True),
+        (b"GIF89a\x01\x00\x01\x00", False),
+    ],
+)
+def test_an_image_that_seems_damaged_is_attached_with_a_warning(tmp_path: Path, body: bytes, is_noted: bool) -> None:
+    (tmp_path / "bad.png").write_bytes(body)
+    attachment = attach(tmp_path, "bad.png")
+    assert isinstance(attachment.part, ImagePart)
+    assert attachment.note == ("the image is probably damaged, and the model may refuse it" if is_noted else "")
+
+
+def test_an_absolute_path_within_the_folder_is_named_like_a_relative_one(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "here", tmp_path / "here-not"
+    for one in (folder / "sub", outside):
+        one.mkdir(parents=True)
+        (one / "a.txt").write_text("1\n2\n")
+    assert attach(folder, f"{folder}/sub/a.txt").name == "sub/a.txt"
+    assert attach(folder, f"{folder}/sub/../sub/a.txt:2").name == "sub/a.txt:2-2"
+    assert attach(folder, f"{outside}/a.txt").name == f"{outside}/a.txt"
+    assert attach(folder, f"{folder}").name == f"{folder}"
+    (folder / "link").symlink_to(outside / "a.txt")
+    assert attach(folder, f"{folder}/link").name == f"{folder}/link"
+
+
 def test_what_the_model_does_not_take_is_refused_with_the_fix(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(base64.b64decode(PNG))
     (tmp_path / "song.mp3").write_bytes(b"ID3\x04\0")
