@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Paste
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.translation import CHINESE, ENGLISH, set_language
@@ -86,11 +87,50 @@ async def test_tab_enters_a_folder_and_enter_attaches_its_listing(run: Run) -> N
 
 
 async def test_absolute_paths_are_completed(run: Run, folder: Path) -> None:
+    other = folder.parent / "other.md"
+    other.write_text("other")
     async with run() as driver:
-        await driver.type(f"@{folder}/no")
+        await driver.type(f"@{folder.parent}/oth")
         await driver.pilot.press("tab")
         await driver.until(lambda: names(driver), "the attachment")
-        assert [part.uri for part in parts(driver)] == [f"{folder}/notes.md"]
+        assert [part.uri for part in parts(driver)] == [f"{folder.parent}/other.md"]
+
+
+async def test_a_file_that_is_attached_already_is_not_attached_again(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@notes")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: names(driver), "the attachment")
+        await driver.type("@notes")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: driver.app._notifications, "the notice")
+        assert [one.message for one in driver.app._notifications] == ["notes.md is attached already."]
+        assert names(driver) == ("notes.md",)
+
+
+async def test_lines_typed_after_the_file_was_attached_are_pointed_out(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("see :10-12")
+        assert "sent as text" not in driver.text()
+        await driver.pilot.press("ctrl+u")
+        await driver.type("see @chat")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: names(driver), "the attachment")
+        await driver.type(":10-12 ")
+        hint = ":10-12 is sent as text. Lines are typed before Tab: @src/screens/chat.py:10-12"
+        await driver.until(lambda: hint in driver.text(), "the hint")
+
+
+async def test_a_pasted_path_that_cannot_be_attached_stays_in_the_text(run: Run, folder: Path) -> None:
+    program = folder / "program"
+    program.write_bytes(b"\x7fELF\xff\xff")
+    async with run(size=(160, 40)) as driver:
+        await driver.type("run ")
+        driver.app.post_message(Paste(str(program)))
+        await driver.until(lambda: "Tab attaches" in driver.text(), "the offer")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "program is a program, which no model can read" in driver.text(), "the reason")
+        assert text(driver) == f"run {program}"
 
 
 async def test_a_file_that_cannot_be_attached_is_reported(run: Run, folder: Path) -> None:

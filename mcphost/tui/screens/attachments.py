@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError, UsageError
-from mcphost.translation import _, translate_sentence
+from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import (
@@ -333,8 +333,13 @@ class Attachments:
         return is_taken
 
     def _add_noted(self, *attachments: "Attachment") -> None:
-        self.add(*(one.part for one in attachments))
-        self._show_notes(attachments)
+        """Add attachments and show their notes; those that are attached already are only named to the user."""
+        new = [one for one in attachments if one.part not in self.parts]
+        if known := [one for one in attachments if one not in new]:
+            text = _("{name} is attached already.").format(name=join_list(clean_line(one.name) for one in known))
+            self._screen.notify(clean_line(text, 200), markup=False, timeout=4)
+        self.add(*(one.part for one in new))
+        self._show_notes(new)
 
     def _show_notes(self, attachments: "Sequence[Attachment]") -> None:
         noted = [one for one in attachments if one.note]

@@ -364,11 +364,11 @@ class CompletionPopup:
             self._composer.post_message(TemplateRequested(offer.server, offer.value))
         elif offer.kind == "file":
             before = text_area.document.get_line(row)[: start[1]]
-            restore = partial(self._restore, f"@{offer.value}", start, before)
+            restore = partial(self.restore, f"@{offer.value}", start, before)
             self._composer.post_message(FileAttachRequested(offer.value, restore))
 
-    def _restore(self, mention: str, start: tuple[int, int], before: str) -> None:
-        """Insert a mention again whose file could not be attached, unless the text *before* it has changed."""
+    def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
+        """Insert a mention or path again whose file could not be attached, unless the text *before* it has changed."""
         text_area = self._text_area()
         if start[0] < text_area.document.line_count and text_area.document.get_line(start[0]).startswith(before):
             self.is_suppressed = True

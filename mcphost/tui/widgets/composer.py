@@ -454,7 +454,7 @@ class Composer(Vertical):
         draft, is_unsure = Draft(beginning, self._origin, self._sources), self._confirmation.is_unsure
         said = self._describe_paste() or describe_origin(draft, document.line_count, is_unsure=is_unsure)
         said = said or self.mentions.describe_unsent(
-            document.lines, self.popup.word_at_cursor, is_typed=self._origin == "typed"
+            document.lines, self.popup.word_at_cursor, self.attachment_names, is_typed=self._origin == "typed"
         )
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
@@ -495,8 +495,9 @@ class Composer(Vertical):
             self._offer = None
             self.popup.is_suppressed = True
             text_area.replace("", start, end)
+            before = text_area.document.get_line(start[0])[: start[1]]
             for path in paths:
-                self.post_message(FileAttachRequested(path))
+                self.post_message(FileAttachRequested(path, partial(self.popup.restore, path, start, before)))
             return True
         if (found := self._pasted_before_cursor()) is None:
             return False

@@ -1,5 +1,6 @@
 """Warnings about words in the composer's text that begin with "@" but attach nothing."""
 
+import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Literal
 
@@ -9,6 +10,7 @@ from mcphost.tui.screen_text import clean_line
 _MAX_WORDS = 50
 _MAX_LINES = 100
 _MAX_LINE_LENGTH = 2_000
+_LINE_RANGE = re.compile(r":\d{1,9}(?:-\d{1,9})?\Z")
 _PUNCTUATION = ".,;:!?)]}\"'"
 _BEFORE_SENDING = {
     "unknown": N_("{word} matches no file or resource: it is sent as text."),
@@ -60,12 +62,21 @@ class Mentions:
             del self._found[next(iter(self._found))]
         self._on_change()
 
-    def describe_unsent(self, lines: Sequence[str], current: str | None, *, is_typed: bool) -> str:
+    def describe_unsent(
+        self, lines: Sequence[str], current: str | None, attached: Sequence[str] = (), *, is_typed: bool
+    ) -> str:
         """Return a hint about the first word in *lines* that begins with "@" but attaches nothing.
 
         Return "" if there is no such word. *current* is the word at the cursor; it is ignored, because the user may
-        still complete it.
+        still complete it. If there are attachments, named *attached*, a hint is also returned for a range of lines
+        such as ":10-20", which the user probably typed for one of them.
         """
+        for line in lines[:_MAX_LINES] if attached else ():
+            for word in line[:_MAX_LINE_LENGTH].split():
+                if _LINE_RANGE.fullmatch(word):
+                    name = _LINE_RANGE.sub("", attached[-1])
+                    told = _("{lines} is sent as text. Lines are typed before Tab: {mention}")
+                    return told.format(lines=clean_line(word, 20), mention=clean_line(f"@{name}{word}", 80))
         for line in lines[:_MAX_LINES] if self._found else ():
             for word in line[:_MAX_LINE_LENGTH].split():
                 kind = self._found.get(word, "")
