@@ -70,6 +70,13 @@ NO_TOOLS_PATTERN = re.compile(
 )
 """Messages with which Ollama, vLLM, llama.cpp, OpenRouter, Groq and litellm report missing tool support."""
 
+TOO_MANY_TOOLS_PATTERN = re.compile(
+    r"tools'?: (?:array|list) (?:is )?too long|too many (?:tools|functions)|"
+    r"(?:at most|maximum (?:number )?of|exceeds? the (?:limit|maximum)(?: number)? of) (?:\d+ )?(?:tools|functions)\b|"
+    r"failed to parse grammar",
+    _ANY_CASE,
+)
+"""Messages with which OpenAI, Mistral and llama.cpp refuse a request whose tools are too many or too large together."""
 MISSING_KEY_PATTERN = re.compile(
     r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
 )
@@ -343,7 +350,10 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
         )
     if failure.status == 404:
         return f"{context.place} does not know {context.model}.", "Check the model's name and the base address."
-    return f"{context.place} did not understand the request for {context.model}.", "The log has the details."
+    message = f"{context.place} did not understand the request for {context.model}."
+    if TOO_MANY_TOOLS_PATTERN.search(failure.message):
+        return message, "Enable fewer tools, or choose another model."
+    return message, "The log has the details."
 
 
 def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:

@@ -23,10 +23,17 @@ MAX_PROBES = 48
 _DEFINITION_PATTERN = re.compile(
     r"invalid schema for function|invalid_function_parameters|function_declarations\[|tools[.\[]\d|"
     r"tools?[ ._-](?:schema|definition|parameter|name)|input_schema|parameters schema|function[ ._-](?:name|parameter)|"
-    r"json schema|\$defs|\$ref|schema[^\n]{0,40}(?:invalid|not supported|unsupported|must)",
+    r"json schema|\$defs|\$ref|schema[^\n]{0,40}(?:invalid|not supported|unsupported|must)|function_?declaration|"
+    r"request contains an invalid argument|(?:failed to parse|error parsing|invalid) grammar|jinja template",
     re.IGNORECASE,
 )
-"""Messages with which OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers refuse a tool definition."""
+"""Messages with which OpenAI, Anthropic, Google, Mistral and OpenAI-compatible servers refuse a tool definition.
+
+Some of them may have another cause. A tool is only omitted if the provider refuses it in a test request as well.
+"""
+
+_GRAMMAR_PATTERN = re.compile(r"json schema conversion failed|(?:failed to parse|error parsing) grammar", re.IGNORECASE)
+"""Messages that llama.cpp also sends with status 500, about a schema that it cannot turn into a grammar."""
 
 _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.(\d{1,4})\b)")
 
@@ -48,6 +55,8 @@ ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
 
 def refuses_definition(failure: CallFailure) -> bool:
     """Return whether a request failed because the provider rejected a tool's definition."""
+    if failure.status == 500:
+        return _GRAMMAR_PATTERN.search(failure.message) is not None
     return failure.status in (400, 422) and _DEFINITION_PATTERN.search(failure.message) is not None
 
 
@@ -64,7 +73,8 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
     found = [RefusedTool(spec, why) for spec in suspects if (why := await finder.probe([spec]))]
     names = {refused.spec.name for refused in found}
     rest = [spec for spec in tools if spec.name not in names]
-    if not found or (rest and await finder.probe(rest)):
+    is_certain = not found and len(rest) > 1  # the provider refused all of them in the request itself
+    if is_certain or (rest and rest != suspects and await finder.probe(rest)):
         found += await finder.search(rest, reason)
     return tuple(found)
 

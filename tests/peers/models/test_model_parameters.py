@@ -327,6 +327,19 @@ async def test_a_tool_whose_schema_is_refused_is_offered_with_a_simpler_one(
     assert "pattern" not in json.dumps(ours.bodies[-1])
 
 
+async def test_two_tools_that_a_local_server_cannot_use_are_found_and_the_answer_goes_on(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = brief_provider
+    ours.bad_tools = dict.fromkeys(("s__1", "s__4"), "Failed to initialize samplers: failed to parse grammar")
+    tools = [ToolSpec(f"s__{number}", "", TOOLS[0].schema) for number in range(6)]
+    reply = await ask_model(create_unknown_model(base, worker), "hi", tools=tools)
+    assert reply.error is None
+    assert reply.text == "w0 w1 "
+    assert [event.name for event in reply.events_of(ToolQuarantined)] == ["s__1", "s__4"]
+    assert tool_names(ours.bodies[-1]) == ["s__0", "s__2", "s__3", "s__5"]
+
+
 async def test_a_refused_definition_that_no_single_tool_causes_is_an_error(
     worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
 ) -> None:

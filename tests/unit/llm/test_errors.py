@@ -55,6 +55,23 @@ def test_each_failure_has_its_kind_and_a_hint(
 
 
 @pytest.mark.parametrize(
+    ("message", "advises_fewer_tools"),
+    [
+        ("Invalid 'tools': array too long. Expected an array with maximum length 128, but got length 150.", True),
+        ("Failed to initialize samplers: failed to parse grammar", True),
+        ("Too many tools: at most 128", True),
+        ("Invalid 'tools[3].function.name': string too long", False),
+        ("Unknown parameter: foo", False),
+    ],
+)
+def test_too_many_or_too_large_tools_are_answered_with_the_advice_to_enable_fewer(
+    message: str, advises_fewer_tools: bool
+) -> None:
+    hint = make_model_error(CallFailure(status=400, message=message), WHERE).hint
+    assert ("Enable fewer tools" in hint) is advises_fewer_tools
+
+
+@pytest.mark.parametrize(
     ("status", "message", "refuses"),
     [
         (400, "registry.ollama.ai/library/gemma:2b does not support tools", True),

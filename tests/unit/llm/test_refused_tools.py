@@ -58,6 +58,12 @@ async def test_nothing_is_quarantined_if_no_tool_is_refused_alone() -> None:
     assert await find_refused_tools(make_tools(16), "JSON schema", provider.probe) == ()
 
 
+async def test_the_only_tool_is_not_quarantined_if_it_is_accepted_alone() -> None:
+    provider = Provider()
+    assert await find_refused_tools(make_tools(1), "JSON schema", provider.probe) == ()
+    assert provider.requests == 1
+
+
 async def test_the_number_of_requests_is_bounded_if_everything_is_refused() -> None:
     provider = Provider(*range(128))
     await find_refused_tools(make_tools(128), "bad schema", provider.probe)
@@ -75,6 +81,16 @@ async def test_the_number_of_requests_is_bounded_if_everything_is_refused() -> N
             True,
         ),
         (422, "Unsupported tool schema", True),
+        (400, "Failed to initialize samplers: failed to parse grammar", True),
+        (500, "JSON schema conversion failed:\nUnrecognized schema: {}", True),
+        (
+            400,
+            "Unable to submit request because `web__get` functionDeclaration `parameters.url` schema specified other "
+            "fields alongside any_of. When using any_of, it must be the only field set.",
+            True,
+        ),
+        (400, "Request contains an invalid argument.", True),
+        (400, 'Error rendering prompt with jinja template: "Cannot apply filter upper to type: NullValue"', True),
         (400, "Unknown parameter: foo", False),
         (400, "messages.1: all messages must have non-empty content", False),
         (500, "Invalid schema for function", False),
