@@ -52,10 +52,10 @@ DEMO = "demo"
 """Name of the built-in demo model and of its provider."""
 
 MAX_PROPOSED_MODELS = 20
+"""How many models on servers of this machine are proposed at the first start."""
+
 _OPENAI_FORMAT_PROVIDERS = LOCAL_PROVIDERS | {"openai", "litellm_proxy"}
 """Providers whose servers, at a base URL of the user's own, list their models in OpenAI's format."""
-
-"""How many models on servers of this machine are proposed at the first start."""
 
 
 class FoundKey(Struct, frozen=True):
@@ -578,6 +578,8 @@ def _from_list(model: ListedModel, origin: str) -> AvailableModel:
         supports_tools=model.supports_tools,
         supports_images=model.supports_images,
         supports_reasoning=model.supports_reasoning,
+        input_price=model.input_price,
+        output_price=model.output_price,
     )
 
 

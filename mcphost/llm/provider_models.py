@@ -48,7 +48,9 @@ _NO_CHAT = re.compile(
 """Pattern that matches the names of models that cannot chat; OpenAI's list does not say what a model is for."""
 
 
-_CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inputTokenLimit")
+_CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "inputTokenLimit", "max_input_tokens")
+_MAX_PRICE = 100_000
+"""Higher prices, in US dollars per million tokens, are mistakes."""
 
 
 class ListedModel(Struct, frozen=True, kw_only=True):
@@ -62,6 +64,10 @@ class ListedModel(Struct, frozen=True, kw_only=True):
     supports_tools: bool | None = None
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
+    input_price: float | None = None
+    """US dollars per million input tokens; only OpenRouter lists prices."""
+
+    output_price: float | None = None
 
 
 KeyVerdict = Literal["accepted", "rejected", "unknown"]
@@ -121,24 +127,25 @@ async def list_endpoint_models(
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
     """Check an API key with a request to the provider; return "accepted", "rejected" or "unknown".
 
-    The result is "unknown" if the provider does not respond in time, or responds with an unrelated error. Safe
-    to cancel.
+    OpenRouter lists its models to everyone, so that a key of OpenRouter is checked at `GET /key`. The result is
+    "unknown" if the provider does not respond in time, or responds with an unrelated error. Safe to cancel.
     """
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):
-            status = (await _request_models(provider, key, environ)).status
+            path = "/key" if provider == "openrouter" else "/models"
+            status = (await _request_models(provider, key, environ, path)).status
     # Google responds with 400 (API_KEY_INVALID) to a key that does not exist.
     if status in (401, 403) or (status == 400 and provider == "gemini"):
         return "rejected"
     return "accepted" if status == 200 else "unknown"
 
 
-async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -> JsonAnswer:
+async def _request_models(provider: str, key: str, environ: Mapping[str, str], path: str = "/models") -> JsonAnswer:
     base = _find_address(provider, environ)
     if not base or not key.isascii() or not key.isprintable():
         return JsonAnswer()
-    url, headers = f"{base}/models", {"authorization": f"Bearer {key}"}
+    url, headers = f"{base}{path}", {"authorization": f"Bearer {key}"}
     if provider == "anthropic":
         url = f"{base.removesuffix('/v1')}/v1/models?limit=1000"
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
@@ -184,8 +191,11 @@ def _can_chat(entry: Mapping[str, Any]) -> bool:
 def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedModel:
     abilities = _members(entry.get("capabilities"))
     inputs = _members(entry.get("architecture")).get("input_modalities")
-    tools = abilities.get("function_calling", _contains(entry.get("supported_parameters"), "tools"))
-    images = abilities.get("vision", _contains(inputs, "image"))
+    parameters = entry.get("supported_parameters")
+    tools = abilities.get("function_calling", _contains(parameters, "tools"))
+    images = abilities.get("vision", _supported(abilities, "image_input", _contains(inputs, "image")))
+    reasoning = _supported(abilities, "thinking", entry.get("thinking", _contains(parameters, "reasoning")))
+    prices = _members(entry.get("pricing"))
     sizes = [parse_count(entry.get(key)) for key in _CONTEXT_KEYS]
     return ListedModel(
         name=f"{provider}/{name}",
@@ -193,8 +203,29 @@ def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedMo
         context_window=max(sizes),
         supports_tools=_truth(tools),
         supports_images=_truth(images),
-        supports_reasoning=_truth(entry.get("thinking")),
+        supports_reasoning=_truth(reasoning),
+        input_price=_parse_price(prices.get("prompt")),
+        output_price=_parse_price(prices.get("completion")),
     )
+
+
+def _supported(abilities: Mapping[str, Any], name: str, otherwise: object) -> object:
+    """Return whether Anthropic lists the ability, or *otherwise* if it is not listed."""
+    return _members(abilities.get(name)).get("supported", otherwise)
+
+
+def _parse_price(value: object) -> float | None:
+    """Return a price per million tokens from one per token, which is a decimal number in a string.
+
+    Return None if *value* is not such a number. A price of -1, which means that it varies, is unknown too.
+    """
+    if not isinstance(value, str) or len(value) > 40:
+        return None
+    try:
+        price = float(value) * 1_000_000
+    except ValueError:
+        return None
+    return round(price, 6) if 0 <= price <= _MAX_PRICE else None
 
 
 def _members(value: object) -> dict[str, Any]:

@@ -46,6 +46,38 @@ MISTRAL_LIST = {
 }
 
 
+ANTHROPIC_DETAILS = {
+    "data": [
+        {
+            "type": "model",
+            "id": "claude-y",
+            "max_input_tokens": 1_000_000,
+            "max_tokens": 128_000,
+            "capabilities": {
+                "image_input": {"supported": True},
+                "thinking": {"supported": False, "types": {"enabled": {"supported": False}}},
+            },
+        },
+        {"type": "model", "id": "claude-z", "capabilities": None, "max_input_tokens": None},
+    ],
+    "has_more": False,
+}
+OPENROUTER_LIST = {
+    "data": [
+        {
+            "id": "maker/large",
+            "context_length": 200_000,
+            "architecture": {"input_modalities": ["text", "image"]},
+            "pricing": {"prompt": "0.000003", "completion": "0.000015", "request": "0"},
+            "supported_parameters": ["tools", "reasoning", "temperature"],
+        },
+        {"id": "maker/free", "pricing": {"prompt": "0", "completion": "0"}, "supported_parameters": ["temperature"]},
+        {"id": "maker/auto", "pricing": {"prompt": "-1", "completion": "nan"}},
+        {"id": "maker/odd", "pricing": {"prompt": "9" * 500, "completion": ["1"]}},
+    ]
+}
+
+
 async def list_one(provider: str, path: str, answer: Any) -> tuple[tuple[ListedModel, ...], dict[str, str]]:
     """List the models of one provider, which answers with *answer*; return the models and the request's headers."""
     with json_server({f"GET {path}": answer}) as server:
@@ -77,6 +109,43 @@ async def test_each_provider_is_asked_in_its_own_form_with_its_key() -> None:
             supports_images=False,
         ),
     )
+
+
+async def test_window_and_abilities_are_read_from_the_list_of_anthropic() -> None:
+    models, _headers = await list_one("anthropic", "/v1/models?limit=1000", ANTHROPIC_DETAILS)
+    assert models == (
+        ListedModel(
+            name="anthropic/claude-y",
+            provider="anthropic",
+            context_window=1_000_000,
+            supports_images=True,
+            supports_reasoning=False,
+        ),
+        ListedModel(name="anthropic/claude-z", provider="anthropic"),
+    )
+
+
+async def test_prices_and_abilities_are_read_from_the_list_of_openrouter() -> None:
+    models, _headers = await list_one("openrouter", "/models", OPENROUTER_LIST)
+    large, free, auto, odd = models
+    assert (large.context_window, large.supports_images) == (200_000, True)
+    assert [(model.supports_tools, model.supports_reasoning) for model in models] == [
+        (True, True),
+        (False, False),
+        (None, None),
+        (None, None),
+    ]
+    assert (large.input_price, large.output_price) == (pytest.approx(3), pytest.approx(15))
+    assert (free.input_price, free.output_price) == (0, 0)
+    assert [(model.input_price, model.output_price) for model in (auto, odd)] == [(None, None)] * 2
+
+
+async def test_a_key_of_openrouter_is_judged_at_an_address_that_needs_one() -> None:
+    for status, verdict in ((200, "accepted"), (401, "rejected"), (404, "unknown")):
+        key: Any = {"data": {"label": "k"}} if status == 200 else status
+        with json_server({"GET /models": OPENROUTER_LIST, "GET /key": key}) as server:
+            assert await check_key("openrouter", KEY, {"OPENROUTER_API_BASE": server.url}) == verdict
+            assert server.paths == ["GET /key"]
 
 
 @pytest.mark.parametrize("answer", [500, 401, b"<html>", b"[]", {"data": 3}, {"models": []}, b"x" * 5_000_000])
