@@ -23,6 +23,19 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("unsupported engine", "It needs another version of Node.js: see `node --version` and its README."),
     ("requires node", "It needs another version of Node.js: see `node --version` and its README."),
     ("syntaxerror: unexpected token", "This version of Node.js is too old for it: see `node --version`."),
+    ("referenceerror: file is not defined", "This version of Node.js is too old for it: see `node --version`."),
+    ("referenceerror: fetch is not defined", "This version of Node.js is too old for it: see `node --version`."),
+    ("referenceerror: websocket is not defined", "This version of Node.js is too old for it: see `node --version`."),
+    ("import statement outside a module", 'Build it, or write "type": "module" in its package.json.'),
+    ("unsupportedclassversionerror", "It needs a newer version of Java: see `java -version`."),
+    ("install or update .net", "It needs another version of .NET: see `dotnet --list-runtimes`."),
+    ("unable to access jarfile", "Correct the path in args; write it in full."),
+    ("shared libraries:", "Install the library that the message names, or a build of the program for this system."),
+    ("glibc", "The program is for a newer system."),
+    ("run again with the --allow-", "Add the permission that the message names to Deno's options in args."),
+    ("playwright install", "Install the browser that it drives, with the command in the message."),
+    ("could not find chrome", "Install the browser that it drives: see its README."),
+    ("'mcp.server.fastmcp'", "It needs version 1 of the MCP SDK for Python: uvx --with 'mcp<2', or pin it."),
     ("requires-python", "It needs another version of Python: name it, as in uvx --python 3.13."),
     ("requires a different python", "It needs another version of Python: name it, as in uvx --python 3.13."),
     ("does not satisfy python", "It needs another version of Python: name it, as in uvx --python 3.13."),
@@ -31,11 +44,14 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("err_module_not_found", "Install its packages (npm install, npm run build), or correct the path in args."),
     ("can't open file", "Correct the path in args; write it in full."),
     ("no such file or directory", "Correct the path; write it in full."),
+    ("etarget", "There is no such version of the package: correct it in args."),
+    ("enotempty", "The cache of npx is broken: delete the folder ~/.npm/_npx, then try again."),
     ("e404", "There is no such package: check its name in args."),
     ("404 not found", "There is no such package or version: check its name in args."),
     ("not found in the package registry", "There is no such package: check its name in args."),
     ("no solution found", "No version of the package fits: check its name and version in args."),
     ("does not provide any executables", "Name the program: uvx --from PACKAGE PROGRAM."),
+    ("is not provided by package", "Name the program: uvx --from PACKAGE PROGRAM."),
     ("could not determine executable", "Name the program: npx -p PACKAGE PROGRAM."),
     ("enotfound", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
     ("eai_again", "The network or a name cannot be reached: check the network, or set HTTPS_PROXY."),
@@ -47,23 +63,31 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("eaddrinuse", "Another process uses the server's port: stop that process, or choose another port."),
     ("address already in use", "Another process uses the server's port: stop that process, or choose another port."),
     ("cannot connect to the docker daemon", "Start Docker."),
+    ("connect to the docker daemon socket", "Add your account to the group docker, or start it with podman."),
+    ("the input device is not a tty", "Remove -t from args; keep -i, which connects its standard input."),
+    ("bind source path does not exist", "Create that folder on this machine, or correct the path in args."),
     ("pull access denied", "There is no such image, or it needs a login: docker login."),
     ("manifest unknown", "There is no such tag of the image."),
     ("no space left", "Free space on the disk."),
     ("enospc", "Free space on the disk."),
     ("exec format error", "It is for another processor or system, or a script without a first line such as #!/bin/sh."),
-    ("glibc", "The program is for a newer system."),
     ("permission denied", "Check the permissions of the file or folder that the message names."),
     ("eacces", "Check the permissions of the file or folder that the message names."),
     ("command not found", "Install that program, or write its path in full."),
     ("unrecognized arguments", "Correct args: see its README."),
     ("unknown option", "Correct args: see its README."),
     ("arguments are required", "Correct args: see its README."),
+    ("field required", 'Set the values that the message names as variables in "env" of the entry: see its README.'),
     ("usage:", "Correct args: see its README."),
 )  # fmt: skip
 """Lower-case text to find in a program's error output, and the hint to show; the first match is used."""
 
-_MISSING_SETTING = re.compile(r"\b([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
+_MISSING_SETTING = re.compile(r"\b(?!ERR_|GLIBC|CXXABI_)([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
+_MISSING_PROGRAM = re.compile(
+    r"\benv: .?([\w.+-]{1,40}?).?: No such file|\bspawn ([\w./+-]{1,60}) ENOENT|"
+    r"\b(?:sh|bash|zsh): (?:line )?(?:\d{1,6}: )?([\w@./+-]{1,60}): (?:command )?not found"
+)
+"""Messages with which env, shells and Node.js report a program that they do not find."""
 _SETTING_WORDS = (
     "required",
     "missing",
@@ -73,6 +97,7 @@ _SETTING_WORDS = (
     "please set",
     "please provide",
     "undefined",
+    "keyerror: ",
 )
 _STATUS_HINTS: dict[int, str] = {
     400: "Is an MCP server at this path? Try /mcp.",
@@ -144,6 +169,9 @@ def _default_program_hint(error: McpHostError, output: str) -> str:
 
 def _find_cause(output: str) -> str:
     lower = output.lower()
+    if program := _MISSING_PROGRAM.search(output):
+        name = program[1] or program[2] or program[3]
+        return f'It needs {name}, which is not in its PATH: install it, or set PATH in "env" of the entry.'
     setting = _find_missing_setting(output)
     return setting or next((hint for text, hint in _STDERR_CAUSES if text in lower), "")
 

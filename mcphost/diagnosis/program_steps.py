@@ -1,5 +1,6 @@
 """Diagnosis of a stdio server before its program is started: folder, command, interpreter and arguments."""
 
+import json
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
+from mcphost.config.entry_keys import is_whole_command_line
 from mcphost.config.schema import ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.errors import StartupError
@@ -86,6 +88,13 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
     if _WINDOWS_PATH.match(command):
         hint = "Write the program's path on this system; in WSL, the drive C: is /mnt/c."
         return make_step("command", "failed", f"{command!r} is a path of Windows.", hint)
+    if command.startswith(("http://", "https://")):
+        hint = f'Write "url": {json.dumps(command)} instead of "command".'
+        return make_step("command", "failed", f"{command!r} is an address.", hint)
+    name, *rest = command.split() or [""]
+    if is_whole_command_line(command, bool(server.args)) and (os.sep not in name or os.path.isfile(name)):
+        hint = f'Write "command": {json.dumps(name)}, "args": {json.dumps(rest)}.'
+        return make_step("command", "failed", f"{command!r} is a program with its arguments.", hint)
     if os.sep not in command:
         if elsewhere := _find_elsewhere(command):
             return make_step(

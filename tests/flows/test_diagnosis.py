@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import stat
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,46 +15,19 @@ from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep
 from mcphost.host.servers.diagnosis import diagnose_server
+from tests.flows.broken_programs import BROKEN_PROGRAMS, PYTHON, fails_with, program, working
 from tests.flows.conftest import OpenHost
 from tests.flows.program import Program
 from tests.unit.transport.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.anyio
-PYTHON = sys.executable
 LIMITS = Limits(connect_timeout=1.5)
-WORKING = """
-import json, sys
-INFO = {"name": "x", "version": "1"}
-for line in sys.stdin:
-    message = json.loads(line)
-    method, result = message.get("method"), None
-    if method == "initialize":
-        result = {"protocolVersion": REVISION, "capabilities": {"tools": {}}, "serverInfo": INFO}
-    elif method == "tools/list":
-        result = {"tools": TOOLS}
-    if "id" in message:
-        body = {"result": result} if result is not None else {"error": {"code": -32601, "message": "unknown"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
-"""
 
 
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use an empty home folder, so that no program installed there by a version manager is found."""
     monkeypatch.setenv("HOME", str(tmp_path))
-
-
-def program(code: str) -> dict[str, Any]:
-    return {"command": PYTHON, "args": ["-c", code]}
-
-
-def working(before: str = "", revision: str = "2025-06-18", tools: str = "[]") -> dict[str, Any]:
-    return program(before + WORKING.replace("REVISION", repr(revision)).replace("TOOLS", tools))
-
-
-def fails_with(text: str, status: int = 1) -> dict[str, Any]:
-    """Return a server's entry whose command prints an error message and exits with *status*."""
-    return program(f"import sys; sys.stderr.write({text!r} + chr(10)); sys.exit({status})")
 
 
 def parse(entry: dict[str, Any], folder: Path) -> ServerConfig:
@@ -76,141 +48,9 @@ def check(steps: list[DiagnosisStep], name: str, reason: str, hint: str) -> None
     assert all(step.status != "failed" for step in steps[:-1])
 
 
-PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
-    "npx is absent": ({"command": "npx", "env": {"PATH": "/nowhere"}}, "command", "'npx'", "Node.js"),
-    "uvx is absent": ({"command": "uvx", "env": {"PATH": "/nowhere"}}, "command", "'uvx'", "uv"),
-    "docker is absent": ({"command": "docker", "env": {"PATH": "/nowhere"}}, "command", "'docker'", "Docker"),
-    "an unknown command": ({"command": "nope-x"}, "command", "'nope-x' was not found in PATH", "absolute path"),
-    "an absolute path without a file": ({"command": "/nowhere/x"}, "command", "/nowhere/x does not exist", ""),
-    "a relative path": ({"command": "./gone/server"}, "command", "is relative", "absolute path"),
-    "a folder as the command": ({"command": "/usr"}, "command", "/usr is a folder", "program in it"),
-    "a path of Windows": (
-        {"command": "C:\\Program Files\\nodejs\\node.exe"},
-        "command",
-        "is a path of Windows",
-        "/mnt/c",
-    ),
-    "a program that only Windows has": ({"command": "cmd", "args": ["/c", "npx"]}, "command", "'cmd'", "after /c"),
-    "a file that is not executable": ({"command": "/etc/passwd"}, "command", "not executable", "chmod +x"),
-    "a working folder that is gone": ({"command": PYTHON, "cwd": "/nowhere"}, "folder", "/nowhere", "Create it"),
-    "a variable without a value": ({"command": "${env:NOPE_MCP}"}, "configuration", "NOPE_MCP", ""),
-    "a variable of env without a value": (
-        {"command": PYTHON, "env": {"A": "${env:NOPE_MCP}"}},
-        "configuration",
-        "NOPE_MCP",
-        "",
-    ),
-    "a disabled server": ({"command": PYTHON, "disabled": True}, "configuration", "disabled", "servers enable x"),
-    "another version of node": (
-        fails_with("npm error code EBADENGINE\nnpm error engine Unsupported engine"),
-        "process",
-        "exited with status 1",
-        "version of Node.js",
-    ),
-    "another version of Python": (
-        fails_with(
-            "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because the current Python version (3.11.2)"
-            " does not satisfy Python>=3.13, we can conclude that the requirements are unsatisfiable."
-        ),
-        "process",
-        "3.11.2",
-        "another version of Python",
-    ),
-    "a full disk": (fails_with("npm error code ENOSPC\nnpm error no space left"), "process", "ENOSPC", "Free space"),
-    "a Python package that is missing": (program("import gone_module_x"), "process", "gone_module_x", "uvx"),
-    "a node package that is missing": (
-        fails_with("Error: Cannot find module '/srv/dist/index.js'"),
-        "process",
-        "index.js",
-        "npm install",
-    ),
-    "a script that is missing": (
-        {"command": PYTHON, "args": ["/nowhere/server.py"]},
-        "process",
-        "server.py",
-        "path in args",
-    ),
-    "an unknown npm package": (fails_with("npm error code E404\nnpm error 404 x"), "process", "E404", "check its name"),
-    "an unknown PyPI package": (
-        fails_with("Because x was not found in the package registry, no solution found"),
-        "process",
-        "x was",
-        "check its name",
-    ),
-    "a package runner without a network": (
-        fails_with("npm error request to host failed, getaddrinfo ENOTFOUND host"),
-        "process",
-        "ENOTFOUND",
-        "HTTPS_PROXY",
-    ),
-    "a corporate certificate": (
-        fails_with("Error: self-signed certificate in chain"),
-        "process",
-        "self-signed",
-        "EXTRA_CA",
-    ),
-    "docker is not running": (
-        fails_with("Cannot connect to the Docker daemon at unix:///var/run/docker.sock."),
-        "process",
-        "Docker",
-        "Start Docker",
-    ),
-    "a variable that the server needs": (
-        fails_with("Error: GITHUB_TOKEN environment variable is not set"),
-        "process",
-        "GITHUB_TOKEN",
-        "${keyring:github_token}",
-    ),
-    "wrong arguments": (fails_with("error: unrecognized arguments: --foo", 2), "process", "status 2", "args"),
-    "a port that is taken": (
-        fails_with("OSError: [Errno 98] Address already in use"),
-        "process",
-        "in use",
-        "another port",
-    ),
-    "a program that ends at once": (program("pass"), "process", "status 0", "exited without a message"),
-    "a program that is killed": (program("import os; os.kill(os.getpid(), 9)"), "process", "SIGKILL", "memory"),
-    "a program that only prints its usage": (
-        program("print('Usage: x [options]')"),
-        "output",
-        "Usage: x",
-        "standard error",
-    ),
-    "a server of HTTP started as a program": (
-        program("import time; print('Listening on http://localhost:3000', flush=True); time.sleep(60)"),
-        "output",
-        "Listening on",
-        '"url"',
-    ),
-    "a program that says nothing": (
-        program("import time; time.sleep(60)"),
-        "answer",
-        "did not answer",
-        "is it a stdio MCP server",
-    ),
-    "JSON over several lines": (
-        program('import sys\nfor line in sys.stdin: print(\'{\\n "jsonrpc":\\n "2.0"}\', flush=True)'),
-        "output",
-        "JSON",
-        "",
-    ),
-    "an unknown revision": (working(revision="1999-01-01"), "protocol", "1999-01-01", "Update"),
-    "an error as the answer to initialize": (
-        program(
-            "import json, sys\nfor line in sys.stdin:\n"
-            " m = {**json.loads(line), 'error': {'code': -32000, 'message': 'MY_API_KEY is required'}}\n"
-            " if m.pop('method', '') and m.pop('params', 1) and 'id' in m: print(json.dumps(m), flush=True)"
-        ),
-        "protocol",
-        "MY_API_KEY is required",
-        "Set MY_API_KEY",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", PROGRAMS)
+@pytest.mark.parametrize("case", BROKEN_PROGRAMS)
 async def test_a_broken_program_is_explained(open_host: OpenHost, tmp_path: Path, case: str) -> None:
-    entry, *expected = PROGRAMS[case]
+    entry, *expected = BROKEN_PROGRAMS[case]
     check(await diagnose(open_host, entry, tmp_path), *expected)
 
 
@@ -547,4 +387,4 @@ def test_doctor_diagnoses_the_named_servers_and_all_that_fail(program: Program) 
 
 
 def test_at_least_45_broken_set_ups_are_explained() -> None:
-    assert len(PROGRAMS) + len(ADDRESSES) + len(CERTIFICATES) >= 45
+    assert len(BROKEN_PROGRAMS) + len(ADDRESSES) + len(CERTIFICATES) >= 45
