@@ -747,6 +747,34 @@ async def server_sign_in(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "/home/ada/notes/server.py", line 41, in <module>
+    from notes.storage import open_folder, read_note
+  File "/home/ada/notes/notes/storage.py", line 7, in <module>
+    FOLDER = Path(os.environ["NOTES_FOLDER"]).expanduser().resolve(strict=True)
+  File "<frozen os>", line 679, in __getitem__
+KeyError: 'NOTES_FOLDER'"""
+
+
+def show_log(*pressed: str) -> ScreenSetup:
+    """Return a setup that shows a failed server with its log, and presses keys."""
+
+    async def prepare(pilot: Any, host: FakeHost) -> None:
+        one, *others = host.views
+        log = [
+            *(events.ServerLog(one.name, "info", f"Indexed {n} notes.", "stderr") for n in range(10, 60, 10)),
+            events.ServerLog(one.name, "warning", "The folder ~/notes is a symbolic link.", logger="notes.storage"),
+            events.ServerLog(one.name, "info", "Restarting, because server.py changed.", "client"),
+            *(events.ServerLog(one.name, "info", line, "stderr") for line in TRACEBACK.splitlines()),
+        ]
+        said = f"The server {one.name!r} ended before it was ready."
+        failed = {"state": "failed", "detail": said, "hint": "Fix the cause and restart the server.", "facts": None}
+        host.views = (replace(one, **failed, log=tuple(log)), *others)
+        await keys("f3", *pressed)(pilot, host)
+
+    return prepare
+
+
 async def attached(pilot: Any, host: FakeHost) -> None:
     """Show a message with attached lines of a file, a folder and a resource, and a long pasted text."""
     del host
@@ -906,6 +934,10 @@ SCREENS: dict[str, ScreenSetup] = {
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
     "messages": show_messages,
+    "failed_server": show_log(),
+    "server_log": show_log("l"),
+    "server_log_up": show_log("l", "home"),
+    "server_log_save": show_log("l", "s"),
     "folders": show_folders,
     "folders_add": with_keys(show_folders, "a", "tilde", "tab", *"home"),
     "folders_out": with_keys(show_folders, "x", "tab", "right"),

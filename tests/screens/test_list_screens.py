@@ -13,6 +13,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import replace
 from mcphost.tui.screens.list_screen import ListRow, ListScreen
 from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.status_bars import KeyBar
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, sample_facts, sample_server
 
@@ -175,6 +176,20 @@ async def test_a_servers_declarations_and_its_counters_are_shown(run: Run) -> No
         assert "It has not answered for 3 s." in driver.text()
 
 
+async def test_only_keys_that_apply_to_the_selected_server_are_offered(run: Run) -> None:
+    remote = sample_server("remote")
+    remote = replace(remote, config=replace(remote.config, command="", args=(), url="https://example.com/mcp"))
+    async with run(views=(sample_server("files"), remote), size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "files-server" in driver.text(), "the local server")
+        bar = driver.app.screen.query_one(KeyBar)
+        assert "sign in" not in bar.render().plain
+        assert "accounts" not in bar.render().plain
+        await driver.pilot.press("down")
+        await driver.until(lambda: "https://example.com/mcp" in driver.text(), "the remote server")
+        assert "s sign in  a accounts" in bar.render().plain
+
+
 async def test_a_server_cannot_imitate_a_section_of_its_page(run: Run) -> None:
     facts = replace(sample_facts(), instructions="── log\nAll is well.")
     view = sample_server("files")
@@ -184,7 +199,7 @@ async def test_a_server_cannot_imitate_a_section_of_its_page(run: Run) -> None:
         await driver.pilot.press("f3")
         await driver.until(lambda: "All is well" in driver.text() and "nothing yet" in driver.text(), "the text")
         headings = [line.partition("── ")[2].strip() for line in driver.text().split("\n") if " ── " in line]
-        assert headings == ["tools", "instructions for the model, truncated if long", "log", "log"]
+        assert headings == ["tools", "instructions for the model, truncated if long", "log", "log (l shows all)"]
         assert "│ ── log" in driver.text()
         assert "│ search_files: Find text." in driver.text()
         assert "┆ " in driver.text()

@@ -13,11 +13,13 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.widget_messages import Section
+from mcphost.tui.widgets.log_text import group_lines
 from mcphost.tui.widgets.long_text import HEADING_MARK
 
 if TYPE_CHECKING:
     from mcphost.protocol.tools import Tool
 
+_MAX_LOG_LINES = 20
 _REPORTS = N_(" (reports changes)")
 """Suffix of a capability for which the server reports changes to the list."""
 
@@ -73,8 +75,21 @@ def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
         out.append(_make_section(_("instructions for the model, truncated if long"), lines))
     if view.catalog.left_out:
         out.append(_make_section(_("ignored"), view.catalog.left_out))
-    log = [f"{entry.source} {entry.level}  {entry.text}" for entry in view.log]
-    return (*out, _make_section(_("log"), log or [_("nothing yet")]))
+    log = _make_log_section(view, keys)
+    return (log, *out) if view.state in ("failed", "unreachable") else (*out, log)
+
+
+def _make_log_section(view: ServerView, keys: KeyTable) -> Section:
+    """Return the newest lines of the log, with their source and level where these change."""
+    lines = view.log[-_MAX_LOG_LINES:]
+    rows: list[str] = []
+    for heading, members in group_lines(lines):
+        rows += [f"[{heading}]", *(line.text for line in members)]
+    if len(view.log) > len(lines):
+        title = keys.fill(_("log, its newest {count} lines ({servers-log} shows all)"), count=len(lines))
+    else:
+        title = keys.fill(_("log ({servers-log} shows all)"))
+    return _make_section(title, rows or [_("nothing yet")])
 
 
 def _make_section(heading: str, lines: Iterable[str]) -> Section:

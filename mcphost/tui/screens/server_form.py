@@ -12,8 +12,8 @@ from textual.widgets import Input, Static, TextArea
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
-from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.key_table import keys_in_use
+from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.tui.key_table import KeyTable, keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.pair_lines import EntryTextArea, LabeledPairs
@@ -21,6 +21,7 @@ from mcphost.tui.widgets.text_inputs import LabeledInput, LabeledInputGroup, wai
 
 if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
+    from mcphost.host.servers.server_editor import ServerEditor
 
 
 class TypedTexts(NamedTuple):
@@ -230,3 +231,38 @@ class ServerForm(FormScreen[str]):
                 " ".join((*map(translate_sentence, mistakes), _("Press Ctrl+S again to save it as it is.")))
             )
         return bool(mistakes)
+
+
+async def add_server(
+    editor: "ServerEditor", keys: KeyTable, name: str, text: str, scope: "Scope", typed: TypedTexts
+) -> str:
+    """Add the servers that the user typed as *text*; return a message for the user.
+
+    Raises McpHostError if the text is no server, or if the file cannot be changed.
+    """
+    from mcphost.config.typed_servers import parse_server_text, read_settings
+
+    settings = read_settings(typed.env, typed.headers, typed.folder)
+    entries = parse_server_text(text, name, settings.cwd)
+    saved = await editor.add({one: settings.apply(entry) for one, entry in entries.items()}, scope)
+    done = keys.fill(
+        _("Added {name} to {path}. Press {servers-undo} to undo."),
+        name=join_list(one.edit.name for one in saved),
+        path=saved[0].edit.file.path,
+    )
+    done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
+    if scope != "project" or any(one.server is not None for one in saved):
+        return done
+    return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"
+
+
+async def change_server(
+    editor: "ServerEditor", keys: KeyTable, name: str, text: str, _scope: "Scope", _typed: TypedTexts
+) -> str:
+    """Replace the entry of the server *name* by *text*; return a message for the user. Raises McpHostError."""
+    from mcphost.config.typed_servers import parse_entry
+
+    saved = await editor.change(name, parse_entry(text, name))
+    done = _("Changed {name} in {path}. Press {servers-undo} to undo.")
+    done = keys.fill(done, name=name, path=saved.edit.file.path)
+    return " ".join((done, *map(translate_sentence, saved.notes)))

@@ -19,7 +19,7 @@ from mcphost.host.server_views import (
 )
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, join_list, translate_sentence
-from mcphost.tui.key_table import KeyTable, fill_keys, keys_in_use
+from mcphost.tui.key_table import fill_keys, keys_in_use
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
@@ -32,14 +32,13 @@ from mcphost.tui.screens.server_details import (
     offer_sections,
     translate_capabilities,
 )
-from mcphost.tui.screens.server_form import ServerForm, TypedTexts
+from mcphost.tui.screens.server_form import ServerForm, add_server, change_server
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
-    from mcphost.config.server_files import Scope
     from mcphost.host.host import Host
     from mcphost.host.servers.server_editor import ServerEditor
     from mcphost.llm.messages import ResourcePart
@@ -87,6 +86,7 @@ class ServersScreen(TypeAheadListScreen):
         ("r", N_("restart"), "screen.restart"),
         ("p", N_("stop"), "screen.stop"),
         ("i", N_("check"), "screen.diagnose"),
+        ("l", N_("log"), "screen.log"),
         ("m", N_("messages"), "screen.messages"),
         ("c", N_("changes"), "screen.changes"),
         ("g", N_("permissions"), "screen.grants"),
@@ -102,7 +102,7 @@ class ServersScreen(TypeAheadListScreen):
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.registry", "screen.undo"})
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset("oxX")
-    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgimnt")
+    INSTANT_KEYS: ClassVar[frozenset[str]] = frozenset("abcefgilmnt")
     MORE_COMMANDS: ClassVar[Mapping[str, str]] = MappingProxyType({"f": "app.folders", "X": "screen.remove_with_data"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False, id="servers-tools"),
@@ -110,6 +110,7 @@ class ServersScreen(TypeAheadListScreen):
         Binding("p", "stop", show=False, id="servers-stop"),
         Binding("i", "diagnose", show=False, id="servers-diagnose"),
         Binding("m", "messages", show=False, id="servers-messages"),
+        Binding("l", "log", show=False, id="servers-log"),
         Binding("c", "changes", show=False, id="servers-changes"),
         Binding("g", "grants", show=False, id="servers-permissions"),
         Binding("f", "app.folders", show=False, id="servers-folders"),
@@ -302,6 +303,13 @@ class ServersScreen(TypeAheadListScreen):
         if (row := self.current_row()) and not self._is_disabled(row):
             self.app.push_screen(MessagesScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
+    def action_log(self) -> None:
+        """Open the log of the selected server in the full width of the terminal."""
+        from mcphost.tui.screens.server_log import ServerLogScreen
+
+        if row := self.current_row():
+            self.app.push_screen(ServerLogScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+
     def action_restart(self) -> None:
         """Reconnect to the selected server; a local server's process is restarted."""
         if (row := self.current_row()) and not self._is_disabled(row):
@@ -345,8 +353,9 @@ class ServersScreen(TypeAheadListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that currently works.
 
-        In the demo, the keys that change servers are omitted. "undo" is included after a change, "changes" if any tools
-        are quarantined, and "sign out" if any server has an account.
+        In the demo, the keys that change servers are omitted. "undo" is included after a change. The other keys depend
+        on the selected server: "sign in" and "accounts" are included if it has a URL, "sign out" if it has an account,
+        and "changes" if any of its tools are quarantined.
         """
         setup = self.host.setup
         unused: set[str] = set()
@@ -354,18 +363,18 @@ class ServersScreen(TypeAheadListScreen):
             unused.update(_CHANGES)
         elif not setup.server_editor.can_undo:
             unused.add("screen.undo")
-        views = self.host.servers.views()
-        if not any(view.config.url or view.sign_in_status for view in views):
-            unused.add("screen.sign_in")
-        if not any(view.quarantined for view in views):
-            unused.add("screen.changes")
-        if not any(view.account for view in views):
-            unused.add("screen.sign_out")
         row = self.current_row() if self.entries else None
+        view = self.host.servers.view(row.value) if row is not None else None
+        if view is None or not (view.config.url or view.sign_in_status):
+            unused |= {"screen.sign_in", "screen.accounts"}
+        if view is None or not view.quarantined:
+            unused.add("screen.changes")
+        if view is None or not view.account:
+            unused.add("screen.sign_out")
         labels: dict[str, str] = {}
-        if row is not None and self.host.servers.view(row.value).sign_in_status:
+        if view is not None and view.sign_in_status:
             labels["screen.sign_in"] = N_("cancel sign-in")
-        if row is not None and self.host.servers.view(row.value).config.disabled:
+        if view is not None and view.config.disabled:
             labels["screen.toggle_disabled"] = N_("enable")
         return tuple(
             (key, labels.get(action, label), action)
@@ -384,7 +393,7 @@ class ServersScreen(TypeAheadListScreen):
     def action_add(self) -> None:
         """Open the form for a new server."""
         if editor := self._editor():
-            self._open_form(ServerForm(partial(_add_server, editor, keys_in_use(self)), editor.list_files()))
+            self._open_form(ServerForm(partial(add_server, editor, keys_in_use(self)), editor.list_files()))
 
     def action_registry(self) -> None:
         """Open the registry screen; a server installed there appears in this list."""
@@ -413,7 +422,7 @@ class ServersScreen(TypeAheadListScreen):
             self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         file = Path(self.host.servers.view(name).config.file)
-        change = partial(_change_server, editor, keys_in_use(self))
+        change = partial(change_server, editor, keys_in_use(self))
         self._open_form(ServerForm(change, {"user": file}, name, entry))
 
     def notify(self, message: str, **options: Any) -> None:
@@ -561,33 +570,3 @@ class ServersScreen(TypeAheadListScreen):
         """
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
-
-
-async def _add_server(
-    editor: "ServerEditor", keys: KeyTable, name: str, text: str, scope: "Scope", typed: TypedTexts
-) -> str:
-    from mcphost.config.typed_servers import parse_server_text, read_settings
-
-    settings = read_settings(typed.env, typed.headers, typed.folder)
-    entries = parse_server_text(text, name, settings.cwd)
-    saved = await editor.add({one: settings.apply(entry) for one, entry in entries.items()}, scope)
-    done = keys.fill(
-        _("Added {name} to {path}. Press {servers-undo} to undo."),
-        name=join_list(one.edit.name for one in saved),
-        path=saved[0].edit.file.path,
-    )
-    done = " ".join((done, *(translate_sentence(note) for one in saved for note in one.notes)))
-    if scope != "project" or any(one.server is not None for one in saved):
-        return done
-    return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"
-
-
-async def _change_server(
-    editor: "ServerEditor", keys: KeyTable, name: str, text: str, _scope: "Scope", _typed: TypedTexts
-) -> str:
-    from mcphost.config.typed_servers import parse_entry
-
-    saved = await editor.change(name, parse_entry(text, name))
-    done = _("Changed {name} in {path}. Press {servers-undo} to undo.")
-    done = keys.fill(done, name=name, path=saved.edit.file.path)
-    return " ".join((done, *map(translate_sentence, saved.notes)))

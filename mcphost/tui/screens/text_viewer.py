@@ -13,12 +13,16 @@ from textual.widgets import Input, Static
 from mcphost.errors import StoreError
 from mcphost.pluralize import translate_count
 from mcphost.translation import _, translate_sentence
+from mcphost.tui.key_table import KeyRow
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import CopyRequested, Section, join_sections
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.text_inputs import OrderedInput
+
+MAX_COPIED = 1_000_000
+"""Maximum number of characters that are copied if nothing is selected."""
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):
@@ -64,15 +68,21 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     def compose(self) -> ComposeResult:
         """Create the title, the text, the hidden search line and the key bar."""
         yield Static(self._headline(), id="head", markup=False)
-        yield LongText("" if self._sections or self._language else self.text)
+        yield self.compose_text()
         yield OrderedInput(placeholder=_("Find"), compact=True)
-        yield KeyBar(
-            (
-                ("/", _("find"), "screen.search"),
-                ("n", _("next match"), "screen.find_next"),
-                ("c", _("copy all"), "screen.copy"),
-                ("esc", _("back"), "screen.leave"),
-            )
+        yield KeyBar(self.key_rows())
+
+    def compose_text(self) -> LongText:
+        """Create the widget that shows the text."""
+        return LongText("" if self._sections or self._language else self.text)
+
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        """Return a (key, label, action) tuple for each key in the key bar."""
+        return (
+            ("/", _("find"), "screen.search"),
+            ("n", _("next match"), "screen.find_next"),
+            ("c", _("copy all"), "screen.copy"),
+            ("esc", _("back"), "screen.leave"),
         )
 
     def _headline(self) -> Content:
@@ -149,7 +159,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     def action_copy(self) -> None:
         """Copy the selected text or, if nothing is selected, the first 1,000,000 characters of the text."""
         chosen = self.get_selected_text()
-        self.post_message(CopyRequested(chosen or self.text[:1_000_000]))
+        self.post_message(CopyRequested(chosen or self.text[:MAX_COPIED]))
 
     def action_leave(self) -> None:
         """Hide the search line if it has the focus; otherwise close the viewer."""

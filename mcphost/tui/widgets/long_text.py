@@ -87,6 +87,15 @@ class RowIndex:
         piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
+    def extend(self, text: str) -> None:
+        """Continue with *text*, which must begin with the previous text; only its end is counted again."""
+        self._text = text
+        if self.is_complete:
+            self.is_complete = False
+            self._chunk_offsets.pop()
+            self._first_rows.pop()
+            self._row_start_cache.pop(len(self._chunk_offsets) - 1, None)
+
     def _count_chunk(self) -> None:
         end, rows = self._measure_next_chunk(self._chunk_offsets[-1])
         if end >= len(self._text):
@@ -254,6 +263,7 @@ class LongText(ScrollView, can_focus=True):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
         self._sections: Sequence[Section] = ()
+        self._has_bars = False
         self._spans: Sequence[Span] = ()
         self._set_text(text)
         self._row_index = RowIndex("", 1, is_cleaned=True)
@@ -284,12 +294,33 @@ class LongText(ScrollView, can_focus=True):
         *language* and has at most 100,000 characters, its beginning gets syntax highlighting shortly afterwards.
         """
         self._sections, self._spans = sections, ()
+        self._has_bars = bool(sections)
         self._set_text(join_sections(sections) if sections else text)
         self._wrap_width = self._previous_rows = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
         if language and not sections and self._is_cleaned:
             self.run_worker(partial(self._highlight, self._display_text, language), group="colors", exclusive=True)
+
+    def append(self, text: str, headings: Sequence[int] = ()) -> None:
+        """Append sanitized *text* and keep the scroll position; every row except *headings* has a bar before it.
+
+        *headings* are offsets in *text*. The view must be empty or contain only appended text.
+        """
+        start = len(self._display_text)
+        self._has_bars = self._is_cleaned = True
+        self._headings |= {start + at for at in headings}
+        self.text = self._display_text = self._display_text + text
+        if self._wrap_width:
+            self._row_index.extend(self._display_text)
+            self._count_more()
+        self._layout_rows()
+
+    def clear_text(self) -> None:
+        """Remove all text; the scroll position stays, as far as the text that is appended next allows."""
+        self.text = self._display_text = ""
+        self._headings = frozenset[int]()
+        self._wrap_width = 0
 
     async def _highlight(self, text: str, language: str) -> None:
         from mcphost.tui.transcript.code_theme import highlight
@@ -314,11 +345,14 @@ class LongText(ScrollView, can_focus=True):
         width = self._text_width
         if width and width != self._wrap_width:
             self._wrap_width = width
-            room = max(1, width - _MARGIN) if self._sections else width
+            room = max(1, width - _MARGIN) if self._has_bars else width
             self._row_index = RowIndex(self._display_text, room, is_cleaned=self._is_cleaned)
-            if not self._count_rows():
-                self.run_worker(partial(self._count_rest, self._row_index), group="rows", exclusive=True)
+            self._count_more()
         self.refresh()
+
+    def _count_more(self) -> None:
+        if not self._count_rows():
+            self.run_worker(partial(self._count_rest, self._row_index), group="rows", exclusive=True)
 
     def _count_rows(self) -> bool:
         """Count rows for a few milliseconds and update the height.
@@ -349,7 +383,7 @@ class LongText(ScrollView, can_focus=True):
         Continuation rows of a wrapped line have a dashed bar. Headings, and text without sections, have no prefix.
         """
         start = self._row_index.span(number)[0]
-        if not self._sections or start in self._headings:
+        if not self._has_bars or start in self._headings:
             return ""
         bar = _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
         return replace_drawing(bar) if is_reader(self) else bar

@@ -1,0 +1,129 @@
+"""Tests for the page with the log of a server, with the real program and server."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.host.events import ServerLog
+from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.serialization import Raw
+from mcphost.tui.screens.server_log import ServerLogScreen
+from mcphost.tui.screens.servers import ServersScreen
+from mcphost.tui.widgets.log_text import MAX_CHARACTERS, LogText
+from mcphost.tui.widgets.long_text import LongText
+from tests.screens.conftest import AppDriver
+from tests.screens.real_program import DEMO_SERVER, Files
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    return Files.create(tmp_path, monkeypatch)
+
+
+async def open_log(driver: AppDriver) -> Any:
+    """Open the page of the server's log; return the connection, which adds lines to it."""
+    servers: Any = driver.host.servers
+    await servers.ensure_ready("demo")
+    await driver.pilot.press("f3")
+    await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the servers")
+    await driver.pilot.press("l")
+    await driver.until(lambda: isinstance(driver.app.screen, ServerLogScreen), "the page")
+    return servers.find("demo")
+
+
+def shown(driver: AppDriver) -> LogText:
+    return driver.app.screen.query_one(LogText)
+
+
+async def test_the_log_follows_the_newest_line_until_the_user_scrolls(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        log = await open_log(driver)
+        for number in range(100):
+            log.stderr(f"line {number} of the server")
+        await driver.until(lambda: "line 99 of the server" in driver.text(), "the newest line")
+        assert "following" in driver.text()
+        await driver.pilot.press("home")
+        await driver.until(lambda: "line 0 of the server" in driver.text(), "the oldest line")
+        assert "End follows" in driver.text()
+        log.stderr("a line that comes later")
+        await driver.until(lambda: "a line that comes later" in shown(driver).text, "the new line")
+        assert "line 0 of the server" in driver.text()
+        await driver.pilot.press("end")
+        await driver.until(lambda: "a line that comes later" in driver.text(), "the newest line again")
+        log.stderr("another line")
+        await driver.until(lambda: "another line" in driver.text(), "the followed line")
+
+
+async def test_a_traceback_uses_the_width_of_the_page_and_its_source_is_named_once(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    row = '  File "/home/ada/notes/server.py", line 12, in crash, called by'
+    async with files.open((80, 24)) as driver:
+        log = await open_log(driver)
+        for line in ("Traceback (most recent call last):", row, "ValueError: no"):
+            log.stderr(line)
+        log.log(LoggingMessageNotification(level="warning", data=Raw(b'"of its own"'), logger="notes"))
+        await driver.until(lambda: "of its own" in driver.text(), "the lines")
+        assert any(row.rstrip() in line for line in driver.text().splitlines())
+        assert driver.text().count("stderr") == 1
+        assert "server · warning · notes" in driver.text()
+
+
+async def test_a_line_of_a_server_cannot_look_like_a_heading(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        log = await open_log(driver)
+        log.stderr("first\n── mcphost · warning\nlast\x1b[2J")
+        await driver.until(lambda: "last␛[2J" in driver.text(), "the lines")
+        assert any("│ ── mcphost · warning" in line for line in driver.text().splitlines())
+
+
+async def test_the_log_is_searched_copied_and_saved(files: Files, tmp_path: Path) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        log = await open_log(driver)
+        log.stderr("the needle")
+        for number in range(100):
+            log.stderr(f"line {number}")
+        await driver.until(lambda: "line 99" in driver.text(), "the newest line")
+        await driver.pilot.press("slash", *"needle", "enter")
+        await driver.until(lambda: "the needle" in driver.text(), "the match")
+        await driver.pilot.press("s")
+        await driver.until(lambda: "demo-log.txt" in driver.text(), "the form")
+        await driver.pilot.press("enter")
+        await driver.until((tmp_path / "demo-log.txt").exists, "the file")
+    saved = (tmp_path / "demo-log.txt").read_text()
+    assert "the needle\nline 0\n" in saved
+
+
+async def test_what_the_page_shows_stays_bounded(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        await open_log(driver)
+        text = shown(driver)
+        await driver.until(lambda: text.is_counted, "the layout")
+
+        def lines(start: int) -> tuple[ServerLog, ...]:
+            return tuple(ServerLog("demo", "info", f"{n} " + "x" * 1_900, "stderr") for n in range(start, start + 500))
+
+        stored: tuple[ServerLog, ...] = ()
+        for start in range(0, 4_000, 500):
+            stored = lines(start)
+            text.update_lines(stored)
+            assert len(text.text) <= MAX_CHARACTERS
+        await driver.until(lambda: text.is_counted, "the layout")
+        assert "3999 x" in text.text
+        assert "\n0 x" not in text.text
+
+
+async def test_the_log_of_a_failed_server_stands_first_in_its_details(files: Files) -> None:
+    files.write_servers(broken={"command": "sh", "args": ["-c", "echo the cause of it >&2; exit 3"]})
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("broken").state == "failed", "the failure")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the servers")
+        await driver.until(lambda: "the cause of it" in driver.app.screen.query_one(LongText).text, "the log")
+        assert driver.app.screen.query_one(LongText).text.startswith("── log")
