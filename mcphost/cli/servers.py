@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.audit.audit_log import AuditLog
-    from mcphost.host.questions.questions import ToolChange
+    from mcphost.host.questions.tool_changes import ToolChange
     from mcphost.store.grants import GrantStore
 
 

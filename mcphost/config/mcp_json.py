@@ -242,6 +242,7 @@ class _ServerEntry:
             review_results=self._get_own("reviewResults", bool, False),
             watched_files=watched_files,
             watched_folder=self._watched_folder(cwd) if watched_files else "",
+            has_own_watch=bool(watched_files) and self.source == "user" and bool(own.get("watch")),
             sampling_limits=parse_sampling(own.get("sampling"), self.location, self.source, self.on_problem),
             source=self.source,
             file=self.file,

@@ -213,6 +213,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Patterns of files that restart the server when they change, relative to `watched_folder` unless absolute."""
 
     watched_folder: str = ""
+    has_own_watch: bool = False
+    """Whether `mcphost.watch` of the user's own file sets `watched_files`: the user develops this server."""
+
     matching_servers: tuple[str, ...] = ()
     """Names of the user's servers that equal this project's server, to which their restrictions apply."""
 

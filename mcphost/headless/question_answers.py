@@ -32,7 +32,6 @@ from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import (
     Accept,
-    AcceptToolChanges,
     AcceptUrl,
     AllowAlways,
     AllowOnce,
@@ -57,7 +56,6 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewResult,
     ReviewSampling,
-    ReviewToolChanges,
     ShareAlways,
     ShareOnce,
     SharePerServer,
@@ -89,6 +87,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
     UnlockSecrets,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from mcphost.serialization import convert, encode, is_number, loads, replace
 
 A = TypeVar("A")

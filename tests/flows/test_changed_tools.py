@@ -11,14 +11,13 @@ from mcphost.host.events import CatalogChanged, HostEvent, ServerState, ToolStar
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
-    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowSession,
     ApproveTool,
     Deny,
-    ReviewToolChanges,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events

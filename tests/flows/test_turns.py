@@ -22,15 +22,14 @@ from mcphost.host.events import (
 )
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
-    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowSession,
     ApproveTool,
     ContinueTurn,
     Deny,
-    ReviewToolChanges,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import StreamFinished, ToolQuarantined, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text

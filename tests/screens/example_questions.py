@@ -10,12 +10,11 @@ from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     RetryCall,
-    ReviewToolChanges,
     ShownText,
-    ToolChange,
     TrustProject,
     TrustServer,
 )
+from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from tests.screens.example_records import COST, OFFER, ORIGINS_CALL, REVIEW
 from tests.screens.screenshots import (
     ENTER_CLIENT,

@@ -19,13 +19,12 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewResult,
     ReviewSampling,
-    ReviewToolChanges,
     ShareRoots,
-    ToolChange,
     TrustServer,
     VisitUrl,
 )
 from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
+from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations

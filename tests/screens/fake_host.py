@@ -32,6 +32,7 @@ from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_views import Catalog, ManualCallResult, ReleasedResult, ServerView, TurnResult
 from mcphost.host.servers import features
+from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.hooks import ToolHooks
@@ -319,6 +320,7 @@ class FakeServers:
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
+        self.change_acceptances = ChangeAcceptances()
 
     def views(self) -> tuple[ServerView, ...]:
         return self._host.views

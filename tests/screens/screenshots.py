@@ -34,13 +34,12 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewResult,
     ReviewSampling,
-    ReviewToolChanges,
     ShareRoots,
-    ToolChange,
     TrustServer,
     VisitUrl,
 )
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
+from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.host.server_requests.root_folders import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, Usage
@@ -968,6 +967,20 @@ SCREENS: dict[str, ScreenSetup] = {
                     ),
                 ),
                 ToolChange(tool="write_file", digest="2", difference=("- title: Write", "+ title: Write a file")),
+            ),
+        )
+    ),
+    "changed_own": show_question(
+        ReviewToolChanges(
+            server="notes",
+            why="one of its tools is not what you saw before",
+            offers_session=True,
+            changes=(
+                ToolChange(
+                    tool="read_note",
+                    digest="1",
+                    difference=("- description: Read a note.", "+ description: Read one note, as Markdown."),
+                ),
             ),
         )
     ),

@@ -22,8 +22,9 @@ from mcphost.host.audit.audit_labels import (
 )
 from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.form_fields import Field, validate_content
-from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange
+from mcphost.host.questions.questions import ApproveTool, FillForm
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
+from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
 from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
 from mcphost.sandbox import schema_worker

@@ -1,8 +1,12 @@
 """Tests for the grants screen: search, details and revocation by keyboard, with names from servers sanitized."""
 
+from pathlib import Path
+from typing import Any
+
 import anyio
 import pytest
 
+from mcphost.config.approval_digest import server_digest
 from mcphost.config.rule_syntax import exact_pattern
 from mcphost.config.rules import Rule
 from mcphost.host import events
@@ -11,6 +15,7 @@ from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.store.roots import FolderAnswer
 from tests.screens.conftest import Run
 from tests.screens.example_records import EXAMPLE_TIME, example_grants
+from tests.screens.real_program import DEMO_SERVER, Files
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +115,25 @@ async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -
         await driver.until(lambda: "Press x again to revoke it; you will be asked again" in driver.text())
         await driver.pilot.press("x")
         await driver.until(lambda: "No permissions." in driver.text())
+
+
+async def test_changes_that_are_kept_for_this_session_are_listed_and_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files.create(tmp_path, monkeypatch)
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        servers: Any = driver.host.servers
+        await servers.ensure_ready("demo")
+        servers.change_acceptances.add("demo", server_digest(servers.view("demo").config))
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "demo: changes of its tools" in driver.text(), "the decision")
+        await driver.until(lambda: "changed tools of this server are kept without asking" in driver.text(), "what")
+        await driver.pilot.press("x")
+        await driver.until(lambda: "Press x again" in driver.text(), "the question")
+        await driver.pilot.press("x")
+        await driver.until(lambda: "No permissions." in driver.text())
+        assert not servers.change_acceptances.list()
 
 
 async def test_without_a_grant_the_screen_explains_grants(run: Run) -> None:

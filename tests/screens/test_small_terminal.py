@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.questions import ReviewToolChanges, ToolChange
+from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.serialization import replace
 from mcphost.tui.widgets.key_hints import wrap_key_hints
 from tests.screens import extreme_content

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges, ToolChange
+from mcphost.serialization import replace
 from mcphost.tui.dialogs.tools_changed import MAX_DIFF_CHARACTERS
 from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion
@@ -45,6 +46,22 @@ async def test_all_are_kept_only_after_each_was_viewed(run: Run) -> None:
         assert pending.answer is None
         await driver.pilot.press("K")
         await driver.until(lambda: pending.answer == AcceptToolChanges(("read", "write", "list")))
+
+
+async def test_later_changes_are_kept_only_where_the_question_offers_it(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        pending = PendingQuestion(driver, review_question("read"))
+        await driver.enter_question()
+        assert "session" not in driver.text()
+        await driver.pilot.press("s")
+        assert pending.answer is None
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer == AcceptToolChanges())
+        offered = PendingQuestion(driver, replace(review_question("read"), offers_session=True))
+        await driver.enter_question()
+        assert "Keep its changes this session" in driver.text()
+        await driver.pilot.press("s")
+        await driver.until(lambda: offered.answer == AcceptToolChanges(("read",), for_session=True))
 
 
 @pytest.mark.parametrize("key", ["k", "K"])

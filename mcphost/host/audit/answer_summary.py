@@ -9,7 +9,6 @@ from mcphost.host.audit.audit_summary import origin_details
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
-    AcceptToolChanges,
     AllowOnce,
     AllowRule,
     ApproveTool,
@@ -19,12 +18,12 @@ from mcphost.host.questions.questions import (
     FillForm,
     PassEditedResult,
     ReviewResult,
-    ReviewToolChanges,
     TrustProject,
     TrustServer,
     WithholdResult,
     passed_parts,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
@@ -65,6 +64,8 @@ def answer_label(question: Question[Any], answer: Any) -> str:
     """Return a short label for the user's answer to a question, such as "once, edited" or "deny"."""
     if isinstance(question, ReviewToolChanges):
         accepted, held_back = split_tools(question, answer)
+        if accepted and question.offers_session and answer.for_session:
+            return "kept, session"
         return "held back" if not accepted else "kept some" if held_back else "kept"
     match answer:
         case bool():

@@ -15,6 +15,7 @@ from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigins
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.change_acceptances import ChangeAcceptance
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
@@ -492,11 +493,11 @@ class GrantRegistry:
             if server in ("", answer.server) and wanted in f"{answer.id} {answer.text} folder".casefold()
         )
 
-    async def revoke(self, id_prefix: str, *, who: str = "person") -> Grant | FolderAnswer:
+    async def revoke(self, id_prefix: str, *, who: str = "person") -> Grant | FolderAnswer | ChangeAcceptance:
         """Revoke and return the grant whose id begins with this prefix; *who* is recorded in the audit log.
 
         A stored grant is revoked for every running mcphost process. The prefix can also match a stored answer about
-        sharing a folder; the answer is then revoked, and the user is asked about the folder again.
+        sharing a folder, or a decision to accept a server's changes; it is then revoked, and the user is asked again.
 
         The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
         if no grant or more than one has this prefix, and StoreError.
@@ -511,7 +512,8 @@ class GrantRegistry:
             )
             self._audit.queue_event(subject, "revoked", who=who, grant=answer.id)
             return answer
-        grant = self._active_grants.revoke_session(id_prefix)
+        grant = self._servers.change_acceptances.revoke(id_prefix) if id_prefix.startswith("t") else None
+        grant = grant or self._active_grants.revoke_session(id_prefix)
         if grant is None:
             await self._grants.write_uses()
             grant = await self._grants.revoke(id_prefix)

@@ -15,6 +15,7 @@ from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
+from mcphost.host.questions.tool_changes import ReviewToolChanges
 from mcphost.llm.messages import ImagePart
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root
@@ -219,35 +220,6 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     def refusal(self) -> ToolVerdict:
         """Return an answer that denies the call."""
         return Deny()
-
-
-class ToolChange(Struct, frozen=True, kw_only=True):
-    """A changed tool; `difference` contains sanitized diff lines that begin with "- ", "+ " or two spaces."""
-
-    tool: str
-    digest: str
-    difference: tuple[str, ...]
-
-
-class AcceptToolChanges(Struct, frozen=True):
-    """Answer that accepts the changes to these tools; all others stay in quarantine."""
-
-    tools: tuple[str, ...] = ()
-
-
-class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """Question that asks which changed tool definitions to accept.
-
-    The tools changed after they were first seen or last accepted. Until a change is accepted, the tool is
-    quarantined: it is neither offered to the model nor called.
-    """
-
-    KIND: ClassVar[str] = kinds.TOOLS_CHANGED
-    changes: tuple[ToolChange, ...]
-
-    def refusal(self) -> AcceptToolChanges:
-        """Return an answer that accepts no change."""
-        return AcceptToolChanges()
 
 
 class TrustOnce(Struct, frozen=True):

@@ -23,7 +23,8 @@ from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
 if TYPE_CHECKING:
-    from mcphost.host.questions.questions import ToolChange
+    from mcphost.host.questions.tool_changes import ToolChange
+    from mcphost.host.servers.change_acceptances import ChangeAcceptances
     from mcphost.message_log import MessageLog
 
 NEW_SERVER_FACTOR = 10
@@ -62,6 +63,11 @@ class Servers:
         """The names of removed servers whose results had to be reviewed."""
 
         self._connections = {config.name: ServerConnection(config, connection_parts) for config in configs}
+
+    @property
+    def change_acceptances(self) -> "ChangeAcceptances":
+        """The user's decisions to accept all changes of a server's tools for this session."""
+        return self._parts.tracker_factory.acceptances
 
     def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())

@@ -19,12 +19,13 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprints
+from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
 
 if TYPE_CHECKING:
-    from mcphost.host.questions.questions import ToolChange
+    from mcphost.host.questions.tool_changes import ToolChange
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""
@@ -56,17 +57,20 @@ class ToolChangeTrackerFactory:
         on_store_error: Callable[[StoreError], None],
         carry_over: CarryOver,
         audit: AuditLog,
+        acceptances: ChangeAcceptances | None = None,
     ) -> None:
         """Create a factory; *on_store_error* is called with each error from the store.
 
         After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
-        definition to the accepted one.
+        definition to the accepted one. *acceptances* are the user's decisions of this session; by default, there are
+        none yet.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend
         self.on_store_error = on_store_error
         self.carry_over = carry_over
         self.audit = audit
+        self.acceptances = acceptances or ChangeAcceptances()
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
         """Return a tracker for one server; it calls *on_accepted* after the user has accepted changes."""
@@ -93,6 +97,8 @@ class ToolChangeTracker:
         self._carry_over = factory.carry_over
         self._on_accepted = on_accepted
         self._audit = factory.audit
+        self._acceptances = factory.acceptances
+        self._offers_session = server.has_own_watch
         self._audited: dict[str, str] = {}
         self._audit_count = 0
         self._known: dict[str, ToolFingerprint] | None = None
@@ -196,6 +202,7 @@ class ToolChangeTracker:
         while True:
             self._has_work = anyio.Event()
             await self.save()
+            await self._accept_in_advance()
             if not self._undecided():
                 await self._has_work.wait()
                 continue
@@ -236,10 +243,29 @@ class ToolChangeTracker:
             self._has_work.set()
         return accepted
 
-    async def _accept(self, tools: dict[str, str], *, is_recorded: bool = False) -> tuple[str, ...]:
+    async def _accept_in_advance(self) -> None:
+        """Accept the changes of known tools if the user accepted all changes of this server for this session."""
+        acceptance = self._acceptances.find(self._server, self._digest) if self._offers_session else None
+        known = self._known or {}
+        digests = {name: self._quarantined_digests[name] for name in self._undecided() if name in known}
+        if acceptance is not None and digests:
+            self._acceptances.count_use(acceptance)
+            await self._accept(digests, acceptance=acceptance.id)
+
+    def _record_acceptance(self) -> None:
+        """Accept the later changes of this server until mcphost exits, and record that in the audit log."""
+        acceptance = self._acceptances.add(self._server, self._digest)
+        subject = AuditSubject(kind="grant", server=self._server, name=acceptance.text, definition=self._digest)
+        detail = {"scope": "session"}
+        self._audit.queue_event(subject, "given", who=self._frontend.who, grant=acceptance.id, detail=detail)
+
+    async def _accept(
+        self, tools: dict[str, str], *, is_recorded: bool = False, acceptance: str = ""
+    ) -> tuple[str, ...]:
         """Accept quarantined tools; see `accept`.
 
-        If *is_recorded* is true, another process has already recorded this in the audit log.
+        If *is_recorded* is true, another process has already recorded this in the audit log. *acceptance* is the id of
+        the user's decision for this session that covers the changes, if there is one.
         """
         accepted: list[str] = []
         for name, digest in tools.items():
@@ -254,7 +280,8 @@ class ToolChangeTracker:
             self._remember(name, ToolFingerprint(name, raw, digest, accepted_from=replaced), listed)
             if not is_recorded:
                 subject = AuditSubject(kind="drift", server=self._server, name=name, definition=digest)
-                self._audit.queue_event(subject, "kept")
+                who = "session" if acceptance else "mcphost"
+                self._audit.queue_event(subject, "kept", who=who, grant=acceptance)
             if before is not None:
                 await self._carry_over(self._server, self._digest, name, before.digest, digest)
         await self.save()
@@ -297,7 +324,7 @@ class ToolChangeTracker:
         }
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
-        from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
+        from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
         from mcphost.host.servers.definition_diff import REVERTED_NOTE
 
         undecided = tuple(self._undecided().items())[:MAX_QUESTION_TOOLS]
@@ -313,7 +340,7 @@ class ToolChangeTracker:
                 f"unknown, because mcphost stores the definitions of at most {MAX_REMEMBERED_TOOLS:,} tools per server"
             )
         why = f"{len(changes)} of its tools are {change}" if len(changes) > 1 else f"one of its tools is {change}"
-        question = ReviewToolChanges(server=self._server, why=why, changes=changes)
+        question = ReviewToolChanges(server=self._server, why=why, changes=changes, offers_session=self._offers_session)
         elsewhere: dict[str, str] = {}
 
         async def is_decided() -> bool:
@@ -328,6 +355,8 @@ class ToolChangeTracker:
             return
         # Any other answer of a frontend accepts nothing.
         selected = verdict.tools if isinstance(verdict, AcceptToolChanges) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
+        if selected and self._offers_session and verdict is not None and verdict.for_session is True:
+            self._record_acceptance()
         self._refused.update((name, digest) for name, digest in digests.items() if name not in selected)
         self._refuses_unknown |= not unknown.issubset(selected)
         accepted = await self._accept({name: digest for name, digest in digests.items() if name in selected})
@@ -356,7 +385,7 @@ class ToolChangeTracker:
         }
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> "ToolChange":
-        from mcphost.host.questions.questions import ToolChange
+        from mcphost.host.questions.tool_changes import ToolChange
         from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
 
         pin = (self._known or {}).get(name)

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button
 
-from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.definition_diff import DIFFERENCE_NOTES
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
@@ -20,6 +20,11 @@ _MAX_LINES = 400
 _MAX_LINE_LENGTH = 4_000
 MAX_DIFF_CHARACTERS = 20_000
 """Maximum characters to show of the diff for one tool; the rest is in the viewer, which lays out only visible rows."""
+
+_SESSION_NOTE = N_(
+    "\nYour own mcp.json watches the files of this server. s keeps its changes until mcphost quits, without asking; "
+    "its earlier permissions go on. F7 lists this and revokes it."
+)
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
@@ -72,14 +77,16 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ("accept_one", N_("Keep this one")),
         ("done", N_("Quarantine the rest")),
         ("accept_all", N_("Keep all")),
+        ("accept_session", N_("Keep its changes this session")),
     )
-    APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all", "accept_session"})
     ONE_KEYS: ClassVar[str] = N_("esc quarantine it · k keep it · v view")
     KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next · f quarantine the rest · K keep all · v view")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "accept_one", show=False),
         Binding("f", "done", show=False),
         Binding("K", "accept_all", show=False),
+        Binding("s", "accept_session", show=False),
         Binding("n", "step(1)", show=False),
         Binding("p", "step(-1)", show=False),
         Binding("v", "view", show=False),
@@ -122,17 +129,23 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
                 ),
                 "$faint",
             ),
+            *([Content.styled(_(_SESSION_NOTE), "$faint")] if self.details.offers_session else []),
         ]
 
     def on_mount(self) -> None:
-        """If only one tool has changed, hide the buttons for several tools and relabel the remaining ones."""
+        """Hide the buttons that do not apply; if only one tool has changed, relabel the remaining ones."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):
                 self.query_one(button_id).display = False
             self.query_one("#refuse", Button).label = _("Quarantine it")
             self.query_one("#accept_one", Button).label = _("Keep it")
-            self.show_key_hints(self.ONE_KEYS)
+        hints = _(self.ONE_KEYS if len(self.details.changes) == 1 else self.KEYS)
+        if self.details.offers_session:
+            hints = f"{hints} · {_('s keep this session')}"
+        else:
+            self.query_one("#accept_session").display = False
+        self.show_key_hints(hints)
 
     # -- reading state
 
@@ -163,7 +176,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         unread = len(self.details.changes) - len(self._read_indexes)
-        if button_id == "accept_all" and unread:
+        if button_id in ("accept_all", "accept_session") and unread:
             return _("{unread} of them not read yet: n shows the next").format(unread=unread)
         return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
@@ -189,6 +202,12 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     def action_accept_all(self) -> None:
         """Accept the changes to all tools, if the user has read every diff."""
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
+
+    def action_accept_session(self) -> None:
+        """Accept all changes, if the user has read every diff, and the server's later changes for this session."""
+        if self.details.offers_session:
+            tools = tuple(one.tool for one in self.details.changes)
+            self.approve("accept_session", AcceptToolChanges(tools, for_session=True))
 
     async def action_accept_one(self) -> None:
         """Accept the displayed change or, if it was already accepted, undo that; then show the next change.

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
+from mcphost.config.approval_digest import server_digest
 from mcphost.errors import McpHostError
-from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
+from mcphost.host.consent.grants import SERVER_CHANGED, FolderAnswerStatus, GrantStatus
+from mcphost.host.servers.change_acceptances import ChangeAcceptance
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screens.history import format_time
@@ -45,7 +47,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of session grants, stored grants, and the user's stored decisions about sharing folders.
+    """List of grants, of stored decisions about sharing folders, and of decisions to keep a server's changes.
 
     If *server* is given, only the grants and decisions for that server are listed.
     """
@@ -93,29 +95,49 @@ class GrantsScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each grant, then a row for each stored decision about sharing a folder."""
-        return [
-            ListRow(
-                one,
-                one.grant.text,
-                f"{describe_usage(one)} · {translate_sentence(one.why) or describe_grant_scope(one)}",
-                *_MARKS[one.state],
-            )
-            for one in self._grants
-        ] + [
-            ListRow(
-                one,
-                one.answer.text,
-                _("folder · {why}").format(why=translate_sentence(one.why) or _("whenever it asks")),
-                *_MARKS[one.state],
-            )
-            for one in self._folder_grants
-        ]
+        return (
+            [
+                ListRow(
+                    one,
+                    one.grant.text,
+                    f"{describe_usage(one)} · {translate_sentence(one.why) or describe_grant_scope(one)}",
+                    *_MARKS[one.state],
+                )
+                for one in self._grants
+            ]
+            + [
+                ListRow(
+                    one,
+                    one.answer.text,
+                    _("folder · {why}").format(why=translate_sentence(one.why) or _("whenever it asks")),
+                    *_MARKS[one.state],
+                )
+                for one in self._folder_grants
+            ]
+            + [
+                ListRow(
+                    one,
+                    _("{server}: changes of its tools").format(server=one.server),
+                    _("kept without asking · until mcphost quits"),
+                    *_MARKS["counts" if self._applies(one) else "elsewhere"],
+                )
+                for one in self.host.servers.change_acceptances.list(self.server)
+            ]
+        )
+
+    def _applies(self, one: ChangeAcceptance) -> bool:
+        """Return whether the server is still configured, and started in the same way."""
+        views = (view for view in self.host.servers.views() if view.name == one.server)
+        return any(server_digest(view.config) == one.server_digest for view in views)
 
     def show_details(self, row: ListRow) -> None:
         """Show the rule, scope, status and usage of a grant, or a stored decision about sharing a folder."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)
+            return
+        if isinstance(row.value, ChangeAcceptance):
+            self._show_acceptance_details(row.value)
             return
         one: GrantStatus = row.value
         grant = one.grant
@@ -165,6 +187,23 @@ class GrantsScreen(ListScreen):
             )
         )
 
+    def _show_acceptance_details(self, one: ChangeAcceptance) -> None:
+        why = "" if self._applies(one) else _("no: {why}").format(why=translate_sentence(SERVER_CHANGED))
+        times = _("used once") if one.uses == 1 else _("used {uses:,} times").format(uses=one.uses)
+        self.show_about(
+            clean_pairs(
+                [
+                    (_("server"), one.server),
+                    (_("allows"), _("changed tools of this server are kept without asking")),
+                    (_("active"), why or _("yes")),
+                    (_("applies"), _("until mcphost quits")),
+                    (_("created"), format_time(one.created)),
+                    (_("usage"), times if one.uses else _("not used yet")),
+                    (_("id"), one.id),
+                ]
+            )
+        )
+
     def action_revoke(self) -> None:
         """Revoke the selected grant or folder decision on the second key press.
 
@@ -173,8 +212,11 @@ class GrantsScreen(ListScreen):
         row = self.current_row()
         if row is None:
             return
-        is_folder = isinstance(row.value, FolderAnswerStatus)
-        grant_id: str = row.value.answer.id if is_folder else row.value.grant.id
+        value = row.value
+        if isinstance(value, FolderAnswerStatus):
+            grant_id = value.answer.id
+        else:
+            grant_id = value.id if isinstance(value, ChangeAcceptance) else value.grant.id
         if self._revoke_candidate != grant_id:
             self._revoke_candidate = grant_id
             text = fill_keys(self, _("Press {permissions-revoke} again to revoke it; you will be asked again."))

@@ -15,17 +15,16 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.events import CatalogChanged, ServerState
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
-    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowRule,
     AllowSession,
     ApproveTool,
-    ReviewToolChanges,
     TrustAlways,
     TrustOnce,
     TrustServer,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditStore
 from tests.fakes.model import ScriptedModel, text_round, tool_round

@@ -13,7 +13,6 @@ from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
-    AcceptToolChanges,
     AcceptUrl,
     AllowAlways,
     AllowOnce,
@@ -39,13 +38,11 @@ from mcphost.host.questions.questions import (
     ReviewReply,
     ReviewResult,
     ReviewSampling,
-    ReviewToolChanges,
     ShareAlways,
     ShareOnce,
     SharePerServer,
     ShareRoots,
     ShareSession,
-    ToolChange,
     TrustAlways,
     TrustOnce,
     TrustServer,
@@ -62,6 +59,7 @@ from mcphost.host.questions.sign_in import (
     SignInQuestion,
     SwitchSignInMethod,
 )
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.serialization import replace
 
 pytestmark = pytest.mark.anyio

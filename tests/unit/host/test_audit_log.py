@@ -20,17 +20,15 @@ from mcphost.host.audit.audit_summary import CONTENT_LIMIT, arguments_digest, to
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
-    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AnyQuestion,
     ApproveTool,
     Deny,
     FillForm,
-    ReviewToolChanges,
-    ToolChange,
 )
 from mcphost.host.questions.sign_in import EnterPassphrase, PastedRedirect, SignInQuestion, UnlockSecrets
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.redact import register_secret
 from mcphost.serialization import dumps, encode, replace
 from mcphost.store.audit_reader import AuditFilter, AuditReader

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -128,6 +129,22 @@ async def test_a_server_restarts_when_its_files_change(tmp_path: Path) -> None:
 def test_patterns_come_from_our_key_and_that_of_vs_code(entry: dict[str, object], patterns: tuple[str, ...]) -> None:
     (server,) = parse_servers({"mcpServers": {"s": entry}}, "/home/me/mcp.json", "user", lambda _: None)
     assert server.watched_files == patterns
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "is_own"),
+    [
+        ("user", {"command": "x", "mcphost": {"watch": ["a"]}}, True),
+        ("user", {"command": "x", "dev": {"watch": "a"}}, False),
+        ("project", {"command": "x", "mcphost": {"watch": ["a"]}}, False),
+        ("flag", {"command": "x", "mcphost": {"watch": ["a"]}}, False),
+    ],
+)
+def test_only_our_key_in_the_own_file_of_the_user_marks_a_server_as_theirs(
+    source: Any, entry: dict[str, object], is_own: bool
+) -> None:
+    (server,) = parse_servers({"mcpServers": {"s": entry}}, "/home/me/mcp.json", source, lambda _: None)
+    assert server.has_own_watch is is_own
 
 
 def test_the_folder_is_that_of_the_server_or_of_its_file(tmp_path: Path) -> None:

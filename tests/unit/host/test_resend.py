@@ -15,7 +15,8 @@ from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.bootstrap import build_host
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AcceptToolChanges, AllowOnce, ApproveTool, Deny, ReviewToolChanges
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import change_watcher
 from mcphost.host.tools.approval_checks import ToolChanged
 from mcphost.llm.messages import ToolReturnPart

@@ -18,9 +18,10 @@ from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.questions import frontend as frontend_module
 from mcphost.host.questions.frontend import RefusingFrontend
-from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
+from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
+from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.definition_diff import MAX_LINES, REVERTED_NOTE, diff_definitions
 from mcphost.host.servers.servers import Quarantine
 from mcphost.host.servers.tool_changes import INLINE_DIGEST_BYTES, ToolChangeTracker, ToolChangeTrackerFactory
@@ -68,7 +69,7 @@ class TrackerSetup:
         self.database = Database(path)
         self.tracker = self.of(SERVER)
 
-    def of(self, server: ServerConfig) -> ToolChangeTracker:
+    def of(self, server: ServerConfig, acceptances: ChangeAcceptances | None = None) -> ToolChangeTracker:
         async def follow(*words: str) -> None:
             self.followed.append(words)
 
@@ -76,7 +77,7 @@ class TrackerSetup:
             self.settled += 1
 
         return ToolChangeTrackerFactory(
-            ToolFingerprintStore(self.database), self.frontend, self.told.append, follow, self.audit_log
+            ToolFingerprintStore(self.database), self.frontend, self.told.append, follow, self.audit_log, acceptances
         ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
@@ -226,6 +227,69 @@ async def test_refused_changes_are_asked_about_again_after_another_change_or_on_
         tasks.cancel_scope.cancel()
     assert len(frontend.asked) == 3
     assert not bench.tracker.ask_again()
+
+
+OWN = ServerConfig(name="s", command="run", watched_files=("*.py",), has_own_watch=True)
+KEPT_ONWARD = AcceptToolChanges(("a",), for_session=True)
+
+
+async def test_later_changes_of_an_own_watched_server_are_kept_until_that_is_revoked(database_path: Path) -> None:
+    frontend = ScriptedFrontend(KEPT_ONWARD, AcceptToolChanges())
+    bench = TrackerSetup(database_path, frontend)
+    acceptances = ChangeAcceptances()
+    tracker = bench.of(OWN, acceptances)
+    await list_and_save(tracker, server_listing({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tracker.run)
+        with anyio.fail_after(20):
+            for words in ("first", "second", "third"):
+                tracker.compare(server_listing({"name": "a", "description": words}))
+                assert await tracker.wait_for_decision("a")
+            assert len(frontend.asked) == 1
+            (given,) = acceptances.list()
+            assert (given.server, given.uses) == ("s", 2)
+            assert acceptances.revoke(given.id) == given
+            tracker.compare(server_listing({"name": "a", "description": "fourth"}))
+            assert not await tracker.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    assert len(frontend.asked) == 2
+    assert await bench.noted() == [("a", "held back"), ("a", "kept")] * 3 + [("a", "held back")]
+    rows = AuditReader(bench.audit_log.store.files[0]).page(AuditFilter(kind="grant"), 100)
+    assert [(row.subject, row.event, row.grant) for row in rows] == [("s: changes of its tools", "given", given.id)]
+
+
+@pytest.mark.parametrize("server", [SERVER, ServerConfig(name="s", command="run", watched_files=("*.py",))])
+async def test_other_servers_cannot_get_their_later_changes_kept(database_path: Path, server: ServerConfig) -> None:
+    frontend = ScriptedFrontend(KEPT_ONWARD, AcceptToolChanges())
+    bench = TrackerSetup(database_path, frontend)
+    acceptances = ChangeAcceptances()
+    tracker = bench.of(server, acceptances)
+    await list_and_save(tracker, server_listing({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tracker.run)
+        with anyio.fail_after(20):
+            tracker.compare(server_listing({"name": "a", "description": "first"}))
+            assert await tracker.wait_for_decision("a")
+            tracker.compare(server_listing({"name": "a", "description": "second"}))
+            assert not await tracker.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    assert [question.offers_session for question in frontend.asked] == [False, False]
+    assert not acceptances.list()
+
+
+async def test_kept_changes_do_not_apply_to_a_server_with_another_command(database_path: Path) -> None:
+    acceptances = ChangeAcceptances()
+    given = acceptances.add("s", server_digest(OWN))
+    bench = TrackerSetup(database_path, ScriptedFrontend(AcceptToolChanges()))
+    tracker = bench.of(replace(OWN, command="other"), acceptances)
+    await list_and_save(tracker, server_listing({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tracker.run)
+        with anyio.fail_after(20):
+            tracker.compare(server_listing({"name": "a", "description": "first"}))
+            assert not await tracker.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    assert acceptances.list() == (given,)
 
 
 async def test_another_order_of_keys_is_the_same_tool(database_path: Path) -> None:
