@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.token_store import TokenStore
     from mcphost.cli.parser import Options
+    from mcphost.cli.terminal_frontend import BrowserMode
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.questions.frontend import Frontend
 
@@ -45,6 +46,11 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             "--no-browser",
             action="store_true",
             help="do not open a browser; show the address, and ask for the final one",
+        )
+        parser.add_argument(
+            "--yes",
+            action="store_true",
+            help="open the browser without asking; otherwise, it is opened only after you confirm the address",
         )
         parser.add_argument(
             "--device",
@@ -97,7 +103,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 
     try:
         async with open_grants_and_audit() as (_grants, audit):
-            frontend = audit.wrap_frontend(TerminalFrontend(open_browser=not (args.no_browser or args.device)))
+            frontend = audit.wrap_frontend(TerminalFrontend(browser=_browser_mode(args)))
             oauth, server = await _create_oauth_provider(options, args, frontend)
             try:
                 signed = await oauth.login(
@@ -136,6 +142,12 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
         )
         print_note(text.format(file=paths.config_dir(options.config_dir) / SETTINGS_FILE))
     return 0
+
+
+def _browser_mode(args: argparse.Namespace) -> "BrowserMode":
+    if args.no_browser or args.device:
+        return "never"
+    return "always" if args.yes else "ask"
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:

@@ -2,10 +2,11 @@
 
 import os
 import sys
+from base64 import b64encode
 from collections.abc import Generator
 from contextlib import contextmanager
 from shlex import quote
-from typing import TYPE_CHECKING, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar, cast
 
 from mcphost.cli.printing import end_status, format_error, print_note, set_status
 from mcphost.errors import ConsentDenied, McpHostError, UsageError
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from mcphost.headless.line_io import InputLines
     from mcphost.host.servers.server_file_editor import ServerFileEditor
     from mcphost.sign_in_types import SignInProgress
+
+
+_URL_PREFIXES = ("http://", "https://")
 
 
 def is_interactive() -> bool:
@@ -210,6 +214,8 @@ def _terminal_output(*, as_json: bool) -> TextIO | None:
 
 
 A = TypeVar("A")
+BrowserMode = Literal["never", "ask", "always"]
+"""Whether a sign-in opens a browser. With "ask", the user is asked; without an interactive terminal, none is opened."""
 
 
 class TerminalFrontend:
@@ -221,8 +227,8 @@ class TerminalFrontend:
 
     who = "person"
 
-    def __init__(self, *, open_browser: bool = False) -> None:
-        self._open_browser = open_browser
+    def __init__(self, *, browser: BrowserMode = "never") -> None:
+        self._browser: BrowserMode = browser
         self._input = TerminalInput()
         secret = {ChooseSecretStorage.KIND, UnlockSecrets.KIND} if is_interactive() else set[str]()
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
@@ -243,8 +249,6 @@ class TerminalFrontend:
         return question.refusal()
 
     async def _sign_in(self, question: SignInQuestion) -> OpenInBrowser | PastedRedirect | DeclineSignIn:
-        from mcphost.auth.browser import open_url
-
         if question.note:
             print_note(question.note)
         else:
@@ -266,8 +270,9 @@ class TerminalFrontend:
                 else _("Open this address:")
             )
             sys.stderr.write(f"\n{question.url}\n\n")
-            if self._open_browser and await open_url(question.url):
-                print_note(_("Opened in your browser."))
+            answer = await self._open_after_consent(question.url)
+            if answer is not None:
+                return answer
         if question.code:
             print_note(_("Waiting for the code to be entered; press Ctrl+C to stop."))
             return OpenInBrowser()
@@ -276,6 +281,48 @@ class TerminalFrontend:
             if text:
                 return PastedRedirect(text)
         return OpenInBrowser()
+
+    async def _open_after_consent(self, url: str) -> PastedRedirect | DeclineSignIn | None:
+        """Open the URL in a browser if the user agrees or has passed `--yes`.
+
+        Returns the user's answer if it is not to open the URL, else None: the sign-in then continues in a browser,
+        which the user has to open if mcphost did not.
+        """
+        from mcphost.auth.browser import can_open_browser, open_url
+
+        if self._browser == "never" or not can_open_browser():
+            return None
+        if self._browser == "ask":
+            if not is_interactive():
+                return None
+            match await self._ask_to_open(url):
+                case "":
+                    pass
+                case "n":
+                    return DeclineSignIn()
+                case pasted:
+                    return PastedRedirect(pasted)
+        print_note(_("Opened in your browser.") if await open_url(url) else _("No browser could be opened."))
+        return None
+
+    async def _ask_to_open(self, url: str) -> str:
+        """Ask whether to open the URL; return "" to open it, "n" to decline, or a redirect URL that was pasted."""
+        self._input.discard_input()
+        while True:
+            sys.stderr.write(_("Open it in your browser? Enter opens it, c copies it, n ends the sign-in: "))
+            sys.stderr.flush()
+            try:
+                line = await self._input.read_line()
+            except BaseException:  # for example, the user has opened the address, and the response has arrived
+                sys.stderr.write("\n")
+                raise
+            answer = "n" if line is None else line if line.startswith(_URL_PREFIXES) else line.lower()
+            if answer in {"", "n"} or answer.startswith(_URL_PREFIXES):
+                return answer
+            if answer == "c":
+                encoded = b64encode(url.encode()).decode()
+                sys.stderr.write(f"\x1b]52;c;{encoded}\a")
+                print_note(_("Copied, if your terminal allows it."))
 
     async def _enter_client_id(self, question: EnterClientId) -> ClientVerdict:
         print_note(question.note)

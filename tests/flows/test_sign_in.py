@@ -3,6 +3,9 @@
 import json
 import signal
 import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,12 +15,15 @@ import pytest
 
 from tests.flows.program import Program
 from tests.flows.sign_in_program import (
+    AUTHORIZATION_URL,
+    BROWSER_CODE,
     SignedInServer,
     events_until,
     read_authorization_url,
     start_program,
     visit_authorization_page,
 )
+from tests.flows.typed_answers import answer_prompts
 from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +91,66 @@ async def test_login_accepts_a_pasted_url(program: Program) -> None:
             assert await process.wait() == 0
     assert output.startswith(b"Signed in to tracker at http://127.0.0.1:")
     assert f'To keep it, set [secrets] store = "file" in {program.home / "config" / "config.toml"}.' in told
+
+
+@pytest.fixture
+def opened(program: Program) -> Callable[[], bytes]:
+    """Make a browser that visits addresses; return a function that returns the addresses which it has opened."""
+    program.configure_secret_store("session")
+    record, browser = program.home / "opened", program.home / "browser"
+    note = f"import sys; open({str(record)!r}, 'a').write(sys.argv[1])"
+    browser.write_text(f"#!{sys.executable}\n{note}\n{BROWSER_CODE}\n")
+    record.touch()
+    browser.chmod(0o755)
+    program.env["BROWSER"] = str(browser)
+    return record.read_bytes
+
+
+ASKED = "n ends the sign-in: "
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"), [(("",), 0), (("c", "what", ""), 0), (("n",), 6), (("c", "N"), 6)], ids=repr
+)
+async def test_login_on_a_terminal_shows_the_address_and_opens_it_only_after_enter(
+    program: Program, opened: Callable[[], bytes], answers: tuple[str, ...], code: int
+) -> None:
+    async with run_peer(kind=SignedInServer) as peer:
+        typed = [(ASKED, answer) for answer in answers]
+        command = ("login", "tracker", "--mcp-config", program.servers(tracker={"url": peer.url}))
+        done, shown = await anyio.to_thread.run_sync(partial(answer_prompts, program, typed, *command))
+    assert done == code, shown
+    address = AUTHORIZATION_URL.search(shown.encode())
+    assert address
+    assert shown.index(address[0].decode()) < shown.index(ASKED)
+    assert opened() == (b"" if code else address[0])
+    assert (f"\x1b]52;c;{b64encode(address[0]).decode()}\a" in shown) == ("c" in answers)
+
+
+async def test_login_on_a_terminal_accepts_the_final_address_in_place_of_opening_a_browser(
+    program: Program, opened: Callable[[], bytes]
+) -> None:
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url, "mcphost": {"oauth": {"seconds": 5}}})
+        typed = [(ASKED, "http://127.0.0.1:1/callback?code=typed&state=wrong")]
+        command = ("login", "tracker", "--mcp-config", config)
+        done, shown = await anyio.to_thread.run_sync(partial(answer_prompts, program, typed, *command))
+    assert (done, opened()) == (6, b""), shown
+    assert "not the redirect URL of this sign-in" in shown
+
+
+@pytest.mark.parametrize(("flags", "opens"), [((), False), (("--yes",), True), (("--yes", "--no-browser"), False)])
+async def test_login_without_a_terminal_opens_a_browser_only_with_yes(
+    program: Program, opened: Callable[[], bytes], flags: tuple[str, ...], opens: bool
+) -> None:
+    async with run_peer(kind=SignedInServer) as peer:
+        config = program.servers(tracker={"url": peer.url})
+        async with await start_program(program, "login", "tracker", *flags, "--mcp-config", config) as process:
+            address = await read_authorization_url(process, bytearray())
+            if not opens:
+                await visit_authorization_page(address)
+            assert await process.wait() == 0
+    assert opened() == (address.encode() if opens else b"")
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:

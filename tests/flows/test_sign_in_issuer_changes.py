@@ -71,7 +71,7 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
     async with run_peer(kind=MovedIssuerServer) as peer, run_peer() as new:
         assert isinstance(peer, MovedIssuerServer)
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
-        assert (await commands.run("login", "tracker", *config))["issuer"] == peer.origin
+        assert (await commands.run("login", "tracker", "--yes", *config))["issuer"] == peer.origin
         peer.signer, peer.resource = new, {"authorization_servers": [new.origin]}
         file = tmp_path / "data" / "secrets.json"
         file.write_text(re.sub(r'(expires\\*":)[1-9][\d.]+', r"\g<1>1", file.read_text()))  # an hour later
@@ -79,7 +79,7 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
         # The refresh token was sent only to the server that issued it.
         assert {form["grant_type"] for form in peer.forms} == {"authorization_code", "refresh_token"}
         assert new.seen == []
-        assert (await commands.run("login", "tracker", *config))["issuer"] == new.origin
+        assert (await commands.run("login", "tracker", "--yes", *config))["issuer"] == new.origin
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
         listed = (await commands.run("accounts"))["accounts"]
         given = {*peer.valid, *peer.families}
@@ -102,7 +102,7 @@ async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Com
         if not has_metadata:
             peer.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
-        signed = await commands.run("login", "tracker", *config)
+        signed = await commands.run("login", "tracker", "--yes", *config)
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
     assert signed["issuer"] == peer.origin
     assert peer.asked[0]["code_challenge_method"] == "S256"
@@ -128,7 +128,7 @@ async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_s
     document = {"authorization_response_iss_parameter_supported": promised}
     async with run_peer(kind=SignedInServer, redirect=redirect, document=document) as peer:
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
-        told = await commands.refused("login", "tracker", *config)
+        told = await commands.refused("login", "tracker", "--yes", *config)
     assert text in told
     assert "evil" not in told
     assert "ABC-9" not in told
@@ -156,7 +156,7 @@ class StepUpServer(SignedInServer):
 async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_continues(commands: Commands) -> None:
     async with run_peer(kind=StepUpServer) as peer:
         config = ("--mcp-config", commands.program.servers(tracker={"url": peer.url}))
-        await commands.run("login", "tracker", *config)
+        await commands.run("login", "tracker", "--yes", *config)
 
         def drive() -> Any:
             with commands.program.pipe(*config) as pipe:
@@ -216,9 +216,9 @@ async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(comma
         grant = {"grant": "client_credentials", "clientId": "me", "clientSecret": "a-secret-7", "issuer": peer.origin}
         entry = {"url": peer.url, "mcphost": {"oauth": grant}}
         config = ("--mcp-config", commands.program.servers(tracker=entry))
-        signed = await commands.run("login", "tracker", *config)
+        signed = await commands.run("login", "tracker", "--yes", *config)
         assert (await commands.run("tools", "tracker", *config))["tools"][0]["name"] == "hello"
-        run = partial(commands.program.text, "login", "tracker", *config)
+        run = partial(commands.program.text, "login", "tracker", "--yes", *config)
         assert "Signed in to tracker" in await anyio.to_thread.run_sync(run)
         left = partial(commands.program.error, "logout", "tracker", *config, code=2)
         assert "without user interaction" in await anyio.to_thread.run_sync(left)

@@ -23,7 +23,7 @@ NEEDED = ("dbus-run-session", "gnome-keyring-daemon")
 COMMANDS = """
 import json, os, subprocess, sys
 config, *mcphost = sys.argv[1:]
-for command in (["login", "tracker"], ["tools", "tracker"], ["accounts"], ["logout", "tracker"], ["accounts"]):
+for command in (["login", "tracker", "--yes"], ["tools", "tracker"], ["accounts"], ["logout", "tracker"], ["accounts"]):
     more = [] if command[0] == "accounts" else ["--mcp-config", config]
     full = [*mcphost, *command, "--json", *more]
     done = subprocess.run(full, stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -61,7 +61,7 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
 ) -> None:
     async with run_oidc_provider(seconds=2) as oidc:
         config = ("--mcp-config", machine.program.servers(oidc={"url": oidc.url}))
-        signed = await machine.run("login", "oidc", *config)
+        signed = await machine.run("login", "oidc", "--yes", *config)
         assert signed["kept"]
         assert signed["scopes"] == ["tools:read"]
         listed = await machine.run("tools", "oidc", *config)
@@ -69,7 +69,7 @@ async def test_the_keyring_carries_a_sign_in_from_command_to_command_until_logou
         # No user can be asked for more scopes here, so the error explains it; old and new scopes are requested.
         refused = partial(machine.program.error, "call", "oidc", "whoami", *config, code=6)
         assert "mcphost login oidc --scope tools:write" in " ".join((await anyio.to_thread.run_sync(refused)).split())
-        more = await machine.run("login", "oidc", "--scope", "tools:write", *config)
+        more = await machine.run("login", "oidc", "--yes", "--scope", "tools:write", *config)
         assert sorted(more["scopes"]) == ["tools:read", "tools:write"]
         assert result_text(await machine.run("call", "oidc", "whoami", *config)) == "ada may tools:read tools:write"
         await anyio.sleep(2)
@@ -109,7 +109,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
         config = ("--mcp-config", machine.program.servers(**account_entries(oidc, *names)))
         async with anyio.create_task_group() as tasks:
             for name in names:
-                tasks.start_soon(partial(machine.run, "login", name, *config, login=name))
+                tasks.start_soon(partial(machine.run, "login", name, "--yes", *config, login=name))
         started_at, calls = time.monotonic(), list[int]()
 
         def result(pipe: PipeClient, ident: int) -> dict[str, Any]:
@@ -169,7 +169,7 @@ async def test_two_accounts_of_one_server_are_two_users_and_are_separated_one_by
     async with run_oidc_provider() as oidc:
         config = ("--mcp-config", machine.program.servers(**account_entries(oidc, "work", "personal")))
         for name, login in (("work", "ada"), ("personal", "bob")):
-            signed = await machine.run("login", name, *config, login=login)
+            signed = await machine.run("login", name, "--yes", *config, login=login)
             assert signed["account"] == name
         for name, login in (("work", "ada"), ("personal", "bob")):
             assert result_text(await machine.run("call", name, "peek", *config)).startswith(login)

@@ -63,7 +63,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
         return sorted(path.name for path in (tmp_path / "data").glob("*s*.json"))
 
     def drive(config: str) -> None:
-        login = ("login", "tracker", "--mcp-config", config)
+        login = ("login", "tracker", "--yes", "--mcp-config", config)
         with Terminal(tmp_path, environment=environment) as terminal:
             shell = ShellTerminal(terminal)
             left = partial(terminal.wait_for, "code 130", "=echo=")

@@ -154,7 +154,7 @@ async def test_where_a_sign_in_is_stored_is_asked_after_the_browser_answered_a_l
     def drive(config: str) -> None:
         environment = {**NO_KEYRING, "BROWSER": create_browser(tmp_path, GET_URL)}
         with Terminal(tmp_path, environment=environment) as terminal:
-            terminal.run(MCPHOST_PATH, "login", "tracker", "--mcp-config", config)
+            terminal.run(MCPHOST_PATH, "login", "tracker", "--yes", "--mcp-config", config)
             terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
             terminal.type("forget it")
             terminal.press("Enter")
