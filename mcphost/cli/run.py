@@ -14,7 +14,7 @@ from mcphost.cli.printing import (
     set_status,
     update_status,
 )
-from mcphost.errors import McpHostError, UsageError, unwrap_error
+from mcphost.errors import ConfigError, McpHostError, UsageError, unwrap_error
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
@@ -147,12 +147,16 @@ def _run_turn(args: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.build_host import open_host
         from mcphost.cli.command_runner import require_server
+        from mcphost.config.loader import find_unread_file
+        from mcphost.config.schema import find_unread_settings
         from mcphost.headless.run import RunFrontend, run_turn
         from mcphost.headless.run_input import RunInput, open_answer_schema, read_system_prompt
         from mcphost.headless.run_rules import check_servers, parse_rules
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":
+            if unread := find_unread_file(config) or find_unread_settings(config.problems):
+                raise ConfigError(unread)
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
             for rule in (*rules, *passes):
                 require_server(config, rule.server)

@@ -186,6 +186,19 @@ def test_a_run_without_a_model_says_first_that_the_settings_cannot_be_read(
     assert "No model is chosen" not in told
 
 
+@pytest.mark.parametrize(("name", "text"), [("mcp.json", "{"), ("local.json", "{"), ("config.toml", "[model\n")])
+def test_a_run_with_a_configuration_file_that_cannot_be_read_ends_before_the_model_is_asked(
+    program: Program, name: str, text: str
+) -> None:
+    (program.home / "config").mkdir()
+    (program.home / "config" / name).write_text(text)
+    done = program.run("run", SUM, "--model", "demo", "--output", "json")
+    document = json.loads(done.stdout)
+    assert done.returncode == document["exit_code"] == 3
+    assert name in document["error"]
+    assert (document["text"], done.stderr.decode().count("not valid")) == ("", 1)
+
+
 def test_interrupted_run_ends_its_events_with_130(program: Program) -> None:
     command = ("run", "count slowly to 900", "--model", "demo", "--yes", "--output", "events")
     file = program.servers(demo=DEMO)
