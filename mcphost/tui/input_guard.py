@@ -14,7 +14,7 @@ from textual import events
 from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Button, Input, TextArea
 
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
@@ -23,6 +23,8 @@ GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
 IGNORED_FACTOR = 4
 """How many times as long Enter has no effect after a key that was ignored, unless a later key moved the focus."""
+HELD_FACTOR = 2.5
+"""How many times as long a further Enter may be the same key, held down: keyboards repeat it after up to 0.66 s."""
 BURST_SECONDS = 0.03
 """Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 TYPING_SECONDS = 2.0
@@ -140,6 +142,34 @@ class PasteGuard:
         return is_early
 
 
+class HeldEnterGuard:
+    """Guard that ignores a button's Enter if the key may have been held down since it left a field.
+
+    Enter in a field focuses the next field or the button after the last one. While the key is held down, it must not
+    press that button. Enters count as one key held down until a pause of HELD_FACTOR * GUARD_SECONDS, another key or
+    a click.
+    """
+
+    def __init__(self) -> None:
+        self._last_enter_at = _NEVER
+        self._has_left_field = False
+
+    def release(self) -> None:
+        """Record another key or a click: Enter is not held down."""
+        self._last_enter_at = _NEVER
+
+    def is_held(self, ago: float, *, on_button: bool) -> bool:
+        """Record an Enter that was pressed *ago* seconds ago; return whether to ignore it.
+
+        *on_button* states whether a button has the focus.
+        """
+        at = clock() - ago
+        repeats = at - self._last_enter_at < HELD_FACTOR * GUARD_SECONDS
+        self._last_enter_at = max(self._last_enter_at, at)
+        self._has_left_field = (repeats and self._has_left_field) or not on_button
+        return on_button and self._has_left_field
+
+
 TextInput = Input | TextArea
 _UserInput = events.Key | events.Paste | events.MouseDown | events.MouseUp
 
@@ -211,6 +241,7 @@ NOT_ENTERED_HINT = N_("press {answer}, tab or an arrow first")
 KEEP_TYPING_HINT = N_(" · keep typing to write your message")
 TOO_SOON_HINT = N_("too soon after another key: press it again")
 JUST_SHOWN_HINT = N_("this question has only just appeared: press it again")
+HELD_HINT = N_("enter may still be held down: let go of it, then press it again")
 IGNORED_HINT = N_("the keys before had no effect: look where you are, then press it again")
 
 
@@ -225,6 +256,7 @@ class InputGuardApp(App[None]):
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
     _paste_guard: PasteGuard | None = None
     _is_press_pasted = False
+    _held_enter: HeldEnterGuard | None = None
 
     key_table: KeyTable = DEFAULT_KEYS
 
@@ -277,6 +309,9 @@ class InputGuardApp(App[None]):
             ago = monotonic() - event.time
             if self._was_pasted(event, ago) and self._acts_on_question(screen, event):
                 return
+            if self._is_enter_held(screen, event, ago) and isinstance(screen, Guarded):
+                screen.show_hint(_(HELD_HINT))
+                return
             confirms = isinstance(event, events.Key) and event.key in _CONFIRM_KEYS
             if confirms and isinstance(screen, GuardedForm) and screen.was_hidden(ago):
                 return
@@ -298,6 +333,16 @@ class InputGuardApp(App[None]):
             ):
                 return
         await super().on_event(event)
+
+    def _is_enter_held(self, screen: Screen[Any], event: _UserInput, ago: float) -> bool:
+        """Return whether the event is an Enter on a button that may be held down since a field had the focus."""
+        if isinstance(event, events.MouseUp) or event.is_forwarded:
+            return False
+        self._held_enter = self._held_enter or HeldEnterGuard()
+        if not isinstance(event, events.Key) or event.key != "enter":
+            self._held_enter.release()
+            return False
+        return self._held_enter.is_held(ago, on_button=isinstance(screen.focused, Button))
 
     def _was_pasted(self, event: _UserInput, ago: float) -> bool:
         """Return whether a key or click may belong to a paste that contains the code that ends a paste."""

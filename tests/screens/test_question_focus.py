@@ -10,7 +10,14 @@ from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.frontend import create_dialog
-from mcphost.tui.input_guard import IGNORED_HINT, JUST_SHOWN_HINT, KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
+from mcphost.tui.input_guard import (
+    HELD_HINT,
+    IGNORED_HINT,
+    JUST_SHOWN_HINT,
+    KEEP_TYPING_HINT,
+    NOT_ENTERED_HINT,
+    TOO_SOON_HINT,
+)
 from mcphost.tui.key_table import DEFAULT_KEYS
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import (
@@ -381,11 +388,54 @@ async def test_enter_held_down_runs_through_a_form_but_does_not_answer_with_it(
         for _ in range(30):
             clock.now += 0.033
             await driver.pilot.press("enter")
-        await driver.until(lambda: TOO_SOON_HINT in driver.text(), "why Enter does nothing")
+        await driver.until(lambda: HELD_HINT in driver.text(), "why Enter does nothing")
         assert driver.app.screen is dialog
         assert driver.app.focused.id in {"send", "save"}
         assert pending.answer is None
-        clock.now += 0.4
+        clock.now += 0.8
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+
+
+@pytest.mark.parametrize("delay", [0.25, 0.5, 0.66])
+async def test_enter_held_down_in_the_last_field_does_not_press_the_button_when_it_starts_to_repeat(
+    run: Run, clock: ManualClock, delay: float
+) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, OPTIONAL_FORM)
+        clock.now += 60
+        await driver.pilot.press("f8")
+        clock.now += 60
+        await driver.pilot.press("tab", "shift+tab", "tab")
+        while driver.app.focused.id != "send":
+            clock.now += 60
+            await driver.pilot.press("enter")
+        clock.now += delay
+        for _ in range(3):
+            await driver.pilot.press("enter")
+            clock.now += 0.033
+        await driver.until(lambda: HELD_HINT in driver.text(), "why Enter does nothing")
+        assert (driver.app.screen, pending.answer) == (dialog, None)
+        clock.now += 0.8
+        await driver.pilot.press("enter")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+
+
+async def test_a_key_between_two_enters_shows_that_enter_is_not_held_down(run: Run, clock: ManualClock) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending, _ = await open_guarded_dialog(driver, OPTIONAL_FORM)
+        clock.now += 60
+        await driver.pilot.press("f8")
+        clock.now += 60
+        await driver.pilot.press("tab")
+        while driver.app.focused.id != "send":
+            clock.now += 60
+            await driver.pilot.press("enter")
+        clock.now += 0.15
+        await driver.pilot.press("left")
+        clock.now += 0.15
+        await driver.pilot.press("right")
+        clock.now += 0.15
         await driver.pilot.press("enter")
         await driver.until(lambda: pending.answer is not None, "the answer")
 
