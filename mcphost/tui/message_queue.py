@@ -18,11 +18,13 @@ class QueuedMessage:
     """A message that is waiting to be sent to the model.
 
     If `is_steering` is true, it is sent with the next tool results; otherwise, it is sent after the current answer.
+    `is_for_new_model` is true if it was written during a switch to another model.
     """
 
     draft: Draft
     attachments: "Sequence[Part]" = ()
     is_steering: bool = False
+    is_for_new_model: bool = False
 
 
 class MessageQueue:
@@ -112,6 +114,15 @@ class MessageQueue:
 
     def take_all(self) -> "tuple[Draft, tuple[Part, ...]]":
         """Remove all messages; return their texts, joined into one draft, and all their attachments."""
-        parts = self.attachments
-        taken, self._messages = self._messages, []
-        return join_drafts(*(one.draft for one in taken)), parts
+        return self._take(self._messages)
+
+    def take_for_new_model(self) -> "tuple[Draft, tuple[Part, ...]]":
+        """Remove the messages written during a switch to another model; return their joined texts and attachments.
+
+        Messages that were passed to the running answer stay in the queue.
+        """
+        return self._take([one for one in self._messages if one.is_for_new_model and not one.is_steering])
+
+    def _take(self, taken: list[QueuedMessage]) -> "tuple[Draft, tuple[Part, ...]]":
+        self._messages = [one for one in self._messages if one not in taken]
+        return join_drafts(*(one.draft for one in taken)), tuple(part for one in taken for part in one.attachments)

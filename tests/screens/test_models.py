@@ -493,6 +493,44 @@ async def test_a_message_for_a_model_that_is_not_found_goes_back_to_the_composer
         assert (driver.host.sent, setup.used) == ([], [])
 
 
+async def test_messages_after_a_switch_that_a_turn_refused_are_not_sent_to_the_old_model_by_themselves(
+    run: Run,
+) -> None:
+    setup = FakeModels()
+    setup.late = (replace(USABLE, config=ModelConfig(name="anthropic/late")),)
+    is_answered = anyio.Event()
+
+    async def answer_late(host: Any, turn: int, text: str) -> str:
+        if turn == 1:
+            await is_answered.wait()
+        return "done"
+
+    async with run(setup=setup, turn=answer_late) as driver:
+        text = driver.app.chat.composer_input
+        for message in ("for the old model", "also for the old model"):
+            await driver.type(message)
+            await driver.pilot.press("enter")
+            await driver.until(lambda: driver.host.sent, "the first message")
+        driver.app.chat.query_one(Composer).set_text("/model anthropic/late", "typed")
+        await driver.pilot.press("enter")
+        await driver.type("for the late model")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» for the late model" in driver.text(), "the message in the queue")
+        setup.is_late_found.set()
+        await driver.until(lambda: driver.has_notified("Still answering"), "the refusal")
+        await driver.until(lambda: text.text == "for the late model", "the text in the composer")
+        assert "» also for the old model" in driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.has_notified("Press Enter again to send"), "the question")
+        assert text.text == "for the late model"
+        is_answered.set()
+        await driver.until(lambda: not driver.app.chat.is_turn_active and len(driver.host.sent) == 2, "the turn's end")
+        assert text.text == "for the late model"
+        await driver.pilot.press("enter")
+        await driver.until(lambda: len(driver.host.sent) == 3, "the message")
+        assert [sent for sent, _ in driver.host.sent][2] == "for the late model"
+
+
 async def test_a_message_for_another_model_is_not_sent_when_a_turn_of_the_old_one_ends(run: Run) -> None:
     setup = FakeModels()
     setup.late = (replace(USABLE, config=ModelConfig(name="anthropic/late")),)

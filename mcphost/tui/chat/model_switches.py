@@ -18,6 +18,8 @@ class ModelSwitches:
         self._on_end = on_end
         self._count = 0
         self._has_failed = False
+        self.needs_confirmation = False
+        """Whether the next message is confirmed first, because a switch failed and the message may be for its model."""
 
     @property
     def is_active(self) -> bool:

@@ -17,6 +17,7 @@ from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.screen_reader import is_reader, update_seconds
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.attachments import Attachments, AttachmentScreen
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
@@ -345,14 +346,20 @@ class ChatScreen(AttachmentScreen):
                 self.query_one(Composer).mark_sent()
         elif self.host.model_selection.model is None:
             self.explain_missing_model()
+        elif self.model_switches.needs_confirmation:
+            self.model_switches.needs_confirmation = False
+            text = _("The model was not switched. Press Enter again to send the message to {model}.")
+            model = clean_line(self.host.model_selection.config.name, 60)
+            self.notify(text.format(model=model), markup=False, timeout=8)
         elif self.is_answering and self.queue.is_full:
             self.notify(_("Too many messages are waiting. Press Esc to stop the answer."), markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
                 self.notify(_(SENT_AS_MESSAGE), markup=False, timeout=8)
-            self.queue.add(QueuedMessage(draft, self.attachments.take_all()))
-            if self.model_switches.is_active and not self.is_turn_active:
+            is_switching = self.model_switches.is_active
+            self.queue.add(QueuedMessage(draft, self.attachments.take_all(), is_for_new_model=is_switching))
+            if is_switching and not self.is_turn_active:
                 self.notify(_("The message is sent as soon as the model is switched."), markup=False, timeout=4)
             if not self.is_answering:
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
@@ -398,10 +405,14 @@ class ChatScreen(AttachmentScreen):
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that were waiting for the model switch, or restore them if the switch failed.
 
-        Restored messages are moved to the composer. Do nothing while a turn is running.
+        Restored messages are moved to the composer. While a turn is running, only messages written during a failed
+        switch are restored, and the next message is confirmed first: it may have been written for the other model.
         """
+        self.model_switches.needs_confirmation = not has_switched and self.is_turn_active
         if self.is_attached and not self.is_turn_active:
             self.finish_turn("done" if has_switched else "failed")
+        elif self.is_attached and not has_switched:
+            self.restore(*self.queue.take_for_new_model())
 
     def restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
         """Insert a draft before the composer's text, and add attachments to the current ones."""
