@@ -1,31 +1,33 @@
-"""Log of the messages exchanged with one server, for developers of servers."""
+"""Log of the messages and HTTP exchanges with one server, for developers of servers."""
 
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Literal, NamedTuple
 
 from mcphost.errors import MalformedMessage
+from mcphost.http_log import LONGEST_SECRET, MAX_BODY_BYTES, LoggedExchange
 from mcphost.redact import redact, redact_values
 from mcphost.serialization import dumps, loads
 
 MAX_MESSAGES = 500
-MAX_MESSAGE_BYTES = 64 * 1024
+MAX_MESSAGE_BYTES = MAX_BODY_BYTES
 MAX_TOTAL_BYTES = 4 * 1024 * 1024
 """Maximum bytes of all logged messages together."""
+MAX_EXCHANGES = 500
+MAX_EXCHANGE_BYTES = 4 * 1024 * 1024
+"""Maximum bytes of all logged HTTP exchanges together; the bodies are those of the logged messages."""
 
-_LONGEST_SECRET = 1_000
-"""Bytes beyond the limit that are kept, so that a secret is not cut before it is recognized."""
 _JSON_ESCAPE = re.compile(r"\\(?:/|u(?![dD][89a-fA-F])([0-9a-fA-F]{4}))")
 
 Direction = Literal["sent", "received"]
 
 
 class LoggedMessage(NamedTuple):
-    """A message as it was sent or received, without HTTP headers.
+    """A message as it was sent or received.
 
-    `number` counts the messages of a log. `size` is the size of the message in bytes. `data` is the whole message
+    `number` counts the entries of a log. `size` is the size of the message in bytes. `data` is the whole message
     or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `at` is in seconds since 1970.
     """
 
@@ -58,25 +60,36 @@ class LoggedMessage(NamedTuple):
 
 
 class MessageLog:
-    """The newest messages exchanged with a server, oldest first; messages that are not valid JSON are included."""
+    """The newest messages and HTTP exchanges with a server; messages that are not valid JSON are included."""
 
     def __init__(self) -> None:
         self.on_message: Callable[[LoggedMessage], None] | None = None
         """Called with each message when it is logged; it must not block or raise errors."""
+        self.on_exchange: Callable[[LoggedExchange], None] | None = None
+        """Called when an HTTP exchange gets its response, and when it ends; it must not block or raise errors."""
+        self.revision = 0
+        """The number of changes, by which a reader recognizes whether anything is new."""
 
         self._messages: deque[LoggedMessage] = deque()
-        self._size = self._count = 0
+        self._exchanges: deque[LoggedExchange] = deque()
+        self._exchange_sizes: dict[int, int] = {}
+        self._size = self._exchange_size = self._count = 0
 
     def messages(self) -> tuple[LoggedMessage, ...]:
-        """Return the logged messages."""
+        """Return the logged messages, oldest first."""
         return tuple(self._messages)
+
+    def exchanges(self) -> tuple[LoggedExchange, ...]:
+        """Return the logged HTTP exchanges, oldest first; there are none of a server that is reached over a pipe."""
+        return tuple(self._exchanges)
 
     def add(self, direction: Direction, data: bytes) -> None:
         """Log a message; drop the oldest messages if their number or total size exceeds a limit."""
         if not data.strip():
             return
         self._count += 1
-        kept = bytes(data[: MAX_MESSAGE_BYTES + _LONGEST_SECRET])
+        self.revision += 1
+        kept = bytes(data[: MAX_MESSAGE_BYTES + LONGEST_SECRET])
         message = LoggedMessage(self._count, time.time(), direction, kept, len(data))
         self._messages.append(message)
         self._size += len(message.data)
@@ -84,6 +97,29 @@ class MessageLog:
             self._size -= len(self._messages.popleft().data)
         if self.on_message is not None:
             self.on_message(message)
+
+    def add_exchange(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> LoggedExchange:
+        """Log an HTTP request that is about to be sent; the caller adds what is known of its response.
+
+        The oldest exchanges are dropped if their number or total size exceeds a limit.
+        """
+        self._count += 1
+        exchange = LoggedExchange(self._count, verb, url, headers, body, self._on_exchange_changed)
+        self._exchanges.append(exchange)
+        self._exchange_sizes[exchange.number] = 0
+        self._on_exchange_changed(exchange)
+        return exchange
+
+    def _on_exchange_changed(self, exchange: LoggedExchange) -> None:
+        self.revision += 1
+        if exchange.number in self._exchange_sizes:  # otherwise, it was dropped while it was open
+            size = exchange.logged_bytes
+            self._exchange_size += size - self._exchange_sizes[exchange.number]
+            self._exchange_sizes[exchange.number] = size
+        while len(self._exchanges) > MAX_EXCHANGES or self._exchange_size > MAX_EXCHANGE_BYTES:
+            self._exchange_size -= self._exchange_sizes.pop(self._exchanges.popleft().number)
+        if self.on_exchange is not None and exchange.revision:
+            self.on_exchange(exchange)
 
     def log_sent(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """Return a function that logs a message and then passes it to *write*."""

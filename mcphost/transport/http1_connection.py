@@ -50,6 +50,8 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self._error: Exception | None = None
         self._is_paused = False
         self.is_reused = False
+        self.is_second_attempt = False
+        """Whether the request had been sent before, on a reused connection that the server had closed."""
         self.idle_since = 0.0
         self.is_keep_alive = True
         self.is_complete = False
@@ -141,6 +143,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         *tunnel* must be True for CONNECT, because its 2xx response has no body (RFC 9110, section 9.3.6).
         """
         self._is_expecting_response = True
+        self.is_second_attempt = False
         self._has_just_read = False  # the response has to arrive first
         self._is_in_body = self.is_complete = False
         self._buffer = b""

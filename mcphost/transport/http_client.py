@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from shlex import quote
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.request import getproxies, proxy_bypass
 
 import anyio
@@ -24,6 +24,10 @@ from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import is_loopback, parse_origin
 from mcphost.transport.reachability import ReachabilityFn, ReachabilityMonitor, ignore_reachability
 from mcphost.unicode_forms import join_url, split_url
+
+if TYPE_CHECKING:
+    from mcphost.http_log import LoggedExchange
+    from mcphost.message_log import MessageLog
 
 SHOWN_BODY_LENGTH = 200
 MAX_ERROR_BODY = 64 * 1024
@@ -47,10 +51,17 @@ class HttpResponse:
         "_name",
         "_pool",
         "content_type",
+        "logged",
         "status",
     )
 
-    def __init__(self, connection: HttpConnection, pool: HttpConnectionPool, name: str) -> None:
+    def __init__(
+        self,
+        connection: HttpConnection,
+        pool: HttpConnectionPool,
+        name: str,
+        logged: "LoggedExchange | None" = None,
+    ) -> None:
         self._connection: HttpConnection | None = connection
         self._pool = pool
         self._name = name
@@ -58,6 +69,7 @@ class HttpResponse:
         self._decompressor: Any = None
         self._compressed_bytes = self._decompressed_bytes = 0
         self.status = connection.status
+        self.logged = logged
         self.content_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
@@ -78,15 +90,21 @@ class HttpResponse:
         try:
             data = await connection.read_chunk()
         except ConnectionLost as error:
+            if self.logged is not None:
+                self.logged.end("failed", error.message)
             raise ResponseInterrupted(
                 f"The response of the server {self._name!r} broke off: {error.message}.",
                 MAY_HAVE_RUN_HINT,
                 server=self._name,
             ) from error
         except MalformedMessage as error:
+            if self.logged is not None:
+                self.logged.end("failed", error.message)
             raise MalformedMessage(
                 f"The response of the server {self._name!r} is invalid: {error.message}.", MAY_HAVE_RUN_HINT
             ) from error
+        if self.logged is not None:
+            self.logged.on_received(len(data)) if data is not None else self.logged.end("complete")
         if data is None:
             self._check_compressed_end()
             return None
@@ -144,6 +162,8 @@ class HttpResponse:
         """Return the connection to the pool; if the body was not read to its end, the connection is closed."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            if self.logged is not None:
+                self.logged.end("complete" if connection.is_complete else "closed")
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
@@ -283,6 +303,8 @@ class HttpClient:
         self._origin = parse_origin(url)
         self._authorizer = authorizer
         self.reachability = ReachabilityMonitor(pool.test_connection, on_reachability_changed)
+        self.message_log: MessageLog | None = None
+        """The log to which HTTP exchanges are added, or None if they are not logged."""
 
     async def request(
         self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
@@ -354,19 +376,24 @@ class HttpClient:
             if answer.status not in _REDIRECT_STATUSES or not answer.header("location"):
                 return answer
             answer.close()
-            url = self._resolve_redirect(url, answer.header("location"))
+            url = self._resolve_redirect(url, answer)
         raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
 
-    def _resolve_redirect(self, url: str, location: str) -> str:
+    def _resolve_redirect(self, url: str, answer: HttpResponse) -> str:
+        location = answer.header("location")
         try:
             url = join_url(url, location)
             same = parse_origin(url) == self._origin
         except (ValueError, MalformedMessage) as error:
+            if answer.logged is not None:
+                answer.logged.note("the address of the redirect is not valid")
             raise MalformedMessage(
                 f"The server {self.name!r} redirects to {location[:200]!r}, which is not a valid address.",
                 server=self.name,
             ) from error
         if not same:
+            if answer.logged is not None:
+                answer.logged.note("the redirect to another origin was not followed")
             raise MalformedMessage(
                 f"The server {self.name!r} redirects to another origin ({url[:200]}), which is not followed.",
                 "If that is the right address, set it in mcp.json.",
@@ -377,8 +404,13 @@ class HttpClient:
     async def _send_once(
         self, verb: str, url: str, body: bytes, headers: Mapping[str, str], is_repeatable: bool
     ) -> HttpResponse:
+        log, logged = self.message_log, None
         try:
-            connection = await self._pool.request(verb, url, headers.items(), body, is_repeatable=is_repeatable)
+            if log is None:
+                connection = await self._pool.request(verb, url, headers.items(), body, is_repeatable=is_repeatable)
+            else:
+                logged = log.add_exchange(verb, url, (*headers.items(), *self._pool.own_headers(body)), body)
+                connection = await self._request_logged(logged, verb, url, body, headers, is_repeatable)
         except RequestNotSent as error:
             if self._pool.is_closed:
                 raise RequestNotSent(f"The connection to {self.name!r} was closed.", server=self.name) from error
@@ -404,7 +436,27 @@ class HttpClient:
                 server=self.name,
             ) from error
         self.reachability.on_success()
-        return HttpResponse(connection, self._pool, self.name)
+        return HttpResponse(connection, self._pool, self.name, logged)
+
+    async def _request_logged(
+        self,
+        logged: "LoggedExchange",
+        verb: str,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        is_repeatable: bool,
+    ) -> HttpConnection:
+        try:
+            connection = await self._pool.request(verb, url, headers.items(), body, is_repeatable=is_repeatable)
+        except ServerError as error:
+            logged.end("failed", error.message)
+            raise
+        except BaseException:
+            logged.end("closed")
+            raise
+        logged.on_response(connection.status, connection.headers.items(), resent=connection.is_second_attempt)
+        return connection
 
     def _unreachable_error(self, url: str, error: RequestNotSent) -> RequestNotSent:
         return RequestNotSent(

@@ -90,10 +90,12 @@ class HttpConnectionPool:
         *first* is the error that occurred on the first connection.
         """
         try:
-            return await self._send_request(await self._connect(), data)
+            connection = await self._send_request(await self._connect(), data)
         except RequestNotSent as error:
             # The first connection may have delivered the request.
             raise ConnectionLost(f"{first.message}, and no new one could be opened: {error.message}") from error
+        connection.is_second_attempt = True
+        return connection
 
     @property
     def is_closed(self) -> bool:
@@ -236,6 +238,13 @@ class HttpConnectionPool:
                     'It must contain certificates in PEM form; correct "caFile" in mcp.json.',
                 ) from error
         self._ssl_context = context
+
+    def own_headers(self, body: bytes) -> tuple[tuple[str, str], ...]:
+        """Return the headers that `request` adds to those of the caller, for the log; they may contain credentials."""
+        own = [("host", self._authority)]
+        if self._proxy is not None and self._scheme == "http" and self._proxy_authorization:
+            own.append(("proxy-authorization", self._proxy_authorization))
+        return (*own, ("content-length", str(len(body)))) if body else tuple(own)
 
     def _build_request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
         target = _request_target(url)

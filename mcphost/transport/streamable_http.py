@@ -104,7 +104,7 @@ class HttpConnector:
                 await client.close()
 
     def _create_client(self) -> HttpClient:
-        return create_client(
+        client = create_client(
             self._name,
             self._url,
             self._headers,
@@ -114,6 +114,8 @@ class HttpConnector:
             ca_digest=self._ca_digest,
             on_reachability_changed=self.on_reachability_changed,
         )
+        client.message_log = self.message_log
+        return client
 
 
 class HttpChannel:

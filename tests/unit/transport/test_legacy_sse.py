@@ -51,6 +51,18 @@ async def test_messages_are_logged_in_both_directions() -> None:
     assert [(direction, message["id"]) for direction, message in logged] == [("sent", 7), ("received", 7)]
 
 
+async def test_the_http_exchanges_are_logged_without_the_session_in_the_address() -> None:
+    log = MessageLog()
+    server = ScriptedSseServer(SSE_HEAD + format_event("/message?session_id=0123456789abcdef", "endpoint"), sse_reply)
+    async with open_channel(server, message_log=log) as channel:
+        await ping(channel, 7)
+    stream, post = log.exchanges()
+    assert (stream.verb, stream.shown_target(), stream.status, stream.outcome) == ("GET", "/sse", 200, "closed")
+    assert (post.verb, post.shown_target(), post.status) == ("POST", "/message?session_id=01234…", 202)
+    assert (post.rpc_method, stream.is_event_stream) == ("ping", True)
+    assert dict(post.request_headers)["x-key"] == "[secret]"
+
+
 async def test_a_server_that_refused_one_message_is_reachable_again_without_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,227 @@
+"""HTTP exchanges of one server in its message log: status, duration, size and headers without secrets."""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from mcphost.redact import PLACEHOLDER, is_secret_name, redact
+
+MAX_HEADERS = 100
+"""Maximum logged headers of a request or response; further ones are counted."""
+MAX_HEADER_LENGTH = 2_000
+"""Maximum logged characters of a header's value."""
+MAX_HEADER_CHARACTERS = 16_000
+"""Maximum logged characters of all headers of a request or response."""
+MAX_BODY_BYTES = 64 * 1024
+"""Maximum logged bytes of a request's body."""
+LONGEST_SECRET = 1_000
+"""Characters beyond a limit that are kept, so that a secret is not cut before it is recognized."""
+_MAX_NAME = 100
+_MAX_URL = 4_000
+_SHOWN_OF_SESSION = 8
+
+Outcome = Literal["open", "complete", "closed", "failed"]
+Headers = tuple[tuple[str, str], ...]
+
+_CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "dpop", "cookie", "set-cookie", "set-cookie2"})
+_CHALLENGE_HEADERS = frozenset({"www-authenticate", "proxy-authenticate"})
+_SCHEMES = frozenset({"basic", "bearer", "digest", "dpop", "negotiate"})
+_PLAIN_VALUES = frozenset({"", "true", "false", "none"})
+_SESSION_PARAMETER = re.compile(r"(?i)([?&;][\w.-]{0,40}session[\w.-]{0,40}=)([^&;#\s\"'<>]{1,4000})")
+# A parameter of a challenge (RFC 9110, section 11.2), or a word that is long enough to be a credential.
+_CHALLENGE_PART = re.compile(
+    r"(?P<name>[A-Za-z][\w-]{0,40})\s{0,3}=\s{0,3}(?P<value>\"[^\"]{0,3000}\"?|[^\s,\"=]{1,3000})|[^\s,]{16,}"
+)
+# mcphost itself writes the bodies: the method follows the version and the id.
+_METHOD = re.compile(rb'\{"jsonrpc":"2\.0",(?:"id":[^,]{1,200},)?"method":"([^"\\]{1,100})"')
+
+
+class LoggedExchange:
+    """An HTTP request and its response, as far as it has arrived.
+
+    `number` counts the entries of a log. `at` is in seconds since 1970. `rpc_method` is the method of the message in
+    the body, or "". `body` is the beginning of the request's body, as sent; it may contain secrets. `status` is 0
+    until the response begins. `head_seconds` is the time until then, and `seconds` the time until the exchange ended;
+    each is None before. `error` is the reason if `outcome` is "failed". `resent` is whether the request was sent a
+    second time, because the server had closed the reused connection.
+    """
+
+    __slots__ = (
+        "_on_changed",
+        "_started",
+        "at",
+        "body",
+        "error",
+        "head_seconds",
+        "number",
+        "omitted_headers",
+        "outcome",
+        "request_headers",
+        "request_size",
+        "resent",
+        "response_headers",
+        "response_size",
+        "revision",
+        "rpc_method",
+        "seconds",
+        "status",
+        "url",
+        "verb",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        verb: str,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        on_changed: "Callable[[LoggedExchange], None]",
+    ) -> None:
+        self.number, self.at, self._started = number, time.time(), time.monotonic()
+        self.verb = verb
+        self.url = shorten_sessions(url[: _MAX_URL + LONGEST_SECRET])
+        self.omitted_headers = 0
+        self.request_headers = self._limit_headers(headers)
+        self.body, self.request_size = body[: MAX_BODY_BYTES + LONGEST_SECRET], len(body)
+        method = _METHOD.match(self.body)
+        self.rpc_method = method[1].decode(errors="replace") if method else ""
+        self.status, self.response_size, self.resent = 0, 0, False
+        self.response_headers: Headers = ()
+        self.head_seconds: float | None = None
+        self.seconds: float | None = None
+        self.outcome: Outcome = "open"
+        self.error = ""
+        self.revision = 0
+        """The number of changes since the request was sent; received bytes do not count."""
+        self._on_changed = on_changed
+
+    def on_response(self, status: int, headers: Iterable[tuple[str, str]], *, resent: bool) -> None:
+        """Log the status and the headers of the response."""
+        self.status, self.resent = status, resent
+        self.head_seconds = time.monotonic() - self._started
+        self.response_headers = self._limit_headers(headers)
+        self._changed()
+
+    def on_received(self, size: int) -> None:
+        """Add to the number of received bytes of the body."""
+        self.response_size += size
+
+    def end(self, outcome: Outcome, error: str = "") -> None:
+        """Log the end of the exchange; only the first call has an effect."""
+        if self.outcome == "open":
+            self.outcome, self.error = outcome, error[:MAX_HEADER_LENGTH]
+            self.seconds = time.monotonic() - self._started
+            self._changed()
+
+    def note(self, error: str) -> None:
+        """Log why mcphost did not use the response, such as a redirect to another origin."""
+        self.outcome, self.error = "failed", error[:MAX_HEADER_LENGTH]
+        self._changed()
+
+    def _changed(self) -> None:
+        self.revision += 1
+        self._on_changed(self)
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the response without parameters, or "" if it is unknown."""
+        value = next((value for name, value in self.response_headers if name == "content-type"), "")
+        return redact(value.partition(";")[0].strip().lower())[:_MAX_NAME]
+
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether the response is an event stream, which may stay open for long."""
+        return self.content_type == "text/event-stream"
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the server refused the request, or the exchange failed."""
+        return self.status >= 400 or self.outcome == "failed"
+
+    @property
+    def duration(self) -> float | None:
+        """The time in seconds until the exchange ended or, for an event stream, until it was opened; None before."""
+        return self.head_seconds if self.is_event_stream and self.head_seconds is not None else self.seconds
+
+    @property
+    def logged_bytes(self) -> int:
+        """The approximate number of bytes that the entry takes."""
+        pairs = (*self.request_headers, *self.response_headers)
+        return 500 + len(self.url) + len(self.body) + sum(100 + len(name) + len(value) for name, value in pairs)
+
+    def shown_url(self) -> str:
+        """Return the URL without secrets; it is not sanitized."""
+        return redact(self.url)[:_MAX_URL]
+
+    def shown_target(self) -> str:
+        """Return the path and the query of the URL without secrets; they are not sanitized."""
+        url = self.shown_url()
+        at = url.find("/", url.find("://") + 3)
+        return url[at:] if at >= 0 else "/"
+
+    def shown_error(self) -> str:
+        """Return the reason of the failure without secrets; it is not sanitized."""
+        return redact(shorten_sessions(self.error))
+
+    def _limit_headers(self, headers: Iterable[tuple[str, str]]) -> Headers:
+        """Return the headers to keep: credentials are masked, and long values are cut."""
+        kept: list[tuple[str, str]] = []
+        left = MAX_HEADER_CHARACTERS
+        for name, value in headers:
+            size = min(len(name), _MAX_NAME) + min(len(value), MAX_HEADER_LENGTH)
+            if len(kept) >= MAX_HEADERS or size > left:
+                self.omitted_headers += 1
+                continue
+            left -= size
+            kept.append((name[:_MAX_NAME].lower(), _mask_credentials(name[:_MAX_NAME].lower(), value)))
+        return tuple(kept)
+
+
+def show_headers(headers: Headers) -> Headers:
+    """Return headers whose values contain no secrets, and are cut after MAX_HEADER_LENGTH characters.
+
+    They are not sanitized. May take 0.1 s for the longest headers.
+    """
+    return tuple((redact(name), _show_value(name, value)) for name, value in headers)
+
+
+def shorten_sessions(text: str) -> str:
+    """Return *text* with the session ids in the queries of URLs shortened."""
+    return _SESSION_PARAMETER.sub(lambda found: found[1] + _shorten(found[2]), text)
+
+
+def _shorten(value: str) -> str:
+    """Return the beginning of a session id, which is enough to tell sessions apart."""
+    return value[: min(_SHOWN_OF_SESSION, len(value) // 3)] + "…"
+
+
+def _mask_credentials(name: str, value: str) -> str:
+    """Return the value of a header as it is kept in memory: without credentials that its name announces."""
+    if name in _CREDENTIAL_HEADERS:
+        scheme, space, _rest = value.partition(" ")
+        return f"{scheme} {PLACEHOLDER}" if space and scheme.lower() in _SCHEMES else PLACEHOLDER
+    if name not in _CHALLENGE_HEADERS and value.lower() not in _PLAIN_VALUES:
+        if "session" in name:
+            return _shorten(value)
+        if is_secret_name(name):
+            return PLACEHOLDER
+    return shorten_sessions(value[: MAX_HEADER_LENGTH + LONGEST_SECRET])
+
+
+def _show_value(name: str, value: str) -> str:
+    if name in _CREDENTIAL_HEADERS:
+        return value
+    shown = _CHALLENGE_PART.sub(_show_challenge_part, value) if name in _CHALLENGE_HEADERS else redact(value)
+    return shown if len(shown) <= MAX_HEADER_LENGTH else f"{shown[:MAX_HEADER_LENGTH]}…"
+
+
+def _show_challenge_part(part: re.Match[str]) -> str:
+    """Return a parameter of a challenge without secrets, or a placeholder for a word that may be a credential.
+
+    The general patterns would hide `Bearer resource_metadata=…` because of the word before it.
+    """
+    if part["name"] is None:
+        return PLACEHOLDER
+    return f"{part['name']}={redact(part['value'])}"

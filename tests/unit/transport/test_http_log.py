@@ -1,0 +1,254 @@
+"""Tests that HTTP exchanges are logged with their headers, status, duration and size, and without secrets."""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mcphost.errors import MalformedMessage, ServerError
+from mcphost.http_log import LoggedExchange, show_headers
+from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MessageLog
+from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest
+from mcphost.protocol.revisions import Revision
+from mcphost.redact import PLACEHOLDER
+from mcphost.transport.channel import Channel
+from mcphost.transport.streamable_http import HttpConnector
+from tests.event_loop import wait_until
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "session-1234567890-abcdefghij"
+TOKEN = "t0p" + "Secret" * 5
+
+
+@asynccontextmanager
+async def open_logged(
+    handler: Callable[[ReceivedRequest], Awaitable[object]], headers: Mapping[str, str] | None = None, path: str = ""
+) -> AsyncGenerator[tuple[Channel, MessageLog, RawServer]]:
+    log = MessageLog()
+    async with serve(handler) as server:
+        connector = HttpConnector("far", server.url + path, headers or {}, warn=list[str]().append)
+        connector.message_log = log
+        async with connector.connect() as channel:
+            yield channel, log, server
+
+
+async def ask(channel: Channel, method: str = "ping", number: int = 1) -> list[object]:
+    async with channel.exchange(JsonRpcRequest(number, method)) as messages:
+        return [message async for message in messages]
+
+
+def shown(exchange: LoggedExchange) -> tuple[dict[str, str], dict[str, str]]:
+    return dict(show_headers(exchange.request_headers)), dict(show_headers(exchange.response_headers))
+
+
+async def test_a_post_is_logged_with_status_time_size_and_headers() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        await request.result({}, X_Note="hello")
+
+    async with open_logged(answer, {"X-Region": "eu"}) as (channel, log, server):
+        await ask(channel)
+        (exchange,) = log.exchanges()
+        received = len(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}))
+        assert (exchange.verb, exchange.shown_target(), exchange.status) == ("POST", "/mcp", 200)
+        assert exchange.shown_url() == server.url
+        assert (exchange.outcome, exchange.rpc_method, exchange.content_type) == (
+            "complete",
+            "ping",
+            "application/json",
+        )
+        assert (exchange.response_size, exchange.request_size) == (received, len(server.seen[0].body))
+        assert exchange.head_seconds is not None
+        assert exchange.seconds is not None
+        assert 0 < exchange.head_seconds <= exchange.seconds
+        sent, came = shown(exchange)
+        assert sent == server.seen[0].headers
+        assert came["x-note"] == "hello"
+
+
+async def test_messages_and_exchanges_have_one_order() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        await request.result({})
+
+    async with open_logged(answer) as (channel, log, _server):
+        await ask(channel)
+        numbers = [one.number for one in (*log.messages(), *log.exchanges())]
+        assert numbers == [1, 3, 2], "the exchange stands between the request and its response"
+
+
+async def test_credentials_never_enter_the_log() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        await request.result(
+            {},
+            Set_Cookie=f"sid={TOKEN}; Path=/",
+            X_Api_Key=TOKEN,
+            Location=f"/next?code={TOKEN}&mcp_session_id={TOKEN}",
+        )
+
+    secret_headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Cookie": f"a={TOKEN}",
+        "DPoP": TOKEN,
+        "Proxy-Authorization": f"Basic {TOKEN}",
+        "X-Auth-Token": TOKEN,
+        "Mcp-Session-Id": TOKEN,
+    }
+    async with open_logged(answer, secret_headers, f"?session_id={TOKEN}&token={TOKEN}") as (channel, log, _server):
+        await ask(channel)
+        (exchange,) = log.exchanges()
+        sent, came = shown(exchange)
+        assert TOKEN not in str((sent, came, exchange.shown_url(), exchange.shown_target()))
+        kept = str(exchange.request_headers)
+        assert TOKEN not in kept, "credentials are not even kept in memory"
+        assert sent["authorization"] == f"Bearer {PLACEHOLDER}"
+        assert sent["proxy-authorization"] == f"Basic {PLACEHOLDER}"
+        assert {sent[name] for name in ("cookie", "dpop", "x-auth-token")} == {PLACEHOLDER}
+        assert sent["mcp-session-id"] == f"{TOKEN[:8]}…"
+        assert came["set-cookie"] == came["x-api-key"] == PLACEHOLDER
+        assert came["location"] == f"/next?code={PLACEHOLDER}&mcp_session_id={TOKEN[:8]}…"
+        assert exchange.shown_target() == f"/mcp?session_id={TOKEN[:8]}…&token={PLACEHOLDER}"
+
+
+async def test_a_challenge_stays_readable_but_its_credentials_do_not() -> None:
+    challenge = 'Bearer error="invalid_token", resource_metadata="https://as.example/.well-known/x", Negotiate '
+
+    async def answer(request: ReceivedRequest) -> None:
+        await request.reply(401, b"{}", WWW_Authenticate=challenge + TOKEN)
+
+    async with open_logged(answer) as (channel, log, _server):
+        with pytest.raises(ServerError, match="sign-in"):
+            await ask(channel)
+        (exchange,) = log.exchanges()
+        assert (exchange.status, exchange.is_problem) == (401, True)
+        shown_challenge = shown(exchange)[1]["www-authenticate"]
+        assert shown_challenge == challenge + PLACEHOLDER
+
+
+async def test_a_refused_redirect_and_each_followed_one_are_rows_of_their_own() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        place = "/other" if request.path == "/mcp" else "https://evil.example/mcp"
+        await request.reply(307, Location=place)
+
+    async with open_logged(answer) as (channel, log, _server):
+        with pytest.raises(MalformedMessage, match="another origin"):
+            await ask(channel)
+        first, second = log.exchanges()
+        assert (first.shown_target(), first.outcome) == ("/mcp", "complete")
+        assert (second.shown_target(), second.outcome) == ("/other", "failed")
+        assert "not followed" in second.shown_error()
+
+
+async def test_the_get_stream_its_loss_and_the_delete_are_logged() -> None:
+    async def answer(request: ReceivedRequest) -> object:
+        if request.method == "GET":
+            await request.stream()
+            await request.event({"method": "notifications/message", "params": {"level": "info", "data": 1}})
+            return False
+        if request.method == "DELETE":
+            await request.reply(405)
+        elif "id" in request.message:
+            await request.result({}, Mcp_Session_Id=SESSION)
+        else:
+            await request.reply(202)
+        return True
+
+    async with open_logged(answer) as (channel, log, _server):
+        channel.set_revision(Revision.V2025_06_18)
+        await ask(channel, "initialize")
+        await channel.send(JsonRpcNotification("notifications/initialized"))
+        await wait_until(lambda: any(one.verb == "GET" and one.outcome != "open" for one in log.exchanges()))
+    by_verb: dict[str, LoggedExchange] = {}
+    for one in log.exchanges():
+        by_verb.setdefault(one.verb, one)
+    assert by_verb["GET"].is_event_stream
+    assert by_verb["GET"].response_size > 0
+    assert by_verb["GET"].outcome == "complete"
+    assert by_verb["DELETE"].status == 405
+    assert shown(by_verb["DELETE"])[0]["mcp-session-id"] == SESSION[:8] + "…"
+    assert [one.status for one in log.exchanges() if one.rpc_method == "notifications/initialized"] == [202]
+
+
+async def test_a_request_that_is_sent_again_on_a_new_connection_says_so() -> None:
+    async def answer(request: ReceivedRequest) -> object:
+        received.append(request)
+        if len(received) == 2:
+            return False  # the reused connection is closed
+        return await request.result({})
+
+    received: list[ReceivedRequest] = []
+    async with open_logged(answer) as (channel, log, _server):
+        await ask(channel, number=1)
+        await ask(channel, number=2)
+        assert [one.resent for one in log.exchanges()] == [False, True]
+    assert len(received) == 3
+
+
+async def test_an_unreachable_server_is_visible() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        await request.result({})
+
+    async with serve(answer) as gone:
+        url = gone.url
+    connector = HttpConnector("far", url, {}, warn=list[str]().append)
+    connector.message_log = log = MessageLog()
+    async with connector.connect() as channel:
+        with pytest.raises(ServerError):
+            await ask(channel)
+        (exchange,) = log.exchanges()
+    assert (exchange.status, exchange.outcome) == (0, "failed")
+    assert "refused" in exchange.shown_error()
+
+
+def test_hostile_headers_are_bounded_in_count_and_size() -> None:
+    log = MessageLog()
+    exchange = log.add_exchange("POST", "http://h/mcp", (), b"")
+    many = [(f"x-{number}", "v" * 500) for number in range(256)]
+    exchange.on_response(200, [("x-long", "a" * 60_000), *many], resent=False)
+    names = [name for name, _value in exchange.response_headers]
+    assert len(names) <= 100
+    assert exchange.omitted_headers == 257 - len(names)
+    assert len(dict(show_headers(exchange.response_headers))["x-long"]) == 2_001
+    assert exchange.logged_bytes < 25_000
+
+
+def test_only_the_newest_exchanges_are_kept_and_their_bytes_are_bounded() -> None:
+    log = MessageLog()
+    for number in range(MAX_EXCHANGES + 7):
+        log.add_exchange("GET", f"http://h/{number}", (), b"")
+    assert [one.url for one in log.exchanges()][:1] == ["http://h/7"]
+    first = log.exchanges()[0]
+    for _number in range(200):
+        log.add_exchange("POST", "http://h/mcp", (), b"x" * 60_000)
+    first.end("complete")  # already dropped
+    assert sum(one.logged_bytes for one in log.exchanges()) <= MAX_EXCHANGE_BYTES
+
+
+def test_a_secret_at_the_cut_of_a_header_is_not_shown_in_part() -> None:
+    log = MessageLog()
+    key = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
+    exchange = log.add_exchange("GET", "http://h/", (("x-note", "n" * 1_980 + " " + key),), b"")
+    assert key[8:16] not in str(show_headers(exchange.request_headers))
+
+
+def test_listeners_hear_of_the_response_and_of_the_end_once_each() -> None:
+    log = MessageLog()
+    seen: list[tuple[str, int]] = []
+    log.on_exchange = lambda one: seen.append((one.outcome, one.status))
+    exchange = log.add_exchange("GET", "http://h/", (), b"")
+    exchange.on_response(200, [], resent=False)
+    exchange.on_received(10)
+    exchange.end("complete")
+    exchange.end("closed")
+    assert seen == [("open", 200), ("complete", 200)]
+
+
+def test_the_log_of_a_session_renders_any_header_a_server_may_send() -> None:
+    values: list[Any] = ["", "\x1b[31m", "é\x9b", "=" * 3_000, '"' * 3_000, "a=" * 1_500, "session" * 400]
+    log = MessageLog()
+    for name in ("www-authenticate", "x-session", "set-cookie", "location", "\x01odd"):
+        for value in values:
+            exchange = log.add_exchange("GET", "http://h/", ((name, value),), b"")
+            assert len(show_headers(exchange.request_headers)) == 1
