@@ -161,6 +161,10 @@ class LoggedExchange:
         at = url.find("/", url.find("://") + 3)
         return url[at:] if at >= 0 else "/"
 
+    def template_url(self) -> str:
+        """Return the URL with the placeholder for each secret and each shortened session id."""
+        return redact(_SESSION_PARAMETER.sub(rf"\1{PLACEHOLDER}", self.url))[:_MAX_URL]
+
     def shown_error(self) -> str:
         """Return the reason of the failure without secrets; it is not sanitized."""
         return redact(shorten_sessions(self.error))

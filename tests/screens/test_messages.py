@@ -1,17 +1,24 @@
 """Tests for the page with the messages exchanged with a server, with the real program and server."""
 
+import json
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from textual.widgets import Input
 
 from mcphost.message_log import MessageLog
 from mcphost.serialization import replace
+from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 from mcphost.tui.screens.messages import MessagesScreen
+from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -144,3 +151,180 @@ async def test_c_copies_the_selected_message_without_secrets(files: Files) -> No
         await driver.until(lambda: '"a": 1' in driver.app.clipboard, "the copy")
         assert '  "id": 8' in driver.app.clipboard
         assert key.decode() not in driver.app.clipboard
+
+
+class HttpDemo:
+    """A Streamable HTTP server on loopback with one tool, whose responses carry a hostile header."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+
+    async def answer(self, request: ReceivedRequest) -> object:
+        if request.method != "POST":
+            return await request.reply(405)
+        message = request.message
+        self.calls.append(message)
+        if "id" not in message:
+            return await request.reply(202)
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}, "resources": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            },
+            "tools/list": {"tools": [ADD_TOOL]},
+            "resources/list": {"resources": []},
+            "resources/templates/list": {"resourceTemplates": []},
+            "resources/read": {"contents": [{"uri": "x:1", "text": "one"}]},
+            "tools/call": {"content": [{"type": "text", "text": "3"}]},
+        }
+        if message["method"] not in results:
+            return await request.error(404, -32601)
+        return await request.result(results[message["method"]], X_Note="\x1b[31mred", Mcp_Session_Id="s" * 20)
+
+
+ADD_TOOL = {
+    "name": "add",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "api_key": {"type": "string"}},
+        "required": ["a"],
+    },
+}
+KEY = "hunter2hunter2"
+
+
+@asynccontextmanager
+async def open_http_messages(files: Files, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[tuple[AppDriver, Any]]:
+    """Open the page for a server over HTTP that was restarted since, so that its messages are logged."""
+    demo = HttpDemo()
+    async with serve(demo.answer) as server:
+        files.write_servers(demo={"url": server.url, "headers": {"X-Api-Key": KEY}})
+        async with files.open(size) as driver:
+            screen = await open_messages(driver)
+            await driver.pilot.press("r")
+            await driver.until(lambda: any("tools/list" in row.title for row in screen.entries), "the messages")
+            servers: Any = driver.host.servers
+            await servers.ensure_ready("demo")
+            yield driver, demo
+
+
+def titles(driver: AppDriver) -> list[str]:
+    return [row.title for row in cast("MessagesScreen", driver.app.screen).visible_rows]
+
+
+async def select(driver: AppDriver, beginning: str) -> None:
+    """Move the cursor to the newest entry whose label begins with *beginning*."""
+    screen = cast("MessagesScreen", driver.app.screen)
+    await driver.until(lambda: any(title.startswith(beginning) for title in titles(driver)), beginning)
+    index = next(at for at, title in enumerate(titles(driver)) if title.startswith(beginning))
+    screen.list_widget.cursor = index
+    await driver.pilot.pause()
+
+
+async def call_add(driver: AppDriver, arguments: dict[str, Any]) -> None:
+    host: Any = driver.host
+    await host.tools.call("demo", "add", arguments)
+
+
+async def test_http_exchanges_are_listed_between_the_messages_with_their_headers(files: Files) -> None:
+    async with open_http_messages(files) as (driver, _demo):
+        await select(driver, "POST /mcp · 200 · tools/list")
+        await driver.until(lambda: "content-type: application/json" in driver.text(), "the headers")
+        text = driver.text()
+        assert "x-note: ␛[31mred" in text
+        assert "mcp-session-id: ssssss…" in text
+        assert "x-api-key: [secret]" in text
+        assert KEY not in text
+        assert "Request headers" in text
+        await driver.pilot.press("v")
+        await driver.until(lambda: "messages only" in driver.text(), "the view")
+        assert not any(title.startswith("POST") for title in titles(driver))
+        await driver.pilot.press("v")
+        await driver.until(lambda: "HTTP only" in driver.text(), "the view")
+        assert all(title.split(" ")[0] in {"POST", "GET"} for title in titles(driver))
+        await driver.pilot.press("v", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, TextViewerScreen), "the viewer")
+
+
+async def test_the_search_line_filters_and_names_a_misspelt_filter(files: Files) -> None:
+    async with open_http_messages(files) as (driver, _demo):
+        screen = cast("MessagesScreen", driver.app.screen)
+        search = screen.query_one("#search", Input)
+        search.value = "method:tools/list sent"
+        await driver.until(lambda: len(titles(driver)) == 1, "the request")
+        search.value = "status:202"
+        await driver.until(lambda: titles(driver)[0].startswith("POST /mcp · 202"), "the exchange")
+        search.value = "metod:tools"
+        await driver.until(lambda: 'Did you mean "method:"?' in driver.text(), "the name of the misspelt filter")
+        assert titles(driver) == []
+        search.value = ""
+        await driver.until(lambda: "Did you mean" not in driver.text(), "the details again")
+
+
+async def test_a_request_without_effects_is_sent_again_and_others_say_why_not(files: Files) -> None:
+    async with open_http_messages(files) as (driver, demo):
+        await select(driver, "tools/list #")
+        before = sum(one["method"] == "tools/list" for one in demo.calls)
+        await driver.pilot.press("s")
+        await driver.until(lambda: sum(one["method"] == "tools/list" for one in demo.calls) > before, "the request")
+        await driver.until(lambda: driver.has_notified("Sent again: the result is in the list."), "the notification")
+        await select(driver, "initialize #")
+        await driver.pilot.press("s")
+        await driver.until(
+            lambda: driver.has_notified(
+                "initialize is sent once for each connection. Restart the server to send it again."
+            ),
+            "the reason",
+        )
+
+
+async def test_a_tool_call_is_only_repeated_through_the_form_and_without_its_secret(files: Files) -> None:
+    async with open_http_messages(files) as (driver, demo):
+        await call_add(driver, {"a": 7, "api_key": KEY})
+        await select(driver, "tools/call #")
+        await driver.pilot.press("s")
+        await driver.until(lambda: isinstance(driver.app.screen, CallToolDialog), "the form")
+        await driver.until(lambda: "type the value of api_key." in driver.text(), "what must be typed")
+        await driver.until(lambda: "7" in driver.text(), "the recorded argument")
+        assert KEY not in driver.text()
+        assert sum(one["method"] == "tools/call" for one in demo.calls) == 1
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: sum(one["method"] == "tools/call" for one in demo.calls) == 2, "the call")
+        assert demo.calls[-1]["params"]["arguments"] == {"a": 7}
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat with the card of the call")
+
+
+async def test_requests_are_copied_as_commands_without_secrets(files: Files) -> None:
+    async with open_http_messages(files) as (driver, _demo):
+        await call_add(driver, {"a": 7, "api_key": KEY})
+        await select(driver, "tools/call #")
+        bar = " ".join(driver.text().split())
+        assert "copy as curl" in bar
+        assert "copy as mcphost call" in bar
+        await driver.pilot.press("k")
+        await driver.until(lambda: driver.app.clipboard.startswith("mcphost call"), "the command")
+        assert driver.app.clipboard == """mcphost call demo add --args '{"a":7,"api_key":"'"$SECRET"'"}'"""
+        await driver.pilot.press("y")
+        await driver.until(lambda: driver.app.clipboard.startswith("curl"), "the command")
+        assert "'x-api-key: '\"$X_API_KEY\"" in driver.app.clipboard
+        assert KEY not in driver.app.clipboard
+        said = "Copied. Set $X_API_KEY, $MCP_SESSION_ID, $SECRET before you run it: secrets are not copied."
+        await driver.until(lambda: driver.has_notified(said), "the names of the variables")
+
+
+async def test_the_filtered_log_is_saved_as_json_lines_for_the_user_only(files: Files, tmp_path: Path) -> None:
+    async with open_http_messages(files) as (driver, _demo):
+        screen = cast("MessagesScreen", driver.app.screen)
+        screen.query_one("#search", Input).value = "method:tools/list"
+        await driver.until(lambda: len(titles(driver)) == 3, "the request, the exchange and the response")
+        await driver.pilot.press("w")
+        await driver.until(lambda: bool(driver.app.screen.query("#file")), "the form")
+        assert "3 rows of demo, as JSON Lines without secrets" in driver.text()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, MessagesScreen), "the end of the form")
+        saved = tmp_path / "demo-messages.jsonl"
+        assert saved.stat().st_mode & 0o777 == 0o600
+        kinds = [json.loads(line)["type"] for line in saved.read_text().splitlines()]
+        assert kinds == ["message", "http", "message"]
+        assert KEY not in saved.read_text()

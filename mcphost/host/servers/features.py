@@ -5,7 +5,7 @@ import re
 import time
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -14,7 +14,7 @@ from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, Unsup
 from mcphost.host.lifetime import Lazy
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
-from mcphost.protocol.base import is_set
+from mcphost.protocol.base import ClientRequest, is_set
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcphost.protocol.lifecycle import Discover, Ping
 from mcphost.protocol.notifications import LEVELS
@@ -101,6 +101,12 @@ class ServerFeatures:
             session.invalidate(Discover.METHOD)
             await session.request(Discover())
         return time.monotonic() - began
+
+    async def send_again(self, server: str, request: ClientRequest[Any]) -> None:
+        """Send a request of the message log again, whatever is cached; the log shows the result."""
+        session = await self._session(server)
+        session.invalidate(request.METHOD)
+        await session.request(request)
 
     # -- resources
     async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:

@@ -495,10 +495,12 @@ class CallToolDialog(EditArgumentsDialog):
     FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s call · ctrl+e JSON · esc to the buttons")
     JSON_KEYS: ClassVar[str] = N_("ctrl+s call · ctrl+e form · esc to the buttons")
 
-    def __init__(self, server: str, tool: Tool) -> None:
-        super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), {})
+    def __init__(self, server: str, tool: Tool, arguments: dict[str, Any] | None = None, *, notice: str = "") -> None:
+        """Create a form that contains *arguments* at first, below a *notice* if there is one."""
+        super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), arguments or {})
+        self._notice = notice
         self._description = (tool.description or "").strip()[:_MAX_DESCRIPTION_LENGTH]
-        self._takes_arguments = has_arguments(tool.input_schema)
+        self._takes_arguments = has_arguments(tool.input_schema) or bool(arguments)
         self.is_json = self.is_json and self._takes_arguments
         self._moved_at = input_guard.clock()
 
@@ -509,6 +511,8 @@ class CallToolDialog(EditArgumentsDialog):
     def body(self) -> Sequence[Content | Widget]:
         """Return the dialog's body: the tool's description, and a form or JSON text area for the arguments."""
         about: list[Content | Widget] = []
+        if self._notice:
+            about += [Content.styled(clean(self._notice), "$warning"), Content("")]
         if self._description:
             about += [quote_statement(_("The server's description:"), clean(self._description)), Content("")]
         if not self._takes_arguments:

@@ -1,73 +1,86 @@
-"""Messages screen: the JSON-RPC messages exchanged with one server, for developers of servers."""
+"""Messages screen: the JSON-RPC messages and HTTP exchanges with one server, for developers of servers."""
 
-import re
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widgets import Input
 
-from mcphost.errors import MalformedMessage, UsageError
+from mcphost.errors import McpHostError, UsageError
+from mcphost.http_log import Headers, LoggedExchange, show_headers
 from mcphost.message_log import MAX_MESSAGES, LoggedMessage
-from mcphost.protocol.jsonrpc import (
-    JsonRpcErrorResponse,
-    JsonRpcMessage,
-    JsonRpcNotification,
-    JsonRpcRequest,
-    JsonRpcResponse,
-    RequestId,
-    parse_message,
-    split_batch,
-)
 from mcphost.threads import run_in_thread
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widget_messages import CopyRequested
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.message_rows import (
+    FILTER_HELP,
+    DescribedEntry,
+    EntryDescriber,
+    MessageFilter,
+    describe_outcome,
+    format_duration,
+    format_time,
+    parse_filter,
+)
+from mcphost.tui.widget_messages import CopyRequested, Section, TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.host.servers.request_replay import RecordedToolCall
+    from mcphost.protocol.base import ClientRequest
 
 UPDATE_SECONDS = 0.5
 """Seconds after which new messages are listed, no matter how many arrive."""
 
-_METHOD = re.compile(rb'"method"\s{0,5}:\s{0,5}"([^"\\]{1,100})"')
-_RESPONSE_HEAD = re.compile(
-    rb'\s{0,5}\{\s{0,5}"jsonrpc"\s{0,5}:\s{0,5}"2\.0"\s{0,5},\s{0,5}"id"\s{0,5}:\s{0,5}'
-    rb'(?:(\d{1,18})|"([^"\\]{1,100})")\s{0,5},\s{0,5}"(?:result|error)"'
-)
-"""The beginning of a response that is too long to be parsed."""
-
 _ARROWS = {"sent": "→", "received": "←"}
+_EXCHANGE_MARK = "⇄"
 _DIRECTIONS = {"sent": N_("sent to the server"), "received": N_("received from the server")}
+_VIEWS = ("", N_("messages only"), N_("HTTP only"))
+_MAX_SHOWN_NAMES = 500
 
 
 class MessagesScreen(ListScreen):
-    """List of the newest messages exchanged with one server, newest first; opening it starts logging them.
+    """List of the newest messages and HTTP exchanges with one server, newest first; opening it starts logging them.
 
-    JSON is indented, secrets are removed, and long messages are truncated. HTTP headers are not logged.
+    JSON is indented, secrets are removed, and long messages are truncated. The search line takes filters, too.
     """
 
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("r", N_("restart the server"), "screen.restart"),
+        ("enter", N_("open"), "screen.open"),
+        ("v", N_("messages or HTTP"), "screen.next_view"),
+        ("s", N_("send again"), "screen.send_again"),
         ("c", N_("copy"), "screen.copy"),
+        ("y", N_("copy as curl"), "screen.copy_curl"),
+        ("k", N_("copy as mcphost call"), "screen.copy_call"),
+        ("w", N_("save as a file"), "screen.save"),
+        ("r", N_("restart the server"), "screen.restart"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.restart"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "restart", show=False, id="messages-restart"),
         Binding("c", "copy", show=False, id="messages-copy"),
+        Binding("v", "next_view", show=False, id="messages-view"),
+        Binding("s", "send_again", show=False, id="messages-send-again"),
+        Binding("y", "copy_curl", show=False, id="messages-copy-curl"),
+        Binding("k", "copy_call", show=False, id="messages-copy-call"),
+        Binding("w", "save", show=False, id="messages-save"),
     ]
 
     def __init__(self, host: "Host", server: str) -> None:
         super().__init__()
         self.host = host
         self._server = server
-        self._newest: LoggedMessage | None = None
-        self._shown: LoggedMessage | None = None
+        self._describer = EntryDescriber()
+        self._filter = MessageFilter()
+        self._view = 0
+        self._has_exchanges = False
+        self._revision = -1
+        self._shown: tuple[int, int] | None = None
         title = _("Messages of {server}").format(server=clean_line(server, 60))
         self.TITLE_TEXT = title  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
 
@@ -79,72 +92,268 @@ class MessagesScreen(ListScreen):
         )
         return keys_in_use(self).fill(said.format(count=MAX_MESSAGES))
 
+    def legend(self) -> Content:
+        """Return which entries are listed, if not all of them."""
+        view = _VIEWS[self._view]
+        return Content.styled(f"  {_(view)}", "$accent") if view else Content("")
+
+    # -- the list
     def on_mount(self) -> None:
         """Show the logged messages, and keep the list up to date."""
         super().on_mount()
+        self.query_one("#search", Input).placeholder = _("Search, or method:tools/call error slow:500 …")
         self.set_interval(UPDATE_SECONDS, self._update)
 
-    def _list_messages(self) -> tuple[LoggedMessage, ...]:
-        try:
-            return self.host.servers.log_messages(self._server).messages()
-        except UsageError:  # the server was removed
-            return ()
-
     def _update(self) -> None:
-        messages = self._list_messages()
-        newest = messages[-1] if messages else None
-        if newest is not self._newest:
+        try:
+            revision = self.host.servers.log_messages(self._server).revision
+        except UsageError:  # the server was removed
+            revision = -1
+        if revision != self._revision:
             self.reload()
 
     def identify(self, row: ListRow) -> object:
-        """Return the number of the entry's message."""
-        return row.value.number
+        """Return the number of the entry."""
+        return _entry_of(row).number
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each message, with its direction, its method or kind, its id and its time."""
-        messages = self._list_messages()
-        self._newest = messages[-1] if messages else None
-        rows: list[ListRow] = []
-        parsed = {one.number: _parse(one) for one in messages}
-        answered = _find_answered(messages, parsed)
-        for one in reversed(messages):
-            text, is_problem = _describe_message(one, parsed[one.number], answered.get(one.number))
-            style = "$error" if is_problem else "$accent"
-            rows.append(ListRow(one, text, _format_time(one), _ARROWS[one.direction], style))
-        return rows
+        """Return a row for each message and exchange, with its label and its time."""
+        try:
+            log = self.host.servers.log_messages(self._server)
+        except UsageError:  # the server was removed
+            self._revision = -1
+            return []
+        self._revision = log.revision
+        exchanges = log.exchanges()
+        self._has_exchanges = bool(exchanges)
+        described = self._describer.describe(log.messages(), exchanges)
+        return [_list_row(one) for one in described if self._is_in_view(one)]
 
+    def _is_in_view(self, one: DescribedEntry) -> bool:
+        return self._view == 0 or isinstance(one.entry, LoggedExchange) == (self._view == 2)
+
+    def action_next_view(self) -> None:
+        """List only the messages, then only the HTTP exchanges, then everything again."""
+        if self._has_exchanges or self._view:
+            self._view = (self._view + 1) % len(_VIEWS)
+            self.reload()
+        else:
+            self.notify(_("HTTP is logged for servers that are reached by URL."), markup=False)
+
+    def filter(self, text: str) -> None:
+        """List the entries that pass the filters and contain the words in *text*; name misspelt filters."""
+        self._filter = parse_filter(text, self._labels()) if text.strip() else MessageFilter()
+        super().filter(text)
+        if not self.visible_rows:
+            self._shown = None
+        if self._filter.problem:
+            hint = Content.styled(f"\n\n{_(FILTER_HELP)}", "$muted")
+            self.show_about(Content.assemble((self._filter.problem, "$warning"), hint))
+
+    def _labels(self) -> list[str]:
+        return [f"{row.title} {row.detail}".lower() for row in self.entries]
+
+    def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
+        del words  # parsed with the filters
+        labels = self._labels()
+        return [row for row, text in zip(self.entries, labels, strict=True) if self._filter.passes(row.value, text)]
+
+    def handle_server_change(self) -> None:
+        """Do nothing, because the list is updated by a timer."""
+
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return a (key, label, action) tuple for each key that works for the selected entry."""
+        row = self.current_row() if self.visible_rows else None  # the list does not exist yet in `compose`
+        unusable: set[str] = set()
+        if not self._has_exchanges:
+            unusable.add("screen.next_view")
+        if row is not None:
+            entry, method = _entry_of(row), row.value.method
+            is_sent = isinstance(entry, LoggedMessage) and entry.direction == "sent"
+            if not is_sent:
+                unusable.add("screen.send_again")
+            if method != "tools/call" or not (is_sent or isinstance(entry, LoggedExchange)):
+                unusable.add("screen.copy_call")
+            if self._find_exchange(entry) is None:
+                unusable.add("screen.copy_curl")
+        return tuple(key for key in super()._key_bar_items() if key[2] not in unusable)
+
+    # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show a message as indented JSON, or unchanged if it is not valid JSON.
+        """Show a message as indented JSON, or the status and the headers of an HTTP exchange.
 
-        If the message is already shown, do nothing, so that the scroll position is kept.
+        If the entry is already shown and did not change, do nothing, so that the scroll position is kept.
         """
-        message: LoggedMessage = row.value
-        current = self.current_row()
-        if message is self._shown or current is None or current.value is not message:
+        entry, current = _entry_of(row), self.current_row()
+        key = (entry.number, entry.revision if isinstance(entry, LoggedExchange) else 0)
+        if key == self._shown or current is None or _entry_of(current) is not entry:
             return
-        self._shown, rest = message, message.cut_bytes
-        pairs = [
-            (_("direction"), _(_DIRECTIONS[message.direction])),
-            (_("time"), _format_time(message)),
-            (_("size"), _("{bytes:,} bytes").format(bytes=message.size)),
-            (_("not shown"), _("{bytes:,} bytes").format(bytes=rest) if rest else ""),
-        ]
-        self.show_about(clean_pairs(pairs))
-        self.run_worker(partial(self._show_text, message), group="text", exclusive=True)
+        self._shown = key
+        self.update_key_bar()
+        if isinstance(entry, LoggedExchange):
+            self.show_about(clean_pairs(_exchange_pairs(entry)))
+        else:
+            rest = entry.cut_bytes
+            pairs = [
+                (_("direction"), _(_DIRECTIONS[entry.direction])),
+                (_("time"), format_time(entry)),
+                (_("size"), _("{bytes:,} bytes").format(bytes=entry.size)),
+                (_("not shown"), _("{bytes:,} bytes").format(bytes=rest) if rest else ""),
+            ]
+            self.show_about(clean_pairs(pairs))
+        self.run_worker(partial(self._show_text, entry), group="text", exclusive=True)
 
-    async def _show_text(self, message: LoggedMessage) -> None:
-        text = await run_in_thread(partial(message.to_text, indent=2))
-        self.query_one(LongText).show(text, language="json")
+    async def _show_text(self, entry: LoggedMessage | LoggedExchange) -> None:
+        view = self.query_one(LongText)
+        if isinstance(entry, LoggedExchange):
+            view.show("", await run_in_thread(partial(_exchange_sections, entry)))
+        else:
+            view.show(await run_in_thread(partial(entry.to_text, indent=2)), language="json")
 
+    def open_row(self, row: ListRow) -> None:
+        """Open the entry in the viewer: a message, or an HTTP request with its headers and body."""
+        self.run_worker(partial(self._open, row), group="open", exclusive=True)
+
+    async def _open(self, row: ListRow) -> None:
+        entry = _entry_of(row)
+        if isinstance(entry, LoggedExchange):
+            sections = await run_in_thread(partial(_exchange_sections, entry, with_body=True))
+            self.post_message(TextViewRequested(row.title, "", sections=sections))
+        else:
+            text = await run_in_thread(partial(entry.to_text, indent=2))
+            self.post_message(TextViewRequested(row.title, text, language="json"))
+
+    def action_open(self) -> None:
+        """Open the selected entry in the viewer."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    # -- copies and files
     def action_copy(self) -> None:
-        """Copy the selected text or, if nothing is selected, the message under the cursor as it is shown."""
+        """Copy the selected text or, if nothing is selected, the entry under the cursor as it is shown."""
         if chosen := self.get_selected_text():
             self.post_message(CopyRequested(chosen))
         elif (row := self.current_row()) is not None:
-            self.run_worker(partial(self._copy_message, row.value), group="copy", exclusive=True)
+            self.run_worker(partial(self._copy_entry, row), group="copy", exclusive=True)
 
-    async def _copy_message(self, message: LoggedMessage) -> None:
-        self.post_message(CopyRequested(await run_in_thread(partial(message.to_text, indent=2))))
+    async def _copy_entry(self, row: ListRow) -> None:
+        entry = _entry_of(row)
+        if isinstance(entry, LoggedMessage):
+            text = await run_in_thread(partial(entry.to_text, indent=2))
+        else:
+            sections = await run_in_thread(partial(_exchange_sections, entry, with_body=True))
+            text = "\n\n".join([row.title, *(f"{one.heading}\n{one.text}" for one in sections)])
+        self.post_message(CopyRequested(text))
+
+    def action_copy_curl(self) -> None:
+        """Copy a curl command that repeats the HTTP request, with shell variables for secrets."""
+        row = self.current_row()
+        exchange = self._find_exchange(_entry_of(row)) if row else None
+        if exchange is None:
+            self.notify(_("This entry is not an HTTP request that mcphost sent."), severity="warning", markup=False)
+        else:
+            self.run_worker(partial(self._copy_curl, exchange), group="copy", exclusive=True)
+
+    async def _copy_curl(self, exchange: LoggedExchange) -> None:
+        from mcphost.host.message_export import make_curl_command
+
+        try:
+            self._copy_command(*await run_in_thread(partial(make_curl_command, exchange)))
+        except UsageError as error:
+            self._warn(error)
+
+    def action_copy_call(self) -> None:
+        """Copy the `mcphost call` command for the selected tool call, with shell variables for secrets."""
+        from mcphost.host.message_export import make_call_command
+        from mcphost.host.servers.request_replay import RecordedToolCall, read_request
+
+        row = self.current_row()
+        message = _message_of(_entry_of(row)) if row else None
+        if message is None:
+            return
+        try:
+            call = read_request(message)
+            if not isinstance(call, RecordedToolCall):
+                raise UsageError("This is not a tool call.", "Select a request with the method tools/call.")
+            self._copy_command(*make_call_command(self._server, call.tool, call.recorded))
+        except UsageError as error:
+            self._warn(error)
+
+    def _copy_command(self, command: str, variables: tuple[str, ...]) -> None:
+        names = join_list(f"${name}" for name in variables)[:_MAX_SHOWN_NAMES]
+        said = _("Copied. Set {names} before you run it: secrets are not copied.").format(names=names)
+        self.post_message(CopyRequested(command, said if variables else _("Copied.")))
+
+    def action_save(self) -> None:
+        """Ask for a file name, and save the entries that pass the filter, oldest first."""
+        from mcphost.tui.screens.save_messages import SaveMessagesForm
+
+        if found := self._find_matches(()):
+            form = SaveMessagesForm(self._server, [_entry_of(row) for row in reversed(found)])
+            self.app.push_screen(form)  # pyright: ignore[reportUnknownMemberType]
+
+    # -- sending again
+    def action_send_again(self) -> None:
+        """Send the selected request again; a tool call opens the form for calls, filled with its arguments."""
+        from mcphost.host.servers.request_replay import RecordedToolCall, read_request
+
+        row = self.current_row()
+        entry = _entry_of(row) if row else None
+        if entry is None:
+            return
+        try:
+            message = _message_of(entry)
+            if message is None:
+                raise UsageError("This exchange carried no request.", "Select a request that mcphost sent.")
+            request = read_request(message)
+        except UsageError as error:
+            self._warn(error)
+            return
+        if isinstance(request, RecordedToolCall):
+            self._open_call_form(request)
+        else:
+            self.run_worker(partial(self._send_again, request), group="replay", exclusive=True)
+
+    def _open_call_form(self, call: "RecordedToolCall") -> None:
+        from mcphost.tui.chat.manual_calls import ManualCall
+        from mcphost.tui.dialogs.edit_arguments import CallToolDialog
+
+        view = self.host.servers.view(self._server)
+        tool = next((one for one in view.catalog.tools if one.name == call.tool), None)
+        name = clean_line(call.tool, 60)
+        if tool is None or call.tool in view.quarantined:
+            said = _("{name} changed and is quarantined.") if tool else _("The server has no tool named {name} now.")
+            self.notify(said.format(name=name), severity="warning", markup=False)
+            return
+
+        def leave(arguments: dict[str, Any] | None) -> None:
+            if arguments is not None:
+                self.dismiss(ManualCall(self._server, call.tool, arguments))
+
+        names = clean_line(join_list(call.masked), _MAX_SHOWN_NAMES)
+        notice = _("The log masks secrets: type the value of {names}.").format(names=names) if names else ""
+        self.app.push_screen(CallToolDialog(self._server, tool, call.arguments, notice=notice), leave)  # pyright: ignore[reportUnknownMemberType]
+
+    async def _send_again(self, request: "ClientRequest[Any]") -> None:
+        try:
+            await self.host.features.send_again(self._server, request)
+        except McpHostError as error:
+            self.notify(describe_error(error, self), severity="warning", markup=False)
+        else:
+            self.notify(_("Sent again: the result is in the list."), markup=False, timeout=4)
+
+    def _warn(self, error: UsageError) -> None:
+        text = " ".join(filter(None, (translate_sentence(error.message), translate_sentence(error.hint))))
+        self.notify(text, severity="warning", markup=False)
+
+    def _find_exchange(self, entry: LoggedMessage | LoggedExchange) -> LoggedExchange | None:
+        """Return the HTTP exchange that carried a sent message, or the exchange itself."""
+        if isinstance(entry, LoggedExchange):
+            return entry
+        if entry.direction == "received" or not self._has_exchanges:
+            return None
+        exchanges = self.host.servers.log_messages(self._server).exchanges()
+        return next((one for one in exchanges if one.number > entry.number and one.body == entry.data), None)
 
     def action_restart(self) -> None:
         """Restart the server, so that its first messages are logged as well."""
@@ -161,100 +370,61 @@ class MessagesScreen(ListScreen):
         self._shown = None
         self.show_about(Content(_("Restarting {title}…").format(title=clean_line(self._server, 60))))
 
-    def handle_server_change(self) -> None:
-        """Do nothing, because the list is updated by a timer."""
+
+def _entry_of(row: ListRow) -> LoggedMessage | LoggedExchange:
+    return cast("DescribedEntry", row.value).entry
 
 
-def _format_time(message: LoggedMessage) -> str:
-    milliseconds = int(message.at * 1_000) % 1_000
-    return f"{time.strftime('%H:%M:%S', time.localtime(message.at))}.{milliseconds:03}"
-
-
-def _parse(message: LoggedMessage) -> JsonRpcMessage | int | None:
-    """Return the parsed message, the number of messages in a batch, or None if it is cut or no JSON-RPC message."""
-    if message.cut_bytes:
+def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage | None:
+    """Return the message that an HTTP request carried, or the message itself; None if there was none."""
+    if isinstance(entry, LoggedMessage):
+        return entry
+    if not entry.body:
         return None
-    try:
-        if message.data.lstrip().startswith(b"["):
-            return sum(1 for _member in split_batch(message.data))
-        return parse_message(message.data)
-    except MalformedMessage:
-        return None
+    return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size)
 
 
-class _Answered(NamedTuple):
-    """The request that a message answers; `id` is the id of both."""
-
-    request: LoggedMessage
-    method: str
-    id: RequestId
+def _list_row(one: DescribedEntry) -> ListRow:
+    mark = _ARROWS[one.entry.direction] if isinstance(one.entry, LoggedMessage) else _EXCHANGE_MARK
+    return ListRow(one, one.title, format_time(one.entry), mark, "$error" if one.is_problem else "$accent")
 
 
-def _find_answered(
-    messages: Iterable[LoggedMessage], parsed: Mapping[int, JsonRpcMessage | int | None]
-) -> dict[int, _Answered]:
-    """Return the logged request that each response answers, by the number of the response.
-
-    *messages* must be ordered by time. A request is answered once, and by the other side. A response that is cut is
-    recognized by its beginning.
-    """
-    waiting: dict[tuple[str, RequestId], _Answered] = {}
-    found: dict[int, _Answered] = {}
-    for message in messages:
-        answered: RequestId | None = None
-        match parsed[message.number]:
-            case JsonRpcRequest(id=number, method=method):
-                waiting[message.direction, number] = _Answered(message, method, number)
-            case JsonRpcResponse(id=number) | JsonRpcErrorResponse(id=number):
-                answered = number
-            case None if head := _RESPONSE_HEAD.match(message.data):
-                answered = int(head[1]) if head[1] else head[2].decode(errors="replace")
-            case _:
-                pass
-        other = "sent" if message.direction == "received" else "received"
-        if answered is not None and (request := waiting.pop((other, answered), None)) is not None:
-            found[message.number] = request
-    return found
+def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
+    """Return the facts of an exchange as name-value pairs, the most important ones first."""
+    challenge = "; ".join(value for name, value in exchange.response_headers if name == "www-authenticate")
+    shown = show_headers((("www-authenticate", challenge),))[0][1] if challenge else ""
+    head, whole = exchange.head_seconds, exchange.seconds
+    return [
+        (_("request"), f"{exchange.verb} {exchange.shown_url()}"),
+        (_("status"), str(exchange.status) if exchange.status else ""),
+        (_("outcome"), describe_outcome(exchange)),
+        (_("challenge"), shown),
+        (_("message"), exchange.rpc_method),
+        (_("time"), format_time(exchange)),
+        (_("response after"), "" if head is None else format_duration(head)),
+        (_("ended after"), "" if whole is None else format_duration(whole)),
+        (_("content type"), exchange.content_type),
+        (_("sent"), _("{bytes:,} bytes").format(bytes=exchange.request_size)),
+        (_("received"), _("{bytes:,} bytes").format(bytes=exchange.response_size)),
+        (
+            _("not shown"),
+            _("{count} headers").format(count=exchange.omitted_headers) if exchange.omitted_headers else "",
+        ),
+    ]
 
 
-def _format_duration(seconds: float) -> str:
-    if seconds >= 1:
-        return _("{seconds:.1f} s").format(seconds=seconds)
-    return _("{count} ms").format(count=max(0, round(seconds * 1000)))
+def _exchange_sections(exchange: LoggedExchange, *, with_body: bool = False) -> list[Section]:
+    """Return the headers of both sides and, if *with_body* is true, the body of the request."""
+    sections = [
+        Section(_("Request headers"), _format_headers(exchange.request_headers)),
+        Section(_("Response headers"), _format_headers(exchange.response_headers)),
+    ]
+    body = _message_of(exchange)
+    if with_body and body is not None:
+        sections.insert(1, Section(_("Request body"), body.to_text(indent=2)))
+    return [section for section in sections if section.text]
 
 
-def _describe_message(
-    message: LoggedMessage, parsed: JsonRpcMessage | int | None, answered: _Answered | None
-) -> tuple[str, bool]:
-    """Return a label for a message, and whether it is an error.
-
-    The label is the method and id of a request, or the kind and id of another message. Data that is not a JSON-RPC
-    message counts as an error.
-    """
-    is_error = isinstance(parsed, JsonRpcErrorResponse)
-    if answered is not None:
-        text = _("error {code} of {method} · {time} · #{id}") if is_error else _("result of {method} · {time} · #{id}")
-        text = text.format(
-            code=parsed.error.code if isinstance(parsed, JsonRpcErrorResponse) else "",
-            method=clean_line(answered.method, 60),
-            time=_format_duration(message.at - answered.request.at),
-            id=answered.id,
-        )
-        return clean_line(text, 120), is_error
-    match parsed:
-        case None if message.cut_bytes:
-            named = _METHOD.search(message.data)
-            text = named[1].decode(errors="replace") if named else _("a long message")
-        case None:
-            return _("not a JSON-RPC message"), True
-        case int():
-            text = _("batch of {count}").format(count=parsed)
-        case JsonRpcRequest():
-            text = f"{parsed.method} #{parsed.id}"
-        case JsonRpcNotification():
-            text = parsed.method
-        case JsonRpcErrorResponse():
-            text = _("error {code} #{id}").format(code=parsed.error.code, id=parsed.id)
-        case _:
-            text = _("result #{id}").format(id=parsed.id)
-    return clean_line(text, 100), is_error
+def _format_headers(headers: Headers) -> str:
+    # A line break in a value would look like another header.
+    return "\n".join(clean_line(f"{name}: {value}", 2_200) for name, value in show_headers(headers))

@@ -285,7 +285,7 @@ class ServersScreen(TypeAheadListScreen):
             self.app.push_screen(ToolsScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def _leave_with(self, call: "ManualCall | None") -> None:
-        """Close the screen with the tool call from the tools screen, if the user entered one."""
+        """Close the screen with the tool call from the tools or messages screen, if the user entered one."""
         if call is not None:
             self.dismiss(call)
 
@@ -301,7 +301,7 @@ class ServersScreen(TypeAheadListScreen):
         from mcphost.tui.screens.messages import MessagesScreen
 
         if (row := self.current_row()) and not self._is_disabled(row):
-            self.app.push_screen(MessagesScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+            self.app.push_screen(MessagesScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def action_log(self) -> None:
         """Open the log of the selected server in the full width of the terminal."""

@@ -1,0 +1,78 @@
+"""Requests of the message log that the user sends again."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.message_log import LoggedMessage
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest, parse_message
+from mcphost.protocol.lifecycle import Initialize, Ping
+from mcphost.protocol.prompts import Complete, GetPrompt, ListPrompts
+from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.redact import redact_values
+from mcphost.serialization import decode
+
+_REPEATABLE: Mapping[str, type[ClientRequest[Any]]] = {
+    kind.METHOD: kind
+    for kind in (ListTools, ListResources, ListResourceTemplates, ListPrompts, Ping, ReadResource, GetPrompt, Complete)
+}
+"""Requests that have no effect on the server, by method."""
+
+
+class RecordedToolCall(NamedTuple):
+    """A tool call of the log.
+
+    `recorded` are its arguments. `arguments` lacks those that contain a secret, whose names are in `masked`.
+    """
+
+    tool: str
+    recorded: dict[str, Any]
+    arguments: dict[str, Any]
+    masked: tuple[str, ...]
+
+
+def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any]:
+    """Return the request in a logged message, to be sent again.
+
+    A tool call is returned as data, because only the user may repeat it. Raises UsageError with the reason if the
+    message cannot be sent again.
+    """
+    if message.direction == "received":
+        raise UsageError("The server sent this message.", "Select a request that mcphost sent.")
+    if message.cut_bytes:
+        raise UsageError("The request is longer than what is logged of it.", "Make it where it was made.")
+    try:
+        request = parse_message(message.data)
+        if isinstance(request, JsonRpcNotification):
+            raise UsageError("A notification is not sent again.", "Select a request that mcphost sent.")
+        if not isinstance(request, JsonRpcRequest):
+            raise UsageError("A response is not sent again.", "Select a request that mcphost sent.")
+        params = decode(request.params, dict[str, Any]) if len(request.params) else {}
+        if request.method == CallTool.METHOD:
+            return _read_tool_call(params)
+        if request.method not in _REPEATABLE:
+            raise _refusal(request.method)
+        params.pop("_meta", None)
+        if redact_values(params) != params:
+            raise UsageError(
+                "A value of this request looks like a secret, and is masked.", "Make the request again, and type it."
+            )
+        return decode(request.params, _REPEATABLE[request.method]) if params else _REPEATABLE[request.method]()
+    except MalformedMessage as error:
+        raise UsageError("This is not a single JSON-RPC message.", "Select a request that mcphost sent.") from error
+
+
+def _read_tool_call(params: dict[str, Any]) -> RecordedToolCall:
+    given = params.get("arguments")
+    arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    masked = [name for name, value in arguments.items() if redact_values({name: value}) != {name: value}]
+    kept = {name: value for name, value in arguments.items() if name not in masked}
+    return RecordedToolCall(str(params.get("name", "")), arguments, kept, tuple(masked))
+
+
+def _refusal(method: str) -> UsageError:
+    if method == Initialize.METHOD:
+        return UsageError("initialize is sent once for each connection.", "Restart the server to send it again.")
+    return UsageError(f"{method[:100]} may change something, so it is not sent again.")
