@@ -33,8 +33,8 @@ _SESSION_PARAMETER = re.compile(r"(?i)([?&;][\w.-]{0,40}session[\w.-]{0,40}=)([^
 _CHALLENGE_PART = re.compile(
     r"(?P<name>[A-Za-z][\w-]{0,40})\s{0,3}=\s{0,3}(?P<value>\"[^\"]{0,3000}\"?|[^\s,\"=]{1,3000})|[^\s,]{16,}"
 )
-# mcphost itself writes the bodies: the method follows the version and the id.
-_METHOD = re.compile(rb'\{"jsonrpc":"2\.0",(?:"id":[^,]{1,200},)?"method":"([^"\\]{1,100})"')
+# mcphost itself writes the bodies: the version may be the first or the last member, and the method follows the id.
+_METHOD = re.compile(rb'\{(?:"jsonrpc":"2\.0",)?(?:"id":[^,]{1,200},)?"method":"([^"\\]{1,100})"')
 
 
 class LoggedExchange:

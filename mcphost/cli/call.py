@@ -26,6 +26,7 @@ from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.http_log import LoggedExchange
     from mcphost.message_log import LoggedMessage
     from mcphost.protocol.resources import ReadResourceResult
 
@@ -67,7 +68,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
-        "--messages", action="store_true", help="print each message sent to and received from the server, on stderr"
+        "--messages",
+        action="store_true",
+        help="print each message sent to and received from the server, and HTTP with its headers, on stderr",
     )
 
 
@@ -88,7 +91,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
         async with open_host_for_server(options, args.server) as host:
             if args.messages:
-                host.servers.log_messages(args.server).on_message = _print_message
+                log = host.servers.log_messages(args.server)
+                log.on_message, log.on_exchange = _print_message, _print_exchange
             with show_status(_("Connecting to {server}…").format(server=args.server), quiet=options.quiet):
                 try:
                     return await handlers[command](host, args)
@@ -105,6 +109,36 @@ def _print_message(message: "LoggedMessage") -> None:
     with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
         more = _(" … and {bytes:,} more bytes").format(bytes=rest) if rest else ""
         print_line_on_stderr(f"{arrow} {text}{more}")
+
+
+def _print_exchange(exchange: "LoggedExchange") -> None:
+    """Print an HTTP exchange with its headers on stderr once it has ended; never raise an error.
+
+    An event stream, which may stay open for long, is printed when it is opened, and again without headers when it ends.
+    """
+    from mcphost.http_log import show_headers
+
+    is_open, is_stream = exchange.outcome == "open", exchange.is_event_stream
+    if is_open and not is_stream:
+        return
+    head = exchange.head_seconds if is_open else exchange.seconds
+    facts = [
+        str(exchange.status) if exchange.status else "",
+        exchange.content_type,
+        "" if is_open else _("{bytes:,} bytes").format(bytes=exchange.response_size),
+        "" if head is None else _("{count} ms").format(count=round(head * 1000)),
+        {"open": _("still open"), "complete": "", "closed": _("closed by mcphost")}.get(
+            exchange.outcome, exchange.shown_error()
+        ),
+    ]
+    what = " ".join(filter(None, (exchange.verb, exchange.shown_target(), exchange.rpc_method)))
+    lines = [f"⇄ {what} {', '.join(filter(None, facts))}"]
+    if is_open or not is_stream:
+        lines += [f"  > {name}: {value}" for name, value in show_headers(exchange.request_headers)]
+        lines += [f"  < {name}: {value}" for name, value in show_headers(exchange.response_headers)]
+    with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
+        for line in lines:
+            print_line_on_stderr(line)
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:

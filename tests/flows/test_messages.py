@@ -1,6 +1,7 @@
 """Tests for `--messages`, which prints the messages exchanged with a server, over each transport."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -46,6 +47,30 @@ def test_messages_of_a_remote_server_are_printed_as_well(program: Program, way: 
             check_call(printed_messages(program, *command), "initialize")
         finally:
             server.kill()
+
+
+def test_http_is_printed_with_its_headers_and_without_secrets(program: Program) -> None:
+    peer = str(Path(node.__file__).with_name("sdk_server.py"))
+    with subprocess.Popen(sdk_server_command(peer, "http"), stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout
+            secret = "hunter2hunter2"
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
+            file = program.servers(web={"url": url, "headers": {"Authorization": f"Bearer {secret}", "X-Region": "eu"}})
+            done = program.run(
+                "--mcp-config", file, "--era", "handshake", "call", "web", "add", "a=2", "b=40", "--messages"
+            )
+        finally:
+            server.kill()
+    printed = done.stderr.decode()
+    lines = printed.splitlines()
+    assert done.stdout == b"42\n"
+    assert any(line.startswith("⇄ POST /mcp tools/call 200, text/event-stream, ") for line in lines)
+    assert any(line.startswith("⇄ GET /mcp 200, ") and line.endswith("closed by mcphost") for line in lines)
+    assert any(line.startswith("⇄ DELETE /mcp 200, ") for line in lines)
+    assert {"  > authorization: Bearer [secret]", "  > x-region: eu", "  < server: uvicorn"} <= set(lines)
+    assert secret not in printed
+    assert re.search(r"  < mcp-session-id: \w{8}…\n", printed)
 
 
 def test_secrets_in_messages_are_not_printed(program: Program) -> None:

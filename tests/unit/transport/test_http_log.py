@@ -233,6 +233,20 @@ def test_a_secret_at_the_cut_of_a_header_is_not_shown_in_part() -> None:
     assert key[8:16] not in str(show_headers(exchange.request_headers))
 
 
+@pytest.mark.parametrize(
+    ("body", "method"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', "tools/list"),
+        (b'{"id":"a","method":"tools/call","params":{},"jsonrpc":"2.0"}', "tools/call"),
+        (b'{"jsonrpc":"2.0","method":"notifications/initialized"}', "notifications/initialized"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}', ""),
+        (b"", ""),
+    ],
+)
+def test_the_method_of_the_message_is_read_from_the_body(body: bytes, method: str) -> None:
+    assert MessageLog().add_exchange("POST", "http://h/", (), body).rpc_method == method
+
+
 def test_listeners_hear_of_the_response_and_of_the_end_once_each() -> None:
     log = MessageLog()
     seen: list[tuple[str, int]] = []
