@@ -11,6 +11,7 @@ from typing import Any, cast
 from mcphost import __version__
 from mcphost.client.session import ServerFacts
 from mcphost.errors import UnsupportedCapability
+from mcphost.protocol.apps import EXTENSION as PAGES_EXTENSION
 from mcphost.protocol.base import Notification, is_set
 from mcphost.protocol.lifecycle import Implementation
 from mcphost.protocol.revisions import Revision
@@ -32,7 +33,6 @@ CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, titl
 _ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
-    "extensions": Revision.V2026_07_28,
 }
 _REMOVED_IN = {"tasks": Revision.V2026_07_28}
 
@@ -51,8 +51,8 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
     """Return the client capabilities as defined by *revision*.
 
     *supported* contains all supported capabilities, even those that *revision* does not define. `roots.listChanged` is
-    declared only before revision 2026-07-28, `tasks` only in revision 2025-11-25, and `extensions` only in revision
-    2026-07-28 and later.
+    declared only before revision 2026-07-28, and `tasks` only in revision 2025-11-25. `extensions` are declared in
+    revision 2026-07-28 and later, except for MCP Apps, whose servers look for it in every revision (SEP-1865).
     """
     shaped: dict[str, Any] = {
         name: value
@@ -69,6 +69,10 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
     if revision.era == "stateless" and isinstance(shaped.get("roots"), dict):
         roots = cast("dict[str, Any]", shaped["roots"])
         shaped["roots"] = {name: value for name, value in roots.items() if name != "listChanged"}
+    if revision.era == "handshake":
+        extensions = cast("dict[str, Any]", shaped.pop("extensions", {}))
+        if PAGES_EXTENSION in extensions:
+            shaped["extensions"] = {PAGES_EXTENSION: extensions[PAGES_EXTENSION]}
     if revision.era == "stateless":
         shaped["extensions"] = {**cast("dict[str, Any]", shaped.get("extensions", {})), TASKS_EXTENSION: {}}
     elif revision is Revision.V2025_11_25 and (hosted := task_request_capabilities(shaped)):

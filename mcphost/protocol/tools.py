@@ -73,6 +73,7 @@ class CallToolResult(Result, frozen=True):
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
     is_error: bool = False
+    meta: Raw = field(default=Raw(), name="_meta")
 
     def __post_init__(self) -> None:
         raw = self.raw_content

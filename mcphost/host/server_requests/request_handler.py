@@ -23,6 +23,8 @@ from mcphost.host.server_requests.root_folders import FolderQuestions
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
+from mcphost.protocol.apps import CLIENT_SETTINGS
+from mcphost.protocol.apps import EXTENSION as PAGES_EXTENSION
 from mcphost.protocol.server_requests import (
     ClientResult,
     CreateMessage,
@@ -229,6 +231,8 @@ class ServerRequestHandler:
         }
         if modes:
             declared["elicitation"] = modes
+        if kinds.OPEN_PAGE in supported:
+            declared["extensions"] = {PAGES_EXTENSION: CLIENT_SETTINGS}
         return declared
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:

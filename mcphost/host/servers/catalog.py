@@ -25,6 +25,7 @@ from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, Reque
 from mcphost.host.server_views import Catalog
 from mcphost.json_limits import has_only_small_values
 from mcphost.protocol import skills
+from mcphost.protocol.apps import DEFAULT_TOOL_PAGE, ToolPage, parse_tool_page
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
@@ -53,10 +54,11 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition from a server: the tool's name and the definition's JSON as received."""
+    """A valid tool definition from a server: the tool's name, the definition's JSON as received, and its page."""
 
     name: str
     raw: Raw
+    page: ToolPage = DEFAULT_TOOL_PAGE
 
     @property
     def tool(self) -> Tool:
@@ -230,7 +232,10 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
             if fault:
                 left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
             else:
-                named[name] = ToolDefinition(name, entry.raw)
+                page = parse_tool_page(entry.raw) if b'"_meta"' in bytes(entry.raw) else DEFAULT_TOOL_PAGE
+                named[name] = ToolDefinition(name, entry.raw, page)
+                if page.fault:
+                    left_out.append(f"The page of the tool {name[:200]!r} was ignored: {page.fault}.")
             yield
     return named, left_out
 

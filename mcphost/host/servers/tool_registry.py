@@ -128,14 +128,18 @@ class ToolRegistry:
             if connection.is_ready:
                 # Servers may list in any order; a changed order of the same tools would invalidate the prompt cache.
                 for name, listed in sorted(connection.listing.tools.items()):
-                    yield self.model_name(connection.config.name, name), self._make_offered(connection, listed)
+                    if listed.page.for_model:
+                        yield self.model_name(connection.config.name, name), self._make_offered(connection, listed)
 
     def _make_offered(self, connection: ServerConnection, listed: ToolDefinition) -> OfferedTool:
         disabled_by = partial(self._disabled_by, connection.config, listed.name)
         return OfferedTool(connection, listed, connection.account, lambda: bool(disabled_by()))
 
     def resolve(self, name: str) -> OfferedTool | None:
-        """Return the tool with this model-facing name, or None; includes quarantined and turned-off tools."""
+        """Return the tool with this model-facing name, or None; includes quarantined and turned-off tools.
+
+        Tools that only a server's page may call (`_meta.ui.visibility`) are not included.
+        """
         key = self._tools_by_name.get(name)
         if key is None:
             return dict(self._iter_all()).get(name)
@@ -143,7 +147,9 @@ class ToolRegistry:
             (
                 self._make_offered(connection, listed)
                 for connection in self._connections
-                if connection.config.name == key[0] and (listed := connection.tool(key[1])) is not None
+                if connection.config.name == key[0]
+                and (listed := connection.tool(key[1])) is not None
+                and listed.page.for_model
             ),
             None,
         )

@@ -1,0 +1,183 @@
+"""Messages and metadata of MCP Apps: interactive pages of tools (SEP-1865, io.modelcontextprotocol/ui)."""
+
+import re
+from typing import Any, ClassVar
+
+from mcphost.errors import MalformedMessage
+from mcphost.protocol.base import CacheableResult, ClientRequest
+from mcphost.serialization import Raw, Struct, WireStruct, decode, field
+
+EXTENSION = "io.modelcontextprotocol/ui"
+MIME_TYPE = "text/html;profile=mcp-app"
+CLIENT_SETTINGS: dict[str, Any] = {"mimeTypes": [MIME_TYPE]}
+"""The settings of the extension in the client's capabilities."""
+PROTOCOL_VERSION = "2026-01-26"
+"""The version of the messages between a page and its host."""
+URI_LIMIT = 2_000
+MAX_ORIGINS = 20
+"""Maximum number of origins in each list of a page's content security policy."""
+MAX_PAGE_CONTENTS = 10
+_ORIGIN_LIMIT = 300
+_ORIGIN = re.compile(r"(https|wss)://(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)+(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+
+
+class ToolPage(Struct, frozen=True):
+    """What a tool's definition says about its page, and who may call the tool.
+
+    `resource_uri` is the ui:// URI of the page, or "" if the tool has none. `fault` explains why the page of the
+    definition is ignored, or is "".
+    """
+
+    resource_uri: str = ""
+    for_model: bool = True
+    for_pages: bool = True
+    fault: str = ""
+
+
+class _ToolUi(WireStruct, frozen=True):
+    resource_uri: Any = None
+    visibility: Any = None
+
+
+class _ToolMeta(WireStruct, frozen=True, rename={"flat_uri": "ui/resourceUri"}):
+    ui: Raw = Raw()
+    flat_uri: Any = None
+
+
+class _ToolWithMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
+    meta: _ToolMeta | None = None
+
+
+DEFAULT_TOOL_PAGE = ToolPage()
+
+
+def parse_tool_page(definition: bytes | Raw) -> ToolPage:
+    """Return what a tool's definition says about its page; an invalid part counts as absent.
+
+    A tool whose `visibility` is not a list of strings is visible to the model and to pages, as if it were absent.
+    """
+    try:
+        meta = decode(definition, _ToolWithMeta, "_meta").meta
+    except MalformedMessage:
+        return DEFAULT_TOOL_PAGE
+    if meta is None:
+        return DEFAULT_TOOL_PAGE
+    try:
+        ui = decode(meta.ui, _ToolUi, "_meta.ui") if len(meta.ui) else _ToolUi()
+    except MalformedMessage:
+        ui = _ToolUi()
+    uri = ui.resource_uri if ui.resource_uri is not None else meta.flat_uri
+    fault = "" if uri is None else find_uri_fault(uri)
+    names: Any = ui.visibility if isinstance(ui.visibility, list) else ["model", "app"]
+    return ToolPage("" if uri is None or fault else uri, "model" in names, "app" in names, fault)
+
+
+def find_uri_fault(uri: object) -> str:
+    """Explain why *uri* cannot be the address of a page, or return "" if it can be."""
+    if not isinstance(uri, str):
+        return "its address is not a text"
+    if not uri.startswith("ui://") or len(uri) == len("ui://"):
+        return "its address does not begin with ui://"
+    if len(uri) > URI_LIMIT:
+        return f"its address is over {URI_LIMIT:,} characters"
+    return "" if uri.isprintable() and " " not in uri else "its address has invalid characters"
+
+
+class PageContents(WireStruct, frozen=True):
+    """One content of a page's resource."""
+
+    uri: str = ""
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+    meta: Raw = field(default=Raw(), name="_meta")
+
+
+class ReadPageResult(CacheableResult, frozen=True):
+    """Result of resources/read with the metadata of each content."""
+
+    contents: tuple[PageContents, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if there are too many contents; `decode` turns the error into MalformedMessage."""
+        if len(self.contents) > MAX_PAGE_CONTENTS:
+            raise ValueError(f"a page of more than {MAX_PAGE_CONTENTS} entries")
+
+
+class ReadPage(ClientRequest[ReadPageResult], frozen=True):
+    """The resources/read request for a page, or by a page."""
+
+    METHOD: ClassVar[str] = "resources/read"
+    RESULT: ClassVar[type[Any]] = ReadPageResult
+    uri: str
+
+
+class PageOrigins(Struct, frozen=True):
+    """The origins from which a page may load and to which it may connect, as its server declares them.
+
+    The fields are the lists of `McpUiResourceCsp`: `connect` is `connectDomains`, and so on. `left_out` are entries
+    that are no https or wss origins.
+    """
+
+    connect: tuple[str, ...] = ()
+    resource: tuple[str, ...] = ()
+    frame: tuple[str, ...] = ()
+    base_uri: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All allowed origins without duplicates, in order."""
+        return tuple(dict.fromkeys((*self.connect, *self.resource, *self.frame, *self.base_uri)))
+
+
+class _ResourceCsp(WireStruct, frozen=True):
+    connect_domains: Any = None
+    resource_domains: Any = None
+    frame_domains: Any = None
+    base_uri_domains: Any = None
+
+
+class _ResourceUi(WireStruct, frozen=True):
+    csp: _ResourceCsp | None = None
+
+
+class _ResourceMeta(WireStruct, frozen=True):
+    ui: _ResourceUi | None = None
+
+
+def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
+    """Return the origins in the `_meta` of a page; none if it is absent or invalid."""
+    try:
+        ui = decode(meta, _ResourceMeta, "_meta").ui if len(meta) else None
+    except MalformedMessage:
+        ui = None
+    csp = ui.csp if ui is not None else None
+    if csp is None:
+        return PageOrigins()
+    left_out: list[str] = []
+    lists = (csp.connect_domains, csp.resource_domains, csp.frame_domains, csp.base_uri_domains)
+    return PageOrigins(*(_select_origins(values, left_out) for values in lists), tuple(left_out[:MAX_ORIGINS]))
+
+
+def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
+    """Return the origins in *values*; append all others to *left_out*.
+
+    An origin is https or wss with a host of at least two labels, so that neither a whole scheme nor this machine can
+    be allowed.
+    """
+    kept: list[str] = []
+    for value in values if isinstance(values, list) else ():  # pyright: ignore[reportUnknownVariableType]
+        text = value.removesuffix("/") if isinstance(value, str) else ""
+        is_origin = len(text) <= _ORIGIN_LIMIT and _ORIGIN.fullmatch(text) is not None and not _is_number(text)
+        if is_origin and len(kept) < MAX_ORIGINS:
+            kept.append(text.lower())
+        else:
+            left_out.append(str(value)[:_ORIGIN_LIMIT])  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(dict.fromkeys(kept))
+
+
+def _is_number(origin: str) -> bool:
+    """Return whether the host of an origin is an IP address, in any of the forms that browsers read."""
+    last = origin.rpartition("//")[2].partition(":")[0].rpartition(".")[2].lower()
+    return last.isdecimal() or last.startswith("0x")
