@@ -1,7 +1,7 @@
 """Messages and metadata of MCP Apps: interactive pages of tools (SEP-1865, io.modelcontextprotocol/ui)."""
 
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import CacheableResult, ClientRequest
@@ -68,7 +68,7 @@ def parse_tool_page(definition: bytes | Raw) -> ToolPage:
         ui = _ToolUi()
     uri = ui.resource_uri if ui.resource_uri is not None else meta.flat_uri
     fault = "" if uri is None else find_uri_fault(uri)
-    names: Any = ui.visibility if isinstance(ui.visibility, list) else ["model", "app"]
+    names = cast("list[Any]", ui.visibility) if isinstance(ui.visibility, list) else ["model", "app"]
     return ToolPage("" if uri is None or fault else uri, "model" in names, "app" in names, fault)
 
 
@@ -157,7 +157,8 @@ def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
         return PageOrigins()
     left_out: list[str] = []
     lists = (csp.connect_domains, csp.resource_domains, csp.frame_domains, csp.base_uri_domains)
-    return PageOrigins(*(_select_origins(values, left_out) for values in lists), tuple(left_out[:MAX_ORIGINS]))
+    connect, resource, frame, base_uri = (_select_origins(values, left_out) for values in lists)
+    return PageOrigins(connect, resource, frame, base_uri, tuple(left_out[:MAX_ORIGINS]))
 
 
 def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
@@ -167,13 +168,13 @@ def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
     be allowed.
     """
     kept: list[str] = []
-    for value in values if isinstance(values, list) else ():  # pyright: ignore[reportUnknownVariableType]
+    for value in cast("list[Any]", values) if isinstance(values, list) else ():
         text = value.removesuffix("/") if isinstance(value, str) else ""
         is_origin = len(text) <= _ORIGIN_LIMIT and _ORIGIN.fullmatch(text) is not None and not _is_number(text)
         if is_origin and len(kept) < MAX_ORIGINS:
             kept.append(text.lower())
         else:
-            left_out.append(str(value)[:_ORIGIN_LIMIT])  # pyright: ignore[reportUnknownArgumentType]
+            left_out.append(str(value)[:_ORIGIN_LIMIT])
     return tuple(dict.fromkeys(kept))
 
 

@@ -1,0 +1,285 @@
+"""HTTP server on 127.0.0.1 for one page: the document around it, the page itself, and the messages in both directions.
+
+Every path begins with a random token. Requests of other sites, of names that lead here (DNS rebinding) and of other
+users of the machine are refused. The page has a path of its own, which does not tell it the token of the messages.
+"""
+
+import hmac
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Protocol
+from urllib.parse import parse_qs
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketAttribute, SocketStream
+
+from mcphost.apps.http_requests import PageRequest, RequestRejected, make_head, make_response, read_request
+from mcphost.apps.outer_page import PagePaths, build_outer_page, read_script, read_style
+from mcphost.apps.page_policy import build_outer_policy, build_page_policy
+from mcphost.auth.loopback_peers import is_refused_connection
+from mcphost.protocol.apps import PageOrigins
+
+LOOPBACK_HOST = "127.0.0.1"
+MAX_CONNECTIONS = 32
+MAX_CONCURRENT_REQUESTS = 8
+REQUEST_TIMEOUT = 10.0
+PING_SECONDS = 15.0
+"""Seconds after which an idle event stream gets a comment, so that a browser that is gone is noticed."""
+MAX_QUEUED_MESSAGES = 1_000
+MAX_QUEUED_BYTES = 32 * 1024 * 1024
+RATE = 50.0
+BURST = 200
+"""A page may send BURST messages at once, and RATE more each second."""
+MAX_WIDTH = 10_000
+_HTML = "text/html; charset=utf-8"
+
+
+class MessageReceiver(Protocol):
+    """Interface of the object that receives the messages of a page. No method waits."""
+
+    def start(self) -> None:
+        """Begin a new exchange, because a browser has loaded the page, for the first time or again."""
+        ...
+
+    def receive(self, message: bytes) -> bool:
+        """Handle one message, which is untrusted; return False if it was refused because there are too many."""
+        ...
+
+
+class PageDocument(NamedTuple):
+    """What is shown: the page's HTML, the origins that it may use, and the names in the heading above it."""
+
+    html: bytes
+    origins: PageOrigins
+    server: str
+    tool: str
+
+
+class PageServer:
+    """Server of one page; at most one browser shows it at a time, the one that loaded it last."""
+
+    def __init__(self, port: int, document: PageDocument, receiver: MessageReceiver) -> None:
+        self._origin = f"http://{LOOPBACK_HOST}:{port}"
+        self._host = f"{LOOPBACK_HOST}:{port}"
+        self.port = port
+        self._document = document
+        self._receiver = receiver
+        self._token, self._page_token = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._session = ""
+        self.url = f"{self._origin}/{self._token}/"
+        self.width = 0
+        """The width of the frame in pixels, as the browser reported it; 0 if it is unknown."""
+
+        self.stream_count = 0
+        self.last_seen = anyio.current_time()
+        """The time when a browser was last connected."""
+
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._wakeup = anyio.Event()
+        self._stream: anyio.CancelScope | None = None
+        self._slots = anyio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._connection_count = 0
+        self._tokens, self._refilled_at = float(BURST), anyio.current_time()
+        self._is_ending = False
+        self._gone = anyio.Event()
+        self.overflow = anyio.Event()
+        """Set if the browser does not take the messages; the page must then be closed."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a browser shows the page now."""
+        return self.stream_count > 0
+
+    def send(self, message: bytes) -> None:
+        """Queue a message (one line of JSON) for the page."""
+        if len(self._queue) >= MAX_QUEUED_MESSAGES or self._queued_bytes + len(message) > MAX_QUEUED_BYTES:
+            self.overflow.set()
+            return
+        self._queue.append(message)
+        self._queued_bytes += len(message)
+        self._wakeup.set()
+
+    async def end(self, seconds: float = 1.0) -> None:
+        """Tell the browser that the page is closed, after the queued messages; wait at most *seconds*."""
+        self._is_ending = True
+        self._wakeup.set()
+        if self.is_shown:
+            self._gone = anyio.Event()
+            with anyio.move_on_after(seconds):
+                await self._gone.wait()
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Handle one connection; close it without a response if too many others are open."""
+        if self._connection_count >= MAX_CONNECTIONS:
+            await stream.aclose()
+            return
+        self._connection_count += 1
+        try:
+            async with stream:
+                is_events = False
+                with anyio.move_on_after(REQUEST_TIMEOUT):
+                    async with self._slots:
+                        is_events = await self._handle_request(stream)
+                if is_events:
+                    await self._stream_events(stream)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # the peer disconnected
+        finally:
+            self._connection_count -= 1
+
+    async def _handle_request(self, stream: SocketStream) -> bool:
+        """Answer one request, except for one that opens the event stream; return whether it is such a request."""
+        try:
+            client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
+            server = (LOOPBACK_HOST, self.port)
+            if not isinstance(client, tuple) or await anyio.to_thread.run_sync(
+                is_refused_connection, server, client[:2]
+            ):
+                raise RequestRejected(403)
+            request = await read_request(stream)
+            self._check_sender(request)
+            if self._is_events(request):
+                return True
+            await stream.send(self._answer(request))
+        except RequestRejected as error:
+            await stream.send(make_response(error.status))
+        return False
+
+    def _check_sender(self, request: PageRequest) -> None:
+        """Raise RequestRejected unless the request is addressed to this server by its own document or by the user."""
+        headers = request.headers
+        if headers.get("host") != self._host:
+            raise RequestRejected(421)  # a sign of DNS rebinding: a web page sent the request
+        origin = headers.get("origin")
+        if origin not in (None, self._origin) or (request.method == "POST" and origin is None):
+            raise RequestRejected(403)
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise RequestRejected(403)
+
+    def _is_events(self, request: PageRequest) -> bool:
+        if not self._session or not _is_equal(request.path, f"/{self._token}/{self._session}/events"):
+            return False
+        if request.method != "GET":
+            raise RequestRejected(405)
+        width = parse_qs(request.query, max_num_fields=5).get("width", ["0"])[0] if len(request.query) < 200 else "0"
+        if width.isascii() and width.isdecimal() and len(width) < 6:
+            self.width = min(int(width), MAX_WIDTH)
+        return True
+
+    def _answer(self, request: PageRequest) -> bytes:
+        path = request.path
+        start = f"/{self._token}/"
+        if _is_equal(path, f"/{self._page_token}/"):
+            return self._answer_page(request)
+        if not _is_equal(path[: len(start)], start):
+            raise RequestRejected(404)
+        rest = path[len(start) :]
+        if rest.endswith("/messages"):
+            return self._answer_message(request, rest.removesuffix("/messages"))
+        if request.method != "GET":
+            raise RequestRejected(405)
+        if rest == "":
+            return self._answer_outer_page(request)
+        if rest == "bridge.js":
+            return make_response(200, read_script(), kind="text/javascript; charset=utf-8")
+        if rest == "page.css":
+            return make_response(200, read_style(), kind="text/css; charset=utf-8")
+        raise RequestRejected(410 if rest.endswith("/events") else 404)
+
+    def _answer_page(self, request: PageRequest) -> bytes:
+        """Return the page's own document, but only for a frame."""
+        if request.method != "GET":
+            raise RequestRejected(405)
+        if request.headers.get("sec-fetch-dest", "iframe") != "iframe" or not self._session:
+            raise RequestRejected(404)
+        policy = build_page_policy(self._document.origins, self._origin)
+        return make_response(200, self._document.html, kind=_HTML, policy=policy)
+
+    def _answer_outer_page(self, request: PageRequest) -> bytes:
+        """Return the document around the page, and begin a new exchange."""
+        if request.headers.get("sec-fetch-dest", "document") != "document":
+            raise RequestRejected(404)
+        self._session = secrets.token_urlsafe(16)
+        self._queue.clear()
+        self._queued_bytes = 0
+        if self._stream is not None:
+            self._stream.cancel()
+        self._receiver.start()
+        start, page = f"/{self._token}/", f"/{self._page_token}/"
+        own = f"{start}{self._session}"
+        paths = PagePaths(page, f"{own}/messages", f"{own}/events", f"{start}bridge.js", f"{start}page.css")
+        body = build_outer_page(self._document.server, self._document.tool, paths)
+        return make_response(200, body, kind=_HTML, policy=build_outer_policy(f"{self._origin}{page}"))
+
+    def _answer_message(self, request: PageRequest, session: str) -> bytes:
+        if request.method != "POST":
+            raise RequestRejected(405)
+        if not self._session or not _is_equal(session, self._session) or self._is_ending:
+            raise RequestRejected(410)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise RequestRejected(415)
+        now = anyio.current_time()
+        self._tokens = min(BURST, self._tokens + (now - self._refilled_at) * RATE)
+        self._refilled_at = now
+        if self._tokens < 1 or not self._receiver.receive(request.body):
+            raise RequestRejected(429)
+        self._tokens -= 1
+        return make_response(202)
+
+    async def _stream_events(self, stream: SocketStream) -> None:
+        """Send the queued messages and all later ones; a newer event stream ends this one."""
+        if self._stream is not None:
+            self._stream.cancel()
+        self.stream_count += 1
+        try:
+            with anyio.CancelScope() as scope:
+                self._stream = scope
+                await stream.send(make_head(200, "text/event-stream", "default-src 'none'"))
+                await self._send_messages(stream)
+        finally:
+            self.stream_count -= 1
+            self.last_seen = anyio.current_time()
+            if not self.is_shown:
+                self._gone.set()
+
+    async def _send_messages(self, stream: SocketStream) -> None:
+        while True:
+            self._wakeup = anyio.Event()
+            while self._queue:
+                message = self._queue.popleft()
+                self._queued_bytes -= len(message)
+                await stream.send(b"data: " + message + b"\n\n")
+            if self._is_ending:
+                await stream.send(b"event: end\ndata: {}\n\n")
+                return
+            with anyio.move_on_after(PING_SECONDS):
+                await self._wakeup.wait()
+                continue
+            await stream.send(b": ping\n\n")
+
+
+def _is_equal(one: str, other: str) -> bool:
+    """Compare two paths in a time that does not tell where they differ."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+
+
+@asynccontextmanager
+async def run_page_server(document: PageDocument, receiver: MessageReceiver) -> AsyncGenerator[PageServer]:
+    """Serve a page on a free port of 127.0.0.1 until the `async with` block ends. Raises OSError."""
+    listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST)
+    port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
+    server = PageServer(port, document, receiver)
+    failed: Exception | None = None
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, server.serve)
+        try:
+            yield server
+        except Exception as error:  # noqa: BLE001 - the task group would wrap it
+            failed = error
+        tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
