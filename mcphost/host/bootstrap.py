@@ -22,6 +22,7 @@ from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend, QuestionBudget
+from mcphost.host.questions.kinds import OPEN_PAGE
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_requests.root_folders import configured_roots
@@ -48,6 +49,7 @@ from mcphost.store.tool_toggles import ToolToggleStore
 
 if TYPE_CHECKING:
     from mcphost.host.api_keys import SessionSecretEntries
+    from mcphost.host.app_pages.pages import AppPages
     from mcphost.host.budget.budget_limits import BudgetLimits
     from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.consent.auto_approve import AutoApproval
@@ -112,7 +114,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     late_grants = LateGrants(GrantStore(store), core.settings, core.conversation, core.events, core.lifetime)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, core.settings, core.events)
-    late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)
+    late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook, open_url)
     conversation = ConversationController(
         core.conversation, core.conversation_store,
         turn_parts=Lazy(lambda: late.turn_parts), model_selection=core.model_selection, startup=startup,
@@ -284,7 +286,7 @@ def _create_servers(core: _Core, late_grants: LateGrants, opener: SessionOpener,
 class _LateParts:
     """Components for turns, tool calls, grants, accounts, setup and configuration, created on first use."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the program supplies
         self,
         core: _Core,
         late_grants: LateGrants,
@@ -294,8 +296,9 @@ class _LateParts:
         setup: SetupParts | None,
         project: ProjectPlaces | None,
         run_hook: "RunHook | None",
+        open_url: "OpenUrl | None" = None,
     ) -> None:
-        self._core, self._late_grants, self._servers = core, late_grants, servers
+        self._core, self._late_grants, self._servers, self._open_url = core, late_grants, servers, open_url
         self._startup, self._account_manager = startup, opener.account_manager
         self._setup, self._project, self._run_hook = setup, project, run_hook
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
@@ -314,6 +317,7 @@ class _LateParts:
             grants=Lazy(lambda: self.grants),
             history=Lazy(lambda: self.history),
             hooks=Lazy(lambda: self.hooks),
+            pages=Lazy(lambda: self.pages),
             setup=Lazy(lambda: self.setup),
             spending=self._core.spending,
             config_change_detector=Lazy(lambda: self.config_change_detector),
@@ -462,11 +466,25 @@ class _LateParts:
 
         core, late, grants = self._core, self._late_grants, self._late_grants.active_grants
         may_auto_send = self.auto_approval.may_send
-        return ToolExecutor(
+        executor = ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
             core.audit,
             ApprovalChecks(grants.find_end, self.consent.is_forbidden, may_auto_send),
         )  # fmt: skip
+        executor.page_calls = Lazy(lambda: self.pages.calls) if OPEN_PAGE in core.frontend.kinds else None
+        return executor
+
+    @cached_property
+    def pages(self) -> "AppPages":
+        from mcphost.host.app_pages.page_requests import PageServices
+        from mcphost.host.app_pages.pages import AppPages
+
+        core = self._core
+        services = PageServices(
+            self._servers, self.consent, self.executor, self.argument_validator, self.hooks, core.frontend, core.audit,
+            core.events, core.question_budget, self._editable_texts, core.audit.wrap_open_url(self._open_url),
+        )  # fmt: skip
+        return AppPages(services, core.conversation, core.lifetime)
 
     @cached_property
     def argument_validator(self) -> "ArgumentValidator":

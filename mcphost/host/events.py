@@ -258,7 +258,8 @@ class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
 
     It is published again if the approval ended before the call could be sent, and the user approved the call again.
     `by` is what approved the call (see `Approval.source`). It is "user" for a call that the user made without the
-    model, and "earlier" if an earlier run of mcphost sent the call and this run resumes its unfinished MCP task.
+    model, "page" for one that a server's page made, and "earlier" if an earlier run of mcphost sent the call and this
+    run resumes its unfinished MCP task.
     """
 
     call: str
@@ -299,6 +300,31 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
     arguments: dict[str, Any] | None = None
     """The arguments of a call that was not sent, if the user or a hook changed them; otherwise None."""
+
+
+class PageOffered(HostEvent, frozen=True, tag="page_offered"):
+    """Event published when a call of a tool that has an interactive page is sent, if the frontend can open pages."""
+
+    call: str
+    server: str
+    tool: str
+
+
+class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
+    """Event published when a page is opened or closed, or when a browser shows it.
+
+    `closed_server` is the server of a page that was closed, and `reason` why mcphost closed it; both are "" otherwise.
+    """
+
+    closed_server: str = ""
+    reason: str = ""
+
+
+class PageDrafted(HostEvent, frozen=True, tag="page_drafted"):
+    """Event published when the user agrees to take over a text of a server's page as a draft of a message."""
+
+    server: str
+    text: str
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
@@ -481,6 +507,9 @@ AnyEvent = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | PageOffered
+    | PagesChanged
+    | PageDrafted
     | ToolBackgrounded
     | BackgroundCallEnded
     | BackgroundResultAdded

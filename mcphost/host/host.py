@@ -22,6 +22,7 @@ from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.store.large_results import ResultStore
 
 if TYPE_CHECKING:
+    from mcphost.host.app_pages.pages import AppPages
     from mcphost.host.budget.spending import SpendingTracker
     from mcphost.host.config_changes import ConfigChangeDetector
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
@@ -54,6 +55,7 @@ class LateParts(NamedTuple):
     grants: "Lazy[GrantRegistry]"
     history: "Lazy[StoredConversations]"
     hooks: "Lazy[ToolHooks]"
+    pages: "Lazy[AppPages]"
     setup: "Lazy[Setup | None]"
     spending: "Lazy[SpendingTracker]"
     config_change_detector: "Lazy[ConfigChangeDetector | None]"
@@ -184,6 +186,11 @@ class Host:
     def history(self) -> "StoredConversations":
         """The stored conversations, with operations to search, rename, delete, pin and preview them."""
         return self.late_parts.history.get()
+
+    @property
+    def pages(self) -> "AppPages":
+        """The interactive pages of tools (MCP Apps), which a browser shows."""
+        return self.late_parts.pages.get()
 
     @property
     def setup(self) -> "Setup | None":

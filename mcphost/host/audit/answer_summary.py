@@ -29,7 +29,7 @@ _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "trust_project": "file", "review_result": "result", "approve_cost": "budget",
-    "offer_compaction": "turn", "review_compaction": "turn",
+    "offer_compaction": "turn", "review_compaction": "turn", "open_page": "page", "page_message": "page",
 }  # fmt: skip
 """Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
 ANSWER_LABELS = {

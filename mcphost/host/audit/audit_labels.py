@@ -13,7 +13,7 @@ KIND_LABELS = {
     "sampling": N_("sampling"), "sign_in": N_("sign-in"), "skill": N_("skill"), "system_prompt": N_("system prompt"),
     "tool": N_("tool"), "trust": N_("server"), "turn": N_("turn"), "unlock_secrets": N_("secret storage"),
     "url": N_("link"), "waiting_calls": N_("waiting calls"), "write_arguments": N_("arguments"),
-    "write_rule": N_("rule"),
+    "write_rule": N_("rule"), "page": N_("page"),
 }  # fmt: skip
 EVENT_LABELS = {
     "added": N_("added"), "answered": N_("answered"), "began": N_("began"), "broken": N_("broken"),
@@ -25,7 +25,7 @@ EVENT_LABELS = {
     "reused": N_("result reused"), "revoked": N_("revoked"), "shared": N_("shared"), "started": N_("started"),
     "switched off": N_("disabled"), "switched on": N_("enabled"), "told": N_("shared"),
     "undescribed": N_("not described"), "undone": N_("undone"), "updated": N_("updated"),
-    "withdrawn": N_("question withdrawn"),
+    "withdrawn": N_("question withdrawn"), "asked": N_("asked"), "closed": N_("closed"), "opened": N_("opened"),
 }  # fmt: skip
 DECISION_LABELS = {
     "accept": N_("submitted"), "allow": N_("allowed"), "always": N_("always allowed"),
@@ -60,7 +60,7 @@ SOURCE_LABELS = {
     "answer": N_("answer"), "config": N_("config"), "nobody": N_("nobody"), "person": N_("you"),
     "project": N_("project"), "program": N_("program"), "rules": N_("rules"), "grant": N_("permission"),
     "session": N_("permission for this session"), "rule": N_("rule"), "claim": N_("trusted claim"), "hook": N_("hook"),
-    "autonomy": N_("auto-approve"),
+    "autonomy": N_("auto-approve"), "page": N_("page of the server"),
     "flag": N_("command line"), "once": N_("answer"), "always": N_("permanent permission"), "user": N_("you"),
 }  # fmt: skip
 _OUTCOME_LABELS = {

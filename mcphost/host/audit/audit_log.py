@@ -49,7 +49,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     """The subject of a decision or an action, as recorded in the audit log.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
-    drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a
+    drift (a changed tool definition), mode (auto-approve mode), grant, file, result, page. `name` is, for example, a
     tool's name. `call` is the id that the model gave to the tool call. `definition` is the digest of the tool's
     definition, or of the server's command or URL. `origins` are the parts of the arguments that were copied from
     other servers.

@@ -30,9 +30,9 @@ class Approval(Struct, frozen=True):
     `source` is "once", "session" or "always" for the user's choice in the consent prompt; "session" is also used
     for an earlier choice in this session. It is "rule" for an allow-rule from the command line, "grant" for a
     stored rule, "claim" for a trusted server's declaration that the tool is read-only, "autonomy" for auto-approve
-    mode, and "user" for a call that the user makes. `grant_id` is the id of the grant, "" if there is none.
-    `origins` are the parts of the arguments that came from other servers or from files. `auto_period` is the period
-    of auto-approve mode, 0 if there is none.
+    mode, "user" for a call that the user makes, and "page" for a call that a server's page makes. `grant_id`
+    is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came from other
+    servers or from files. `auto_period` is the period of auto-approve mode, 0 if there is none.
     """
 
     source: str
@@ -102,12 +102,14 @@ class ConsentPolicy:
         call: str,
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
+        may_auto_approve: bool = True,
     ) -> Approval | Deny:
         """Allow or deny a tool call; ask the user if no rule or grant applies.
 
         Cancellation withdraws the consent prompt. *make_question* creates this prompt from the tool's history.
         *has_changed* means that the tool's definition changed after this call was approved. *is_valid* checks arguments
-        that the user edited; if they are invalid, a rule that the user created in the prompt is not stored.
+        that the user edited; if they are invalid, a rule that the user created in the prompt is not stored. If
+        *may_auto_approve* is false, auto-approve mode does not apply.
         """
         origins = await self._find_origins(identity.server, arguments)
         origins = replace(origins, must_be_named=self._matcher.asks_about_origins)
@@ -116,7 +118,9 @@ class ConsentPolicy:
             forbidden = await self._find_never_rule(identity, arguments, origins)
             if forbidden is not None:
                 return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
-            approval, history = await self._find_approval(identity, arguments, origins, has_changed=has_changed)
+            approval, history = await self._find_approval(
+                identity, arguments, origins, has_changed=has_changed, may_auto_approve=may_auto_approve
+            )
             if approval is not None:
                 self._active_grants.remember_allowed(identity)
                 return await self._record_decision(subject, approval, approval.source, approval.grant_id)
@@ -332,7 +336,13 @@ class ConsentPolicy:
         return None
 
     async def _find_approval(
-        self, identity: ToolIdentity, arguments: dict[str, Any], origins: ArgumentOrigins, *, has_changed: bool
+        self,
+        identity: ToolIdentity,
+        arguments: dict[str, Any],
+        origins: ArgumentOrigins,
+        *,
+        has_changed: bool,
+        may_auto_approve: bool,
     ) -> tuple[Approval | None, ToolHistory]:
         grant, history = await self._active_grants.find_covering(identity, arguments, origins)
         history = replace(history, changed=has_changed or history.changed)
@@ -349,7 +359,7 @@ class ConsentPolicy:
             return None, history
         if identity.is_read_only_trusted:
             return Approval("claim", arguments, origins=origins.found), history
-        period = 0 if self._auto_approve is None else self._auto_approve(identity, arguments)
+        period = 0 if self._auto_approve is None or not may_auto_approve else self._auto_approve(identity, arguments)
         if period:
             return Approval("autonomy", arguments, origins=origins.found, auto_period=period), history
         return None, history

@@ -1,7 +1,7 @@
 """Executor of tool calls, which sends an approved call, validates its result, and reports the outcome."""
 
 import itertools
-from typing import Any
+from typing import Any, Protocol
 
 from mcphost.client.error_mapping import make_era_hint
 from mcphost.client.session import Session
@@ -18,6 +18,7 @@ from mcphost.host.consent.policy import Approval
 from mcphost.host.content_rendering import RenderedResult, join_parts, make_parts_async
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CallOutcome, ToolFinished, ToolStarted
+from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
@@ -40,6 +41,26 @@ RELISTING_PROGRESS = ProgressNotification(
 )
 
 _WAITING_PROGRESS = ProgressNotification(progress_token="", progress=0, message="Waiting until the server is ready.")
+
+
+_WITHOUT_MODEL = ("user", "page")
+"""Sources of calls whose results are not for the model."""
+
+
+class PageCallObserver(Protocol):
+    """Interface of the object that remembers the calls of tools with a page, so that the page can show them."""
+
+    def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
+        """Remember a call that is being sent."""
+        ...
+
+    def finish(self, call: str, result: CallToolResult) -> None:
+        """Remember the result of a call."""
+        ...
+
+    def cancel(self, call: str, reason: str) -> None:
+        """Remember that a call ended without a result; do nothing if it has one."""
+        ...
 
 
 class CallExecution(Struct, frozen=True):
@@ -79,6 +100,8 @@ class ToolExecutor:
         self._running_calls = running_calls
         self._audit = audit
         self._manual_numbers = itertools.count(1)
+        self.page_calls: Lazy[PageCallObserver] | None = None
+        """Receives the calls of tools with a page, except for those that a page makes; None if no page can be shown."""
 
     def make_manual_id(self) -> str:
         """Return a new id for a call that the user makes without the model."""
@@ -104,6 +127,7 @@ class ToolExecutor:
                       definition=offered.definition.digest, origins=approval.origins)  # fmt: skip
             span = AuditSpan(self._audit, subject)
             pending = _PendingCall(self._events, call, offered, approval, tracked_task, active, span, self._checks)
+            pending.page_calls = self.page_calls if offered.definition.page.resource_uri and by != "page" else None
             try:
                 if not offered.connection.is_ready:
                     pending.on_notification(_WAITING_PROGRESS)
@@ -131,7 +155,7 @@ class ToolExecutor:
                     error.message = view.detail  # the user ended the connection, or saved a watched file
                 pending.finish("failed", RenderedResult(error_text(error)))
                 # The user's own calls show the hint themselves.
-                if error.hint == (hint := make_era_hint(server)) and by != "user":
+                if error.hint == (hint := make_era_hint(server)) and by not in _WITHOUT_MODEL:
                     self._events.notify("warning", f"The server {server!r} cannot ask you anything.", hint)
                 if error_text(error) != error.message and "may have" not in error.hint:
                     error.hint = join_sentences(MAY_HAVE_RUN, error.hint)  # a hint may end with a path
@@ -142,7 +166,7 @@ class ToolExecutor:
                 raise
             rendered, stored_file = join_parts(parts), ""
             # The user's own calls are not for the model; reviewed results are stored after the review.
-            if by != "user" and not offered.connection.config.review_results:
+            if by not in _WITHOUT_MODEL and not offered.connection.config.review_results:
                 rendered, stored_file = await self._result_tool.store(rendered)
             is_error = result.is_error or validation.outcome == "misfit"
             seconds = pending.finish("error" if is_error else "ok", rendered, _result_size(result), stored_file)
@@ -174,6 +198,7 @@ class _PendingCall:
         self._tracked_task = tracked_task
         self._active = active
         self._progress = ProgressTracker(call, offered.connection.config.name)
+        self.page_calls: Lazy[PageCallObserver] | None = None
 
     def on_notification(self, notification: Notification) -> None:
         """Publish progress, forward log messages, and track the status of the MCP task that runs the call."""
@@ -192,11 +217,16 @@ class _PendingCall:
 
         If the session ended before the call could run, reconnect and send the request once more.
         """
+        if self.page_calls is not None:
+            self.page_calls.get().start(self._call, self._offered, self._approval.arguments)
         for last in (False, True):
             try:
-                return session, await session.request(
+                result = await session.request(
                     call, on_notification=self.on_notification, before_send=self.authorize_send
                 )
+                if self.page_calls is not None:
+                    self.page_calls.get().finish(self._call, result)
+                return session, result
             except ConnectionLost as error:
                 if last or error.may_have_run or isinstance(error, RequestNotSent):
                     raise
@@ -218,7 +248,7 @@ class _PendingCall:
             await self.check_allowed()
         except ApprovalVoid as error:
             self._span.end(self.unsent_reason(error))
-            if self._approval.source == "user":  # the model's calls continue: the user is asked about them again
+            if self._approval.source in _WITHOUT_MODEL:  # the model's continue: the user is asked about them again
                 self.finish("failed", RenderedResult(error.message))
             raise
         self._is_sent = True
@@ -248,6 +278,8 @@ class _PendingCall:
         seconds = self._active.stopwatch.seconds
         server, tool = self._offered.connection.config.name, self._offered.definition.name
         text = shown.user_text
+        if self.page_calls is not None:
+            self.page_calls.get().cancel(self._call, text)
         self._events.publish(
             ToolFinished(self._call, server, tool, outcome, text, seconds, stored_file, shown.user_images)
         )

@@ -1,0 +1,247 @@
+"""JSON-RPC exchange with one page (MCP Apps, "Communication Protocol"); everything from the page is untrusted."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcphost import __version__
+from mcphost.errors import MalformedMessage, McpHostError
+from mcphost.host.app_pages.page_calls import PageCall
+from mcphost.json_limits import check_plain_value
+from mcphost.protocol.apps import PROTOCOL_VERSION, PageOrigins
+from mcphost.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse_message,
+    serialize_message,
+)
+from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.protocol.tools import CallToolResult
+from mcphost.serialization import Raw, WireStruct, decode, encode
+
+REFUSED = -32000
+"""The error code of the extension for requests that the user or the host refuses."""
+MAX_RUNNING = 16
+TEARDOWN_SECONDS = 1.0
+MAX_HEIGHT = 10_000
+_TEARDOWN_ID = "mcphost-teardown"
+_ERROR_LIMIT = 1_000
+_log = logging.getLogger(__name__)
+
+
+class PageRequestRefused(Exception):
+    """Raised if a request of a page is answered with an error."""
+
+    def __init__(self, message: str, code: int = REFUSED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+PageRequestHandler = Callable[[Raw], Awaitable[Any]]
+"""Handles the params of a request of a page, and returns the result. Raises PageRequestRefused or McpHostError."""
+
+
+class _CancelledParams(WireStruct, frozen=True):
+    request_id: int | str = ""
+
+
+class PageBridge:
+    """The host's side of the exchange with a page: the handshake, the call that the page shows, and its requests.
+
+    A page that is loaded again begins a new exchange; requests of the earlier one are cancelled.
+    """
+
+    def __init__(
+        self,
+        call: PageCall,
+        origins: PageOrigins,
+        tasks: TaskGroup,
+        send: Callable[[bytes], None],
+        handlers: dict[str, PageRequestHandler],
+    ) -> None:
+        self.call = call
+        self._origins = origins
+        self._tasks = tasks
+        self._send_bytes = send
+        self._handlers = handlers
+        self._running: dict[int | str, anyio.CancelScope] = {}
+        self._is_opened = self._is_initialized = self._is_input_sent = False
+        self._torn_down = anyio.Event()
+        self.context: Callable[[], dict[str, Any]] = dict
+        """Returns the members of the host context that the front end knows, such as the theme."""
+        call.listeners.append(self._send_outcome)
+
+    # -- MessageReceiver
+    def start(self) -> None:
+        """Begin a new exchange."""
+        for scope in tuple(self._running.values()):
+            scope.cancel()
+        self._running.clear()
+        self._is_opened = self._is_initialized = self._is_input_sent = False
+
+    def receive(self, message: bytes) -> bool:
+        """Handle a message of the page; return False if too many of its requests are being answered."""
+        try:
+            check_plain_value(message)
+            parsed = parse_message(message)
+        except MalformedMessage:
+            return True  # there is nobody to answer: the id cannot be read
+        match parsed:
+            case JsonRpcRequest():
+                return self._start_request(parsed)
+            case JsonRpcNotification():
+                self._handle_notification(parsed)
+            case JsonRpcResponse(id=identifier) | JsonRpcErrorResponse(id=identifier):
+                if identifier == _TEARDOWN_ID:
+                    self._torn_down.set()
+        return True
+
+    # -- requests of the page
+    def _start_request(self, request: JsonRpcRequest) -> bool:
+        if len(self._running) >= MAX_RUNNING or request.id in self._running:
+            return False
+        scope = self._running[request.id] = anyio.CancelScope()
+        self._tasks.start_soon(self._answer, request, scope)
+        return True
+
+    async def _answer(self, request: JsonRpcRequest, scope: anyio.CancelScope) -> None:
+        """Answer one request; a request that was cancelled, or belongs to an earlier exchange, gets no response."""
+        response: JsonRpcMessage | None = None
+        with scope:
+            try:
+                response = JsonRpcResponse(request.id, Raw(encode(await self._dispatch(request))))
+            except PageRequestRefused as error:
+                response = self._make_error(request, error.code, error.message)
+            except McpHostError as error:
+                response = self._make_error(request, REFUSED, error.message)
+            except Exception:  # noqa: BLE001 - a bug must not end the exchange of the page
+                _log.exception("a request of a page failed")
+                response = self._make_error(request, INTERNAL_ERROR, "mcphost could not answer the request.")
+        if self._running.get(request.id) is scope:
+            del self._running[request.id]
+            if response is not None:
+                self._send(response)
+
+    def _make_error(self, request: JsonRpcRequest, code: int, message: str) -> JsonRpcErrorResponse:
+        return JsonRpcErrorResponse(request.id, ErrorData(code, message[:_ERROR_LIMIT]))
+
+    async def _dispatch(self, request: JsonRpcRequest) -> Any:
+        if request.method == "ui/initialize":
+            self._is_opened = True
+            return self._initialize_result()
+        if request.method == "ping":
+            return {}
+        if not self._is_opened:
+            raise PageRequestRefused("The page must send ui/initialize first.", INVALID_REQUEST)
+        if request.method == "ui/request-display-mode":
+            return {"mode": "inline"}
+        if request.method == "ui/update-model-context":
+            raise PageRequestRefused("mcphost does not add context of pages to the conversation.")
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise PageRequestRefused(f"{request.method[:200]} is not supported.", METHOD_NOT_FOUND)
+        return await handler(request.params)
+
+    def _initialize_result(self) -> dict[str, Any]:
+        definition = self.call.offered.definition
+        declared = {
+            "connectDomains": self._origins.connect, "resourceDomains": self._origins.resource,
+            "frameDomains": self._origins.frame, "baseUriDomains": self._origins.base_uri,
+        }  # fmt: skip
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "hostInfo": {"name": "mcphost", "version": __version__},
+            "hostCapabilities": {
+                "openLinks": {}, "serverTools": {}, "serverResources": {}, "logging": {}, "message": {"text": {}},
+                "sandbox": {"permissions": {}, "csp": {name: values for name, values in declared.items() if values}},
+            },
+            "hostContext": {
+                "toolInfo": {"id": self.call.call, "tool": definition.raw},
+                "displayMode": "inline",
+                "availableDisplayModes": ["inline"],
+                "platform": "desktop",
+                "userAgent": f"mcphost/{__version__}",
+                **self.context(),
+            },
+        }  # fmt: skip
+
+    # -- notifications of the page
+    def _handle_notification(self, notification: JsonRpcNotification) -> None:
+        match notification.method:
+            case "ui/notifications/initialized" if self._is_opened and not self._is_initialized:
+                self._is_initialized = True
+                self._notify("ui/notifications/tool-input", {"arguments": self.call.arguments})
+                self._is_input_sent = True
+                self._send_outcome()
+            case "notifications/cancelled":
+                try:
+                    cancelled = decode(notification.params, _CancelledParams).request_id
+                except MalformedMessage:
+                    return
+                if (scope := self._running.pop(cancelled, None)) is not None:
+                    scope.cancel()
+            case "notifications/message":
+                try:
+                    entry = decode(notification.params, LoggingMessageNotification)
+                except MalformedMessage:
+                    return
+                self.call.offered.connection.log(entry, self.call.call)
+            case _:
+                pass  # unknown notifications are ignored, as in MCP
+
+    # -- messages to the page
+    def _send_outcome(self) -> None:
+        """Send the result of the call, or the reason why there is none, once the page has its input."""
+        if not self._is_input_sent:
+            return
+        if self.call.result is not None:
+            self._notify("ui/notifications/tool-result", result_for_page(self.call.result))
+        elif self.call.failure:
+            self._notify("ui/notifications/tool-cancelled", {"reason": self.call.failure[:_ERROR_LIMIT]})
+
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        self._send(JsonRpcNotification(method, Raw(encode(params))))
+
+    def _send(self, message: JsonRpcMessage) -> None:
+        self._send_bytes(serialize_message(message))
+
+    async def tear_down(self, reason: str) -> None:
+        """Tell the page that it is closed, and wait a second for its answer."""
+        if self._is_initialized:
+            self._send(
+                JsonRpcRequest(_TEARDOWN_ID, "ui/resource-teardown", Raw(encode({"reason": reason[:_ERROR_LIMIT]})))
+            )
+            with anyio.move_on_after(TEARDOWN_SECONDS):
+                await self._torn_down.wait()
+
+
+def result_for_page(result: CallToolResult) -> dict[str, Any]:
+    """Return a tool result with the members that pages use."""
+    shown: dict[str, Any] = {"content": result.raw_content}
+    if len(result.structured_content):
+        shown["structuredContent"] = result.structured_content
+    if result.is_error:
+        shown["isError"] = True
+    if len(result.meta):
+        shown["_meta"] = result.meta
+    return shown
+
+
+def decode_params(params: Raw, kind: type[Any]) -> Any:
+    """Decode the params of a page's request. Raises PageRequestRefused if they are invalid."""
+    try:
+        return decode(params if len(params) else b"{}", kind, "params")
+    except MalformedMessage as error:
+        raise PageRequestRefused(error.message, INVALID_PARAMS) from error

@@ -1,0 +1,101 @@
+"""Calls of tools that have an interactive page, remembered so that the user can open the page later."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import PageOffered
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.protocol.tools import CallToolResult
+
+MAX_CALLS = 50
+MAX_BYTES = 16 * 1024 * 1024
+"""Maximum size of all remembered results; the oldest calls are forgotten first."""
+
+
+@dataclass(eq=False)
+class PageCall:
+    """A call of a tool that has a page.
+
+    `result` is None until the call has ended, and if it ended without a result; `failure` then gives the reason.
+    """
+
+    call: str
+    offered: OfferedTool
+    arguments: dict[str, Any]
+    result: CallToolResult | None = None
+    failure: str = ""
+    listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """Called when the call ends."""
+
+    @property
+    def server(self) -> str:
+        """The name of the server."""
+        return self.offered.connection.config.name
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool on the server."""
+        return self.offered.definition.name
+
+    @property
+    def uri(self) -> str:
+        """The ui:// URI of the page."""
+        return self.offered.definition.page.resource_uri
+
+    @property
+    def size(self) -> int:
+        """The size of the result in bytes; 0 if there is none."""
+        result = self.result
+        return 0 if result is None else len(result.raw_content) + len(result.structured_content) + len(result.meta)
+
+
+class PageCallRecorder:
+    """The latest calls of tools that have a page, in the open conversation; implements `PageCallObserver`."""
+
+    def __init__(self, events: EventBus) -> None:
+        self._events = events
+        self._calls: dict[str, PageCall] = {}
+
+    def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
+        """Remember a call that is being sent, and offer its page."""
+        self._calls.pop(call, None)
+        self._calls[call] = PageCall(call, offered, arguments)
+        self._forget_oldest()
+        self._events.publish(PageOffered(call, offered.connection.config.name, offered.definition.name))
+
+    def finish(self, call: str, result: CallToolResult) -> None:
+        """Remember the result of a call."""
+        if (known := self._calls.get(call)) is not None:
+            known.result = result
+            self._end(known)
+            self._forget_oldest()
+
+    def cancel(self, call: str, reason: str) -> None:
+        """Remember that a call ended without a result; do nothing if it has one."""
+        known = self._calls.get(call)
+        if known is not None and known.result is None:
+            known.failure = reason or "The call ended without a result."
+            self._end(known)
+
+    def _end(self, known: PageCall) -> None:
+        listeners, known.listeners = known.listeners, []
+        for listener in listeners:
+            listener()
+
+    def _forget_oldest(self) -> None:
+        while len(self._calls) > MAX_CALLS or (
+            len(self._calls) > 1 and sum(one.size for one in self._calls.values()) > MAX_BYTES
+        ):
+            del self._calls[next(iter(self._calls))]
+
+    def find(self, call: str = "") -> PageCall | None:
+        """Return the call with this id, or the newest one if *call* is ""; None if there is none."""
+        if call:
+            return self._calls.get(call)
+        return next(reversed(self._calls.values()), None)
+
+    def clear(self) -> None:
+        """Forget all calls, because another conversation is open."""
+        self._calls.clear()

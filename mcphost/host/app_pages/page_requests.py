@@ -1,0 +1,259 @@
+"""Requests of a page that need the server or the user: tool calls, reads, messages and links."""
+
+import itertools
+from typing import Any, cast
+
+from mcphost.errors import MalformedMessage, RequestRefused
+from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRefused, decode_params, result_for_page
+from mcphost.host.app_pages.page_calls import PageCall
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.grants import identify_tool
+from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import PageDrafted
+from mcphost.host.lifetime import Lazy
+from mcphost.host.questions.frontend import Frontend, QuestionBudget
+from mcphost.host.questions.pages import PageMessage
+from mcphost.host.questions.questions import AcceptUrl, Deny, VisitUrl
+from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.host.server_requests.elicitation import inspect_url
+from mcphost.host.server_requests.request_handler import QuestionRateLimiter
+from mcphost.host.servers.features import EditableTexts
+from mcphost.host.servers.running_calls import RunningCallCancelled
+from mcphost.host.servers.servers import Servers
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.call_executor import ToolExecutor
+from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
+from mcphost.host.tools.schema_validation import ArgumentValidator
+from mcphost.protocol.apps import ReadPage
+from mcphost.protocol.jsonrpc import INVALID_PARAMS
+from mcphost.serialization import Raw, WireStruct, convert, encode, replace
+
+URI_LIMIT = 64 * 1024
+READ_LIMIT = 8 * 1024 * 1024
+MESSAGE_LIMIT = 20_000
+DECLINED = "The user declined."
+
+
+class _CallParams(WireStruct, frozen=True):
+    name: str
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
+
+
+class _ReadParams(WireStruct, frozen=True):
+    uri: str
+
+
+class _LinkParams(WireStruct, frozen=True):
+    url: str
+
+
+class _TextBlock(WireStruct, frozen=True):
+    type: str
+    text: str = ""
+
+
+class _MessageParams(WireStruct, frozen=True):
+    role: str
+    content: Any
+
+
+class PageServices:
+    """What the requests of all pages need; each request of a page is about the server of that page only."""
+
+    def __init__(  # noqa: PLR0913 - the stages of a call, and the questions
+        self,
+        servers: Servers,
+        consent: ConsentPolicy,
+        executor: ToolExecutor,
+        validator: ArgumentValidator,
+        hooks: ToolHooks,
+        frontend: Frontend,
+        audit: AuditLog,
+        events: EventBus,
+        question_budget: QuestionBudget,
+        editable_texts: Lazy[EditableTexts],
+        open_url: OpenUrl | None,
+    ) -> None:
+        self.servers = servers
+        self.consent = consent
+        self.executor = executor
+        self.validator = validator
+        self.hooks = hooks
+        self.frontend = frontend
+        self.audit = audit
+        self.events = events
+        self.question_budget = question_budget
+        self.editable_texts = editable_texts
+        self.open_url = open_url
+        self.numbers = itertools.count(1)
+
+
+class PageRequests:
+    """Handlers of the requests of one page."""
+
+    def __init__(self, services: PageServices, call: PageCall) -> None:
+        self._services = services
+        self._call = call
+        self._server = call.server
+        self._connection = call.offered.connection
+        self._rate_limiter = QuestionRateLimiter(self._server, services.audit)
+
+    @property
+    def handlers(self) -> dict[str, PageRequestHandler]:
+        """The handlers by method."""
+        return {
+            "tools/call": self.call_tool,
+            "resources/read": self.read_resource,
+            "ui/message": self.propose_message,
+            "ui/open-link": self.open_link,
+        }
+
+    @property
+    def _why(self) -> str:
+        return f"the page of its tool {self._call.tool!r} asks for it"
+
+    def _check_connection(self) -> None:
+        """Raise PageRequestRefused unless the server of the page is connected, with the same configuration."""
+        if self._services.servers.find(self._server) is not self._connection or not self._connection.is_ready:
+            raise PageRequestRefused(f"The server {self._server!r} is not connected.")
+
+    # -- tools/call
+    async def call_tool(self, params: Raw) -> Any:
+        """Call a tool of the page's server, after the same checks and questions as for the model's calls."""
+        wanted = decode_params(params, _CallParams)
+        offered = await self._find_tool(wanted.name)
+        call = f"page-{next(self._services.numbers)}"
+        subject = AuditSubject(
+            kind="page", server=self._server, name=self._call.uri, call=call, definition=self._connection.digest
+        )
+        with self._services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
+            arguments, notes = await self._prepare(offered, wanted.arguments)
+            detail = {"tool": offered.definition.name}
+            await self._services.audit.record_event(subject, "asked", who="page", detail=detail)
+            approval = await self._authorize(call, offered, arguments, notes)
+        try:
+            execution = await self._services.executor.execute(call, offered, replace(approval, source="page"))
+        except RunningCallCancelled as error:
+            raise PageRequestRefused("The user cancelled the call.") from error
+        return result_for_page(execution.result)
+
+    async def _find_tool(self, name: str) -> OfferedTool:
+        self._check_connection()
+        listed = self._connection.tool(name)
+        if listed is None or not listed.page.for_pages:
+            raise PageRequestRefused(f"The server has no tool {name[:200]!r} for pages.", INVALID_PARAMS)
+        if name in self._services.servers.view(self._server).disabled_tools:
+            raise PageRequestRefused("The user turned this tool off.")
+        offered = await self._services.servers.get_tool(self._server, name)
+        if offered.connection is not self._connection:
+            raise PageRequestRefused(f"The server {self._server!r} is not connected.")
+        return offered
+
+    async def _prepare(self, offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], HookNotes]:
+        """Run the hooks that precede a call; return the arguments, possibly changed, and the notes of the hooks."""
+        services, notes = self._services, HookNotes()
+        if offered.connection.tool_changes.is_quarantined(offered.definition.name):
+            await services.consent.record_quarantined_call(offered, arguments)
+            raise PageRequestRefused("The tool changed and is quarantined until the user reviews it.")
+        await self._check_arguments(offered, arguments)
+        await services.hooks.refresh()
+        try:
+            checked = await services.hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
+        except HookDenied as error:
+            raise PageRequestRefused(error.model_text) from error
+        await self._check_arguments(offered, checked)
+        return checked, notes
+
+    async def _check_arguments(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
+        if errors := await self._services.validator.validate(offered, arguments):
+            raise PageRequestRefused(errors.sentence, INVALID_PARAMS)
+
+    async def _authorize(
+        self, call: str, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
+    ) -> Approval:
+        """Ask the user, unless a grant allows the call; auto-approve mode never does."""
+
+        async def is_valid(values: dict[str, Any]) -> bool:
+            return not await self._services.validator.validate(offered, values)
+
+        verdict = await self._services.consent.authorize(
+            identify_tool(offered), arguments, tool_question(offered, arguments, call=call, why=notes.why(self._why)),
+            call=call, is_valid=is_valid, may_auto_approve=False,
+        )  # fmt: skip
+        if isinstance(verdict, Deny):
+            raise PageRequestRefused(DECLINED if verdict.is_by_user else "The user's configuration does not allow it.")
+        await self._check_arguments(offered, verdict.arguments)
+        return verdict
+
+    # -- resources/read
+    async def read_resource(self, params: Raw) -> Any:
+        """Read a resource of the page's server."""
+        wanted = decode_params(params, _ReadParams)
+        if not 0 < len(wanted.uri) <= URI_LIMIT:
+            raise PageRequestRefused("The address is empty or too long.", INVALID_PARAMS)
+        self._check_connection()
+        session = await self._connection.session()
+        try:
+            result = await session.request(ReadPage(wanted.uri))
+        except RequestRefused as error:
+            raise PageRequestRefused(error.server_message, error.code or INVALID_PARAMS) from error
+        contents = encode(result.contents)
+        if len(contents) > READ_LIMIT:
+            raise PageRequestRefused(f"The resource is over {READ_LIMIT // 1024**2} MB.")
+        return {"contents": Raw(contents)}
+
+    # -- ui/message and ui/open-link
+    async def propose_message(self, params: Raw) -> Any:
+        """Ask the user whether to take over a message as a draft; it is never sent by itself."""
+        proposed = decode_params(params, _MessageParams)
+        text = _read_text(proposed.content)
+        if proposed.role != "user" or not text.strip():
+            raise PageRequestRefused("Only a text with the role user is supported.", INVALID_PARAMS)
+        if len(text) > MESSAGE_LIMIT:
+            raise PageRequestRefused(f"The message is over {MESSAGE_LIMIT:,} characters.", INVALID_PARAMS)
+        with self._services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
+            question = PageMessage(server=self._server, why=self._why, tool=self._call.tool, text=text)
+            is_taken = await self._services.frontend.ask(question)
+        if not is_taken:
+            raise PageRequestRefused(DECLINED)
+        # Known as a text of the server before it can be sent, so that its copies are found in later calls.
+        self._services.editable_texts.get().note_text(self._server, "page", text)
+        self._services.events.publish(PageDrafted(self._server, text))
+        return {}
+
+    async def open_link(self, params: Raw) -> Any:
+        """Ask the user whether to open an address in the browser."""
+        try:
+            inspected = inspect_url(decode_params(params, _LinkParams).url)
+        except MalformedMessage as error:
+            raise PageRequestRefused(error.message) from error
+        question = VisitUrl(
+            server=self._server, why=self._why, message="", url=inspected.url, host=inspected.host,
+            warnings=inspected.warnings,
+        )  # fmt: skip
+        services = self._services
+        with services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
+            verdict = await services.frontend.ask(question)
+            if isinstance(verdict, AcceptUrl) and services.open_url is not None:
+                is_opened = await services.open_url(question.url)
+                if not is_opened:
+                    verdict = await services.frontend.ask(replace(question, is_browser_missing=True))
+        if not isinstance(verdict, AcceptUrl):
+            raise PageRequestRefused(DECLINED)
+        return {}
+
+
+def _read_text(content: Any) -> str:
+    """Return the text of a text block or a list of them; "" if the content has anything else."""
+    blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
+    texts: list[str] = []
+    for block in blocks:
+        try:
+            read = convert(block, _TextBlock)
+        except MalformedMessage:
+            return ""
+        if read.type != "text":
+            return ""
+        texts.append(read.text)
+    return "\n".join(texts)
