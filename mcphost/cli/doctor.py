@@ -18,6 +18,7 @@ from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, field
 from mcphost.translation import N_, _, join_list, translate_facts, translate_sentence
 
@@ -112,7 +113,7 @@ async def _check_everything_else(options: "Options") -> list[Check]:
 
 
 def _print_checks(checks: list[Check]) -> None:
-
+    """Print the checks; each one is a single line without control characters, because a server wrote parts of it."""
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
         for check in checks:
@@ -121,9 +122,10 @@ def _print_checks(checks: list[Check]) -> None:
         print_table(rows, wrap=True)
         return
     for check in checks:
-        print_text(f"{_pad(check.status)} {_name_of(check)}: {_text_of(check)}")
-        for step in check.steps:
-            print_text(f"  {_pad(step.status)} {_(step.name)}: {_text_of(step)}")
+        lines = [f"{_pad(check.status)} {_name_of(check)}: {_text_of(check)}"]
+        lines += [f"  {_pad(step.status)} {_(step.name)}: {_text_of(step)}" for step in check.steps]
+        for line in lines:
+            print_text(sanitize(line, keep_newlines=False))
 
 
 def _pad(status: str) -> str:

@@ -348,6 +348,26 @@ def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
     assert b"no-such-program" in done.stdout
 
 
+def test_a_server_cannot_add_lines_or_control_sequences_to_the_output_of_doctor(program: Program) -> None:
+    said = "broken\x1b]0;title\x07\nok       server other: 2025-11-25, 3 tools"
+    refusal = f"""
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" in m:
+        error = {{"code": -32000, "message": {said!r}}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": m["id"], "error": error}}), flush=True)
+"""
+    servers = program.servers(s={"command": sys.executable, "args": ["-c", refusal]})
+    done = program.run("doctor", "s", "--mcp-config", servers)
+    told = done.stdout.decode()
+    assert done.returncode == 4
+    assert "broken␛]0;title␇⏎ok" in told
+    assert [line for line in told.splitlines() if line.startswith("ok") and "other" in line] == []
+    document = json.loads(program.run("doctor", "s", "--mcp-config", servers, "--json").stdout)
+    assert said in document["checks"][0]["detail"]
+
+
 def test_doctor_reports_settings_that_cannot_be_read_beside_the_other_checks(program: Program) -> None:
     (program.home / "config").mkdir(exist_ok=True)
     (program.home / "config" / "config.toml").write_text("[model]\n\nname =\n")
