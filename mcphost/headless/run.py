@@ -261,8 +261,8 @@ async def _enforce_schema(
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the turn's result and the parsed answer.
 
-    If the answer does not match, the model is asked once more. If that fails too, or the answer cannot be validated,
-    the result contains an error and the parsed answer is None.
+    If the answer does not match, the model is asked once more; the result then counts the declined calls of both turns.
+    If that fails too, or the answer cannot be validated, the result contains an error and the parsed answer is None.
     """
     try:
         check = None
@@ -275,7 +275,8 @@ async def _enforce_schema(
                     )
                 )
                 # It quotes the answer, which may contain text of a server, so it must not count as typed.
-                result = await host.conversation.send(retry_prompt(check.problem), is_automatic=True)
+                again = await host.conversation.send(retry_prompt(check.problem), is_automatic=True)
+                result = replace(again, declined=result.declined + again.declined)
                 check = await schema.check(result.text) if result.outcome == "done" else None
     finally:
         await schema.close()
@@ -417,7 +418,7 @@ class _EventPrinter:
                 )
                 self.print_message(text.format(name=name, rule=rule), always=True)
             case TurnFinished():
-                self._usage = event.usage
+                self._usage = self._usage + event.usage
             case ModelRetrying():
                 reason = translate_sentence(event.reason)
                 self.print_message(

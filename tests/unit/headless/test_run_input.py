@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.headless.run import run_turn
+from mcphost.headless.run import RunFrontend, run_turn
 from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
 from mcphost.serialization import Raw
-from tests.fakes.model import ScriptedModel, text_round
-from tests.unit.host.scripted_host import open_host_with
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 SCHEMA = Raw(b'{"type":"object","properties":{"total":{"type":"number"}},"required":["total"]}')
@@ -48,6 +48,28 @@ async def test_a_second_answer_that_matches_is_the_result(tmp_path: Path, capsys
     assert first.answer_schema == second.answer_schema == SCHEMA
     assert bytes(SCHEMA).decode() in first.system
     assert second.messages[-1].text.startswith("Your answer does not match the JSON Schema. It is not valid JSON")
+
+
+async def test_a_call_that_was_declined_before_the_second_answer_still_decides_the_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds = (tool_round(("peer__add", {})), text_round("It is 42."), text_round('{"total": 42}'))
+    peer = create_peer(tools__list=tools_result(tool_definition("add")), tools__call=text_result("42"))
+    async with open_host_with(tmp_path, peer, ScriptedModel(*rounds), RunFrontend()) as host:
+        code = await run_turn(host, "Add them.", output="json", sent=RunInput(schema=AnswerSchema(SCHEMA)))
+    document = json.loads(capsys.readouterr().out)
+    assert [call["outcome"] for call in document["calls"]] == ["declined"]
+    assert (code, document["exit_code"], document["declined"], document["value"]) == (5, 5, 1, {"total": 42})
+
+
+async def test_the_usage_of_a_run_includes_the_answer_that_did_not_match(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ScriptedModel(text_round("It is 42."), text_round('{"total": 42}'))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await run_turn(host, "Add them.", output="json", sent=RunInput(schema=AnswerSchema(SCHEMA)))
+    usage = json.loads(capsys.readouterr().out)["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["cost"]) == (20, 10, 0.002)
 
 
 def test_a_schema_is_read_from_a_file_and_refused_if_unusable(tmp_path: Path) -> None:
