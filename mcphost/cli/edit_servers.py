@@ -76,7 +76,7 @@ def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--watch", action="append", metavar="PATTERN",
-        help="restart the program when files match, such as '*.py'; repeatable, and replaces the former patterns",
+        help="restart the program when such a file changes ('*.py'); repeatable; edit replaces the former patterns",
     )  # fmt: skip
     parser.add_argument(
         "-t", "--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL"

@@ -164,9 +164,8 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
     if len(target) == 1 and _HOST_AND_PATH.match(target[0]):
         is_file = any(os.path.exists(os.path.join(folder, target[0])) for folder in (os.getcwd(), cwd or ""))
         if not is_file and find_program(target[0]) is None:
-            raise UsageError(
-                f"There is no program {target[0]!r}.", f"Did you mean {_guess_scheme(target[0])}{target[0]}?"
-            )
+            url = f"{_guess_scheme(target[0])}{target[0]}"
+            raise UsageError(f"There is no program {target[0]!r}.", f"Did you mean {url}?")
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 

@@ -19,7 +19,6 @@ from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
 from mcphost.sanitize import is_sanitized, sanitize
 from mcphost.serialization import Struct, replace
-from mcphost.translation import N_
 
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of text that are attached; a longer file is truncated."""
@@ -198,7 +197,7 @@ def make_attachment(name: str, body: bytes, facts: ModelFacts, *, size: int = 0)
             raise UsageError(
                 f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach a smaller file."
             )
-        note = N_("the image is probably damaged, and the model may refuse it") if _is_damaged(binary, body) else ""
+        note = "the image is probably damaged, and the model may refuse it" if _is_damaged(binary, body) else ""
         return Attachment(name=name, part=make_binary_part(name, binary, body, facts), note=note)
     return _read_text(name, body, size or len(body))
 
