@@ -17,9 +17,9 @@ from mcphost.config.loader import find_file_problem, find_server_problem, find_u
 from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile, UnreadSettings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
+from mcphost.host.model_selection import describe_switch
 from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.host.server_views import ServerView
-from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationInfo
 
@@ -101,10 +101,7 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
     await host.conversation.open(info.id)
     difference = host.model_selection.describe_difference(info.model)
     if difference:
-        name = sanitize(info.model[:_MAX_MODEL_NAME], keep_newlines=False)
-        host.events.notify_early(
-            "warning", difference, hint=f"To switch: /model {name} in the chat, or --model {name}."
-        )
+        host.events.notify_early("warning", difference, hint=describe_switch(info.model))
 
 
 def remove_model(config: HostConfig) -> HostConfig:
@@ -140,7 +137,6 @@ def unread_file_code(config: HostConfig) -> int:
 
 
 ROUND_TRIP_TIMEOUT = 10
-_MAX_MODEL_NAME = 200
 
 
 class ServerConnectResult:

@@ -13,10 +13,13 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ModelChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel, ModelFacts
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw
 
 ASSUMED_WINDOW = 128_000
 """The context window that is assumed for a model whose window is unknown, in tokens."""
+
+_MAX_NAME_LENGTH = 200
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]
 
@@ -192,6 +195,12 @@ class ModelSelection:
                 has_images = _loses_images(previous, model.facts) and await anyio.to_thread.run_sync(self._has_images)
                 if losses := describe_losses(model.name, previous, model.facts, has_images=has_images):
                     self._events.notify("info", losses)
+
+
+def describe_switch(name: str) -> str:
+    """Return a hint that names the commands which select the model *name* of an earlier run."""
+    name = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    return f"To switch: /model {name} in the chat, or --model {name}."
 
 
 def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
