@@ -26,7 +26,7 @@ STATUS_WORDS = (N_("deleted"), N_("deprecated"))
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of the `servers search` command to *parser*."""
-    parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="part of the name, or the whole name")
+    parser.add_argument("words", nargs="*", metavar="WORD|NAME", help="words of the name, or the whole name")
     parser.add_argument(
         "--limit", type=count, default=30, metavar="N", help="list at most this many servers (default: 30)"
     )
@@ -94,10 +94,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
-
+    text = " ".join(args.words)
     with show_status(_("Searching the registry…"), quiet=quiet):
-        answer = await registry.search(args.text, args.limit, args.since)
-        exact = next((entry for entry in answer.entries if entry.name == args.text), None)
+        answer = await registry.search(text, args.limit, args.since)
+        exact = next((entry for entry in answer.entries if entry.name == text), None)
         versions = await registry.list_versions(exact.name) if exact is not None else None
     if args.json:
         shown = [entry_json(entry) for entry in answer.entries]

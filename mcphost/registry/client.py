@@ -130,10 +130,10 @@ class ServerRegistry(Protocol):
     """Interface of a registry of MCP servers; every method may raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """Search for *text*, ignoring case; return at most *limit* servers, each in its latest version.
+        """Search for the words in *text*, ignoring case; return at most *limit* servers, each in its latest version.
 
-        The name, title and description of a server are searched. With *updated_since*, an RFC 3339 time in UTC, only
-        servers updated since then are returned, including deleted ones.
+        Each word must be in the name, the title or the description of a server. With *updated_since*, an RFC 3339
+        time in UTC, only servers updated since then are returned, including deleted ones.
         """
         ...
 
@@ -199,7 +199,8 @@ class HttpRegistry:
 
     async def _search_pages(self, text: str, limit: int, updated_since: str) -> RegistryAnswer:
         query = {"version": "latest", "limit": str(min(limit, _PAGE_SIZE))}
-        query |= {name: value for name, value in (("search", text), ("updated_since", updated_since)) if value}
+        first = text.split(maxsplit=1)[0] if text.strip() else ""  # the API takes one part of a name
+        query |= {name: value for name, value in (("search", first), ("updated_since", updated_since)) if value}
         entries: list[RegistryEntry] = []
         problems: list[str] = []
         fetched = time.time()
@@ -410,12 +411,13 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
 
 
 def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
-    """Return whether an entry contains *text* and was updated at or after *updated_since*.
+    """Return whether an entry contains each word of *text* and was updated at or after *updated_since*.
 
     Times are RFC 3339 in UTC, which can be compared as strings.
     """
     searched = f"{entry.name} {entry.title} {entry.description}".lower()
-    return text.lower() in searched and (not entry.updated_at or entry.updated_at >= updated_since)
+    is_found = all(word in searched for word in text.lower().split())
+    return is_found and (not entry.updated_at or entry.updated_at >= updated_since)
 
 
 def _shorten(problems: Iterable[str]) -> tuple[str, ...]:

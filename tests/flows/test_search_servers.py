@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.registry_entries import ENTRIES, server
-from tests.fakes.registry_server import registry_server
+from tests.fakes.registry_server import published, registry_server
 from tests.flows.program import Program
 
 
@@ -23,6 +23,13 @@ def test_a_search_lists_name_version_kinds_and_status(program: Program) -> None:
     old = next(row for row in rows if row.startswith("io.github.ada/old"))
     assert "(deprecated) Old ␛[31mred‹U+202E›" in old
     assert not any("gone" in row for row in rows)
+
+
+def test_several_words_need_no_quotes(program: Program) -> None:
+    with registry_server([published(server(f"a.b/google-{word}")) for word in ("calendar", "drive")]) as registry:
+        said = program.text("servers", "search", "google", "calendar", "--registry", registry.url)
+    assert "a.b/google-calendar" in said
+    assert "a.b/google-drive" not in said
 
 
 def test_a_whole_name_shows_everything_about_one_server(program: Program) -> None:

@@ -43,6 +43,22 @@ async def test_a_search_for_a_word_asks_the_registry_for_it(tmp_path: Path) -> N
     assert "/v0.1/servers/io.github.ada%2Fweather/versions/0.9.0" in registry.paths
 
 
+async def test_every_word_of_a_search_is_in_the_name_the_title_or_the_description(tmp_path: Path) -> None:
+    entries = [
+        published(server("a.b/google-calendar", description="Plan a day")),
+        published(server("a.b/google-drive", description="Keep files")),
+    ]
+    with registry_server(entries) as registry:
+        async with open_registry(registry.url, tmp_path / "cache") as opened:
+            for text in ("google calendar", "Google  PLAN", " calendar google "):
+                answer = await opened.search(text, 10)
+                assert [entry.name for entry in answer.entries] == ["a.b/google-calendar"], text
+            assert not (await opened.search("google sheets", 10)).entries
+    (tmp_path / "registry.json").write_text(json.dumps(entries))
+    async with open_registry(str(tmp_path / "registry.json"), tmp_path) as opened:
+        assert [entry.name for entry in (await opened.search("drive google", 10)).entries] == ["a.b/google-drive"]
+
+
 @pytest.mark.parametrize("end", ["", "/"])
 async def test_a_registry_may_be_below_a_path_of_its_host(tmp_path: Path, end: str) -> None:
     with registry_server(ENTRIES, api="/team/registry/v0.1") as registry:
