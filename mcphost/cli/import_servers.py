@@ -316,10 +316,11 @@ async def _export(options: "Options") -> int:
     """Print the configured servers as an `mcpServers` object, with `${env:NAME}` in place of each secret."""
     from mcphost.cli.command_runner import print_config_problems, unread_file_code
     from mcphost.cli.edit_servers import open_server_editor
-    from mcphost.config.server_export import export_entry
+    from mcphost.config.server_export import ExportedNames, export_entry
 
     async with open_server_editor(options) as (editor, config):
-        entries = {server.name: export_entry(server, editor.read_entry(server)) for server in config.servers}
+        names = ExportedNames(config.servers)
+        entries = {server.name: export_entry(server, editor.read_entry(server), names) for server in config.servers}
     if unread_file_code(config):
         print_config_problems(config, options)
     print_json({"mcpServers": entries})

@@ -1,50 +1,92 @@
 """Conversion of a server's entry to a form without secrets, for sharing with others."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import find_plaintext_secrets
+from mcphost.config.secrets import find_plaintext_secrets, list_references
 from mcphost.config.server_inputs import format_input
 from mcphost.config.target_secrets import replace_target_secrets
 from mcphost.config.variable_references import find_references
-from mcphost.redact import is_probable_secret, redact_command, redact_patterns
+from mcphost.redact import is_probable_secret, is_secret_name, redact_command, redact_patterns
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
+_TARGET_KEYS = frozenset({"command", "args", "url", "env", "headers"})
+"""The keys of an entry whose secrets are found by their meaning, rather than in every text."""
 
 
-def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
+class ExportedNames:
+    """Names for the environment variables that replace secrets: a different name for each secret.
+
+    A variable that had two secrets would be sent to the servers of both.
+    """
+
+    def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
+        """Create names for the secrets of *servers*; the variables that their entries refer to are not used."""
+        self._secrets: dict[str, str] = {}
+        for server in servers:
+            for _place, text in list_references(server):
+                self._secrets |= {one.name: "" for one in find_references(text) if one.kind == "variable"}
+
+    def choose(self, server: ServerConfig, label: str, secret: str) -> str:
+        """Return the variable for a *secret* of *server* whose setting is called *label*."""
+        base = _variable(label)
+        names = (base, f"{_variable(server.name)}_{base}", *(f"{base}_{number}" for number in range(2, 1_000)))
+        name = next((name for name in names if self._secrets.get(name, secret) == secret), base)
+        self._secrets[name] = secret
+        return name
+
+
+def export_entry(server: ServerConfig, entry: dict[str, Any], names: ExportedNames | None = None) -> dict[str, Any]:
     """Return a copy of *entry* in which secrets and references to the keyring are replaced by `${env:NAME}`.
 
-    Text in arguments and in the URL that may be either a secret or code becomes `[secret]`. If the file defines inputs
-    for all of its servers, the definitions that this server uses are added to the entry.
+    Text that may be either a secret or something else becomes `[secret]`. If the file defines inputs for all of its
+    servers, the definitions that this server uses are added to the entry. *names* are those of all exported servers.
     """
+    names = names or ExportedNames()
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:
         own = exported.setdefault("mcphost", {})
         own["inputs"] = [*own.get("inputs", []), *shared]
-    for secret in find_plaintext_secrets(server):
-        if secret.keys[0] in ("args", "url"):
-            continue
-        *parents, last = secret.keys
-        place = exported
-        for key in parents:
-            place = place[key]
-        place[last] = f"{secret.prefix}${{env:{_variable(last)}}}"
+    _replace_plaintext_secrets(exported, server, names)
     _remove_secret_defaults(exported)
-    without_secrets = replace_target_secrets(server, lambda label: f"${{env:{_variable(label)}}}")
+
+    def refer(label: str) -> str:
+        return f"${{env:{names.choose(server, label, f'{server.name} {label}')}}}"
+
+    without_secrets = replace_target_secrets(server, refer)
     if isinstance(exported.get("args"), list):
         exported["args"] = list(without_secrets.args)
     if isinstance(exported.get("url"), str):
         exported["url"] = without_secrets.url
-    _replace_keyring_references(exported, "")
+
+    def refer_to(reference: re.Match[str], key: str = "") -> str:
+        entry = reference[1].strip()
+        return f"${{env:{names.choose(server, key or entry, f'keyring:{entry}')}}}"
+
+    _replace_keyring_references(exported, "", refer_to)
+    for key in exported.keys() - _TARGET_KEYS:
+        exported[key] = _remove_other_secrets(exported[key], key, refer)
     for key in ("command", "url"):
         if isinstance(exported.get(key), str):
-            exported[key] = _redact_literals(exported[key], redact_patterns)
+            exported[key] = _redact_literals(_shorten_secret_references(exported[key]), redact_patterns)
     if isinstance(exported.get("args"), list):
-        exported["args"] = [_redact_literals(str(argument), redact_command) for argument in exported["args"]]
+        arguments = (_shorten_secret_references(str(argument)) for argument in exported["args"])
+        exported["args"] = [_redact_literals(argument, redact_command) for argument in arguments]
     return exported
+
+
+def _replace_plaintext_secrets(entry: dict[str, Any], server: ServerConfig, names: ExportedNames) -> None:
+    """Replace the secrets in the environment, the headers and the sign-in settings, in place."""
+    for secret in find_plaintext_secrets(server):
+        if secret.keys[0] in ("args", "url"):
+            continue
+        *parents, last = secret.keys
+        place = entry
+        for key in parents:
+            place = place[key]
+        place[last] = f"{secret.prefix}${{env:{names.choose(server, last, secret.secret)}}}"
 
 
 def _redact_literals(text: str, redact: Callable[[str], str]) -> str:
@@ -64,14 +106,20 @@ def _remove_secret_defaults(entry: dict[str, Any]) -> None:
     for key in ("env", "headers"):
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():
-            for reference in find_references(text) if isinstance(text, str) else ():
-                if reference.default and is_probable_secret(name, reference.default):
-                    entry[key][name] = entry[key][name].replace(reference.text, reference.short_text)
+            entry[key][name] = _shorten_secret_references(text, name)
     own = entry.get("mcphost")
     listed: Any = cast("dict[str, Any]", own).get("inputs") if isinstance(own, dict) else None
     for definition in cast("list[Any]", listed) if isinstance(listed, list) else ():
         if isinstance(definition, dict) and cast("dict[str, Any]", definition).get("password"):
             cast("dict[str, Any]", definition).pop("default", None)
+
+
+def _shorten_secret_references(text: Any, name: str = "") -> Any:
+    """Return *text*, the value of *name*, with only the name of each reference whose default is a secret."""
+    for one in find_references(text) if isinstance(text, str) else ():
+        if one.default and (is_probable_secret(name, one.default) or is_probable_secret(one.name, one.default)):
+            text = text.replace(one.text, one.short_text)
+    return text
 
 
 def _copy(value: Any) -> Any:
@@ -82,30 +130,38 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def _replace_keyring_references(value: Any, name: str) -> Any:
+def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) -> Any:
+    """Return *value*, which stands under the key *name*, without the probable secrets in its texts.
+
+    The key may be one of another host or unknown. *refer* returns the reference that replaces a secret.
+    """
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: _remove_other_secrets(member, key, refer) for key, member in members.items()}
+    if isinstance(value, list):
+        return [_remove_other_secrets(item, "", refer) for item in cast("list[Any]", value)]
+    if not isinstance(value, str) or not is_probable_secret(name, value):
+        return value
+    return refer(name) if is_secret_name(name) else redact_patterns(value)
+
+
+def _replace_keyring_references(value: Any, name: str, refer: Callable[[re.Match[str], str], str]) -> Any:
     """Replace keyring references in all strings of *value* with `${env:NAME}`, in place; return *value*.
 
     *name* is the key under which *value* is stored. NAME is built from this key or, in lists and URLs, from the
-    name of the keyring entry.
+    name of the keyring entry; *refer* returns the new reference.
     """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         for key, member in members.items():
-            members[key] = _replace_keyring_references(member, key)
+            members[key] = _replace_keyring_references(member, key, refer)
         return members
     if isinstance(value, list):
-        return [_KEYRING.sub(_variable_of, one) if isinstance(one, str) else one for one in cast("list[Any]", value)]
-    if name == "url" and isinstance(value, str):
-        return _KEYRING.sub(_variable_of, value)
-    return _KEYRING.sub(f"${{env:{_variable(name)}}}", value) if isinstance(value, str) else value
-
-
-def _variable_of(reference: re.Match[str]) -> str:
-    """Return the `${env:NAME}` reference that replaces a `${keyring:…}` reference.
-
-    *reference* is the match of the keyring reference. NAME is built from the name of the keyring entry.
-    """
-    return f"${{env:{_variable(reference[1].strip())}}}"
+        items = cast("list[Any]", value)
+        return [_KEYRING.sub(lambda one: refer(one, ""), item) if isinstance(item, str) else item for item in items]
+    if not isinstance(value, str):
+        return value
+    return _KEYRING.sub(lambda one: refer(one, "" if name == "url" else name), value)
 
 
 def _variable(name: str) -> str:
