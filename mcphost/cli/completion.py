@@ -126,7 +126,10 @@ def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
         found = _positional_values(line, config_dir)
     if found == [FILES]:
         return found
-    plain = (word for word in found if word.startswith(current) and _PLAIN_WORD.fullmatch(word))
+    named = (word for word in found if word.startswith(current) and word != FILES)
+    plain = [word for word in named if _PLAIN_WORD.fullmatch(word)]
+    if not plain and FILES in found:
+        return [FILES]
     return sorted(dict.fromkeys(plain))[:MAX_WORDS]
 
 
@@ -220,6 +223,14 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     if metavar in _FILE_METAVARS:
         return [FILES]
+    if metavar == "HOST|FILE":
+        from mcphost.config.host_formats import HOSTS
+
+        return [*(host.id for host in HOSTS), FILES]
+    if metavar == "PROVIDER" and line.command == "models":
+        from mcphost.llm.providers import KEY_VARIABLES, LOCAL_PROVIDERS
+
+        return [*KEY_VARIABLES, *LOCAL_PROVIDERS]
     if metavar in _SERVER_METAVARS or (metavar == "NAME" and line.command == "servers" and line.action != "add"):
         return list(_read_quietly(_iter_server_names, config_dir))
     if action.dest == "profile":
@@ -242,13 +253,16 @@ def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iter
 def _iter_server_names(config_dir: str) -> Iterator[str]:
     from mcphost import paths
     from mcphost.config.json_files import parse_json
+    from mcphost.config.loader import LOCAL_FILE, find_local_entries
 
     folder = paths.config_dir(config_dir)
-    for path in (folder / "mcp.json", Path.cwd() / ".mcp.json"):
+    for path in (folder / LOCAL_FILE, folder / "mcp.json", Path.cwd() / ".mcp.json"):
         try:
             document = parse_json(_read_text(path), path.name)
-        except FileNotFoundError:
+        except (OSError, ValueError, RecursionError, McpHostError):
             continue
+        if path.name == LOCAL_FILE:
+            document = find_local_entries(document, Path.cwd())
         members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
         servers = members.get("mcpServers", members.get("servers"))
         if isinstance(servers, dict):

@@ -112,6 +112,27 @@ def test_values_written_after_an_equals_sign_keep_their_option(program: Program)
     assert words(program, "--era=st") == ["--era=stateless"]
 
 
+def test_servers_of_every_scope_are_offered(program: Program) -> None:
+    program.configure(mine=DEMO)
+    for scope in ("project", "local"):
+        program.text("servers", "add", f"of-{scope}", "--scope", scope, "--yes", "--", "x")
+    assert words(program, "servers", "remove", "") == ["mine", "of-local", "of-project"]
+    (program.home / "config" / "mcp.json").write_text("{")
+    assert words(program, "servers", "remove", "") == ["of-local", "of-project"]
+
+
+def test_hosts_or_files_are_offered_to_import_from(program: Program) -> None:
+    found = words(program, "servers", "import", "")
+    assert {"claude-code", "cursor", "vscode", "codex"} <= set(found)
+    assert ":files" not in found
+    assert words(program, "servers", "import", "cu") == ["cursor"]
+    assert words(program, "servers", "import", "./") == [":files"]
+
+
+def test_providers_are_offered_to_list_their_models(program: Program) -> None:
+    assert {"anthropic", "openai", "ollama_chat"} <= set(words(program, "models", ""))
+
+
 def test_profiles_and_conversations_are_offered(program: Program) -> None:
     config = program.home / "config"
     config.mkdir()
