@@ -113,6 +113,9 @@ class ServerView(Struct, frozen=True):
     disabled_tools: tuple[str, ...] = ()
     """The names of the tools that the user turned off for the model."""
 
+    retry_seconds: float = 0.0
+    """Seconds until mcphost next tries to reach an unreachable server; 0 if it does not, or is trying now."""
+
     @property
     def name(self) -> str:
         """The name of the server in the configuration."""

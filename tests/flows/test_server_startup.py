@@ -88,7 +88,7 @@ async def test_a_server_that_never_answers_is_reported_with_its_last_output(open
 async def test_a_local_server_is_starting_until_its_time_is_over(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "INSTALL_SECONDS", 0.05)
     stuck = inline_server("stuck", "import sys; sys.stdin.read()")
     async with open_host(servers=(stuck,), limits=Limits(connect_timeout=1)) as host:
         feed = host.events.subscribe()
@@ -101,7 +101,7 @@ async def test_a_local_server_is_starting_until_its_time_is_over(
 async def test_an_installer_has_more_time_and_is_not_called_silent(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "INSTALL_SECONDS", 0.2)
     gate = tmp_path / "fetched"
     fetched = fake_npx(
         tmp_path,

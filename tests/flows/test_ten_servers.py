@@ -67,6 +67,7 @@ def is_state_change(name: str, state: str):  # type: ignore[no-untyped-def]
 async def test_working_servers_are_ready_whatever_the_others_do(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert connection.SILENT_SECONDS == 10, "an ordinary slow start is not called silence"
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
     handlers: dict[str, RequestHandler] = {
         f"good {n}": (stateless_server if n % 2 else handshake_server)(answer_tools_list) for n in range(7)

@@ -176,6 +176,19 @@ async def test_a_servers_declarations_and_its_counters_are_shown(run: Run) -> No
         assert "It has not answered for 3 s." in driver.text()
 
 
+async def test_a_server_with_a_url_is_connecting_or_tried_again_and_not_accused(run: Run) -> None:
+    remote = sample_server("remote", "connecting", starting_seconds=3.4)
+    remote = replace(remote, config=replace(remote.config, command="", args=(), url="https://example.com/mcp"))
+    down = sample_server("down", "unreachable", detail="It cannot be reached.", retry_seconds=1.2)
+    async with run(views=(remote, down), size=(120, 40)) as driver:
+        await driver.until(lambda: "3 s" in driver.text(), "the server list")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "unreachable · tries again in 2 s" in driver.text(), "the next attempt")
+        assert "connecting · 3 s" in driver.text()
+        await driver.pilot.press("down")
+        await driver.until(lambda: "r tries now." in driver.text(), "the key")
+
+
 async def test_only_keys_that_apply_to_the_selected_server_are_offered(run: Run) -> None:
     remote = sample_server("remote")
     remote = replace(remote, config=replace(remote.config, command="", args=(), url="https://example.com/mcp"))

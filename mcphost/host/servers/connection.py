@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcphost.message_log import MessageLog
 
 _log = logging.getLogger(__name__)
-SILENT_SECONDS = 3.0
+INSTALL_SECONDS, SILENT_SECONDS = 3.0, 10.0  # of a local server, and of one with a URL
 _RESTARTABLE_STATES = frozenset({"waiting", "connecting", "silent", "ready", "unreachable", "failed"})
 
 
@@ -112,7 +112,7 @@ class ServerConnection:
         self._is_withdrawn = self._is_stopped = False
         self._attempts = 0
         self._is_begun = False  # whether the process runs, or the address answered
-        self._schedule = ReconnectSchedule()
+        self._schedule = ReconnectSchedule(server.url)
         self._told_drift = ""
         self._rule_notices = parts.rule_notices
         self._known_instructions = parts.instructions
@@ -188,6 +188,7 @@ class ServerConnection:
             self.request_handler.root_sharing.known_roots,
             now.sign_in_status,
             now.starting_seconds,
+            retry_seconds=now.retry_seconds,
         )
 
     def _total_counts(self) -> Counter[str]:
@@ -427,9 +428,8 @@ class ServerConnection:
             self._attempts += 1
             self._is_begun = False
             self._status.begin_attempt()
-            silence_timer = asyncio.get_running_loop().call_later(
-                SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
-            )
+            silent = INSTALL_SECONDS if self.config.is_stdio else SILENT_SECONDS
+            silence_timer = asyncio.get_running_loop().call_later(silent, self._status.set_silent, silent)
             opened = self._opener.open(approved, self.request_handler, self, self._prepare)
             async with self._recorder.record(approved, lambda: self._is_begun), opened as session:
                 self._is_begun = True
@@ -473,7 +473,7 @@ class ServerConnection:
         """
         retry = self._schedule.next_retry(error, ready_at)
         if retry is not None and not retry.attempts:
-            self._status.set_unreachable(error)
+            self._status.set_unreachable(error, retry)
         elif retry is not None:
             self._status.set_retrying(error, retry)
         elif self._schedule.has_given_up:

@@ -3,6 +3,7 @@
 import ssl
 import time
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from mcphost.errors import (
     ConfigError,
@@ -19,7 +20,10 @@ STEADY_SECONDS = 60
 """Seconds that a server must have been ready before the attempts are counted from the beginning."""
 FIRST_UNREACHABLE_DELAY = 2.0
 MAX_UNREACHABLE_DELAY = 60.0
-"""Seconds between two attempts to reach an HTTP server that is not up; each attempt doubles the delay."""
+"""Seconds between two attempts to reach an HTTP server that is not up; each attempt doubles the delay.
+
+For a server at a loopback address, the delay stays the same.
+"""
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
@@ -41,7 +45,9 @@ class ReconnectSchedule:
     be reached; otherwise, the user must act first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
+        """Create the schedule of a server with this URL, which is "" for a local server."""
+        self._url = url
         self.retry_unreachable = False
         """Whether an HTTP server that cannot be reached is tried until it can, even if it was never ready."""
 
@@ -70,7 +76,9 @@ class ReconnectSchedule:
         self.has_given_up = False
         if self.retry_unreachable and is_unreachable(error):
             self._unreachable += 1
-            delay = FIRST_UNREACHABLE_DELAY * 2 ** min(self._unreachable - 1, 10)
+            # A program on this machine is tried often: its developer has just started it.
+            doublings = 0 if is_loopback_url(self._url) else min(self._unreachable - 1, 10)
+            delay = FIRST_UNREACHABLE_DELAY * 2**doublings
             return Retry(min(delay, MAX_UNREACHABLE_DELAY), self._unreachable)
         self._unreachable = 0
         if not self._was_ready or isinstance(error, _PERMANENT_ERRORS):
@@ -80,6 +88,16 @@ class ReconnectSchedule:
             self.has_given_up = True
             return None
         return Retry(BACK_OFF[self._failures - 1], self._failures, self.attempts)
+
+
+def is_loopback_url(url: str) -> bool:
+    """Return whether a URL names this machine, without resolving names."""
+    from mcphost.auth.url_policy import is_loopback_name  # needed only for servers that cannot be reached
+
+    try:
+        return is_loopback_name(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
 
 
 def is_unreachable(error: McpHostError) -> bool:

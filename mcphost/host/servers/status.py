@@ -15,7 +15,7 @@ from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupE
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ServerStateName
 from mcphost.host.server_views import Catalog
-from mcphost.host.servers.reconnect_schedule import Retry
+from mcphost.host.servers.reconnect_schedule import MAX_UNREACHABLE_DELAY, Retry, is_loopback_url
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
@@ -41,7 +41,7 @@ class ServerStatus:
         self._events = events
         self._inputs = inputs
         self._connecting_since: float | None = None
-        self._retry_seconds = 0.0
+        self._retry_seconds = self._retry_at = 0.0
         self._is_by_user = self._is_final = False
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
@@ -126,16 +126,28 @@ class ServerStatus:
         )
         self.set_state("failed", error.message, f"{hint} {error.hint}".rstrip(), retry_seconds=retry.seconds)
 
-    def set_unreachable(self, error: McpHostError) -> None:
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds until the next attempt to reach an unreachable server; 0 if there is none, or if it has begun."""
+        is_waiting = self.is_down and self.state == "unreachable"
+        return max(0.0, self._retry_at - time.monotonic()) if is_waiting else 0.0
+
+    def set_unreachable(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "unreachable" while mcphost keeps trying to reach a server that has no session.
 
-        Callers that need the server get *error* instead of waiting. The state stays until the server is ready or fails
-        in another way.
+        *retry* is the next attempt. Callers that need the server get *error* instead of waiting. The state stays until
+        the server is ready or fails in another way.
         """
         self._set_error(error)
+        self._retry_at = time.monotonic() + retry.seconds
         if not (self.is_down and self.detail == error.message):
             self.is_down = True
-            self.set_state("unreachable", error.message, f"{error.hint} {_RECONNECT_HINT}".lstrip())
+            hint = (
+                f"mcphost tries again every {retry.seconds:g} s."
+                if is_loopback_url(self._config.url)
+                else f"mcphost tries again by itself, at least every {MAX_UNREACHABLE_DELAY:g} s."
+            )
+            self.set_state("unreachable", error.message, f"{error.hint} {hint}".lstrip())
 
     def begin_attempt(self) -> None:
         """Set the state to "connecting", unless the server is currently marked as unreachable."""

@@ -163,6 +163,7 @@ def build_server_row(view: ServerView) -> ServerRow:
         validity=_load_validity(view.account) if view.account else "",
         is_signing_in=bool(view.sign_in_status),
         starting_seconds=int(view.starting_seconds),
+        is_remote=bool(view.config.url),
     )
 
 

@@ -22,6 +22,7 @@ from mcphost.host.questions.questions import (
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText, render_diff_lines
@@ -210,9 +211,13 @@ class TrustServerDialog(_TrustDialog):
         if asked.restrictions:
             named = [(clean(what), clean(value)) for what, value in map(translate_pair, asked.restrictions)]
             out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
+        rid = keys_in_use(self).fill(
+            _("To be asked no more: {servers}, then {servers-disable} disables it and {servers-remove} removes it.")
+        )
         out.append(
             Content.styled(
-                _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks."),
+                _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks.")
+                + f" {rid}",
                 "$faint",
             )
         )

@@ -139,6 +139,8 @@ def describe_next_step(view: ServerView, keys: KeyTable) -> str:
     if view.state == "stopped":
         return keys.fill(_("{servers-restart} starts it"))
     hint = translate_sentence(view.hint)
+    if view.state == "unreachable":
+        return keys.fill(_("{servers-restart} tries now. {hint}"), hint=hint).rstrip()
     if view.state != "failed" or NEW_START_WORDS in view.hint:
         return hint
     if view.hint == RESTART_HINT:

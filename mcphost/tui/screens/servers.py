@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 from pathlib import Path
 from shlex import join
 from types import MappingProxyType
@@ -145,11 +146,11 @@ class ServersScreen(TypeAheadListScreen):
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update the elapsed time of each starting server without reloading the details pane."""
+        """Update the times of starting and unreachable servers without reloading the details pane."""
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
             row = now.get(before.value, before)
-            if row != before and row.mark == STATES["connecting"][0]:
+            if row != before and row.mark in (STATES["connecting"][0], STATES["unreachable"][0]):
                 self.visible_rows[at] = row
                 self.list_widget.replace_entry(at, self.render_row(row))
 
@@ -178,7 +179,10 @@ class ServersScreen(TypeAheadListScreen):
                 if view.disabled_tools
                 else ""
             )
-            word = describe_starting(view.state, view.starting_seconds)
+            word = describe_starting(view.state, view.starting_seconds, is_remote=bool(view.config.url))
+            if view.retry_seconds:
+                again = _("tries again in {seconds} s").format(seconds=ceil(view.retry_seconds))
+                word = f"{word} · {again}"
             count = f"{translate_count(len(view.catalog.tools), 'tool')}{off}" if view.state == "ready" else word
             detail = (
                 _("signing in: {sign_in_status}").format(sign_in_status=translate_sentence(view.sign_in_status))
@@ -193,7 +197,8 @@ class ServersScreen(TypeAheadListScreen):
         view = self.host.servers.view(row.value)
         known = view.facts
         config = view.config
-        state = _(STATES.get(view.state, STATES["waiting"])[1]) or _("ready")
+        is_connecting = view.state == "connecting" and config.url
+        state = _("connecting…") if is_connecting else _(STATES.get(view.state, STATES["waiting"])[1]) or _("ready")
         self.show_icon(parse_icons(known.info.icons) if known else ())
         self.show_about(
             clean_pairs(

@@ -33,10 +33,17 @@ STATES: dict[str, tuple[str, str, str]] = {
 }
 
 
-def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state, with the elapsed seconds while the server is starting."""
-    word = _(STATES.get(state, STATES["waiting"])[1])
-    return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
+def describe_starting(state: str, seconds: float, *, is_remote: bool = False) -> str:
+    """Return a label for a server's state, with the elapsed seconds while the server is starting.
+
+    A server with a URL, for which *is_remote* is true, is not started but connected to.
+    """
+    if state != "connecting":
+        return _(STATES.get(state, STATES["waiting"])[1])
+    if seconds < 1:
+        return _("connecting…") if is_remote else _(STATES["connecting"][1])
+    text = _("connecting · {seconds} s") if is_remote else _("starting · {seconds} s")
+    return text.format(seconds=int(seconds))
 
 
 EXPIRY_LABELS = {"soon": N_("sign-in ends"), "ended": N_("sign-in ended")}
@@ -58,6 +65,7 @@ class ServerRow(NamedTuple):
     validity: str = ""
     is_signing_in: bool = False
     starting_seconds: int = 0
+    is_remote: bool = False
 
 
 class ServerList(Widget):
@@ -130,9 +138,9 @@ class ServerList(Widget):
             word, style = _("signing in…"), "$accent"
         elif not word and row.validity in EXPIRY_LABELS:
             word, style = _(EXPIRY_LABELS[row.validity]), "$warning"
-        elif row.state == "connecting" and row.starting_seconds:
-            word = describe_starting(row.state, row.starting_seconds)
-            if cell_len(row.name) + cell_len(word) + 3 > width:
+        elif row.state == "connecting":
+            word = describe_starting(row.state, row.starting_seconds, is_remote=row.is_remote)
+            if row.starting_seconds and cell_len(row.name) + cell_len(word) + 3 > width:
                 word = _("{seconds} s").format(seconds=row.starting_seconds)
         right = Content.styled(word, style) if word else self._render_summary(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)

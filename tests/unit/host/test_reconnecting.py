@@ -375,7 +375,7 @@ async def test_an_http_server_that_is_not_up_when_the_chat_starts_is_unreachable
         await wait_until(lambda: host.servers.view("peer").state == "unreachable")
         view = host.servers.view("peer")
         assert "cannot be reached: Connection refused" in view.detail
-        assert view.hint.endswith("mcphost connects again by itself as soon as the server answers.")
+        assert view.hint.endswith("mcphost tries again every 0.01 s.")
         with anyio.fail_after(1), pytest.raises(ServerError, match="Connection refused"):
             await host.servers.ensure_ready("peer")
         async with serve(stateless_server(answer_list_and_call), port=port):
@@ -470,14 +470,26 @@ async def test_an_http_server_that_is_up_but_unusable_or_needed_at_once_fails_at
             assert host.servers.view("peer").state == "failed"
 
 
-def test_the_pauses_of_an_unreachable_server_grow_from_2_to_60_seconds() -> None:
-    schedule = reconnect_schedule.ReconnectSchedule()
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.com/mcp", [2, 4, 8, 16, 32, *[60] * 35]),
+        ("http://127.0.0.1:3000/mcp", [2] * 40),
+        ("http://[::1]:3000/mcp", [2] * 40),
+        ("http://localhost:3000/mcp", [2] * 40),
+        ("http://127.0.0.1.example.com/mcp", [2, 4, 8, 16, 32, *[60] * 35]),
+    ],
+)
+def test_the_pauses_of_an_unreachable_server_grow_to_60_seconds_unless_it_is_on_this_machine(
+    url: str, expected: list[float]
+) -> None:
+    schedule = reconnect_schedule.ReconnectSchedule(url)
     schedule.retry_unreachable = True
     error = StartupError("The server cannot be reached.")
     error.__cause__ = RequestNotSent("Connection refused")
     error.__cause__.__cause__ = ConnectionRefusedError()
     pauses = [retry.seconds for _ in range(40) if (retry := schedule.next_retry(error, 0)) is not None]
-    assert pauses == [2, 4, 8, 16, 32, *[60] * 35]
+    assert pauses == expected
 
 
 @pytest.mark.req("sse.stream-lost")
