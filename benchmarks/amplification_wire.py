@@ -57,17 +57,19 @@ async def pipe(meter: Meter, data: bytes) -> None:
             print(repr(kept)[:200], file=sys.stderr)
 
 
-async def http(meter: Meter, answer: bytes) -> None:
+async def http(meter: Meter, answer: bytes, revision: str = "2025-11-25") -> None:
     """Measure receiving *answer*, an HTTP response including its header section, to one POST request."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
+    from mcphost.protocol.revisions import Revision
     from mcphost.transport.streamable_http import HttpConnector
 
     with file_of(answer) as name, started("hostile_http.py", name) as port:
         size = len(answer)
         del answer
         async with HttpConnector("hostile", f"http://127.0.0.1:{port}/mcp", {}, warn=silent).connect() as channel:
+            channel.set_revision(Revision(revision))
             kept: list[object] = []
             with meter.measuring(size), anyio.fail_after(DEADLINE):
                 async with channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
@@ -269,3 +271,19 @@ def _http_case(name: str, size: int, make: Callable[[int], bytes]) -> None:
 
 for _name, (_size, _make) in ANSWERS.items():
     _http_case(_name, _size, _make)
+
+
+BATCHES: dict[str, Callable[[int], bytes]] = {
+    "a batch of 650,000 short texts": lambda size: plain(array(b'"aaaaaaaaaaaaaaaaaaaa"', size)),
+    "a batch of one message of 700,000 values": lambda size: plain(b"[" + result(array(b"1" * 20, size)) + b"]"),
+}
+
+
+def _batch_case(name: str, make: Callable[[int], bytes]) -> None:
+    @case(f"HTTP: {name}", size=15 * MB)
+    async def entry(meter: Meter, size: int) -> None:
+        await http(meter, make(size), "2025-03-26")
+
+
+for _name, _make_batch in BATCHES.items():
+    _batch_case(_name, _make_batch)

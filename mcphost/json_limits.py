@@ -1,7 +1,8 @@
 """Limits on the number of values and the nesting depth of untrusted JSON, checked before decoding."""
 
+import re
 from collections.abc import Generator
-from itertools import accumulate, count
+from itertools import accumulate, count, islice
 from operator import sub
 from typing import TypeVar, cast
 
@@ -31,6 +32,9 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_OPENING_OR_BREAK = bytes(set(range(256)) - set(b"[{\n"))
 _NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
+_TOKEN = re.compile(rb'"[^"]*"?|[][{},]')  # for text without escapes; a string may go on in the next chunk
+_LEVELS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+_SCAN_BYTES = 32 * 1024
 # An opening bracket has the weight 2 and a closing bracket 0, so that `sum - number of brackets` is the depth.
 _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
@@ -80,6 +84,37 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 def count_objects(raw: bytes) -> int:
     """Return the number of objects in JSON, ignoring braces in strings; the JSON may be truncated."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
+
+
+def find_item_end(raw: bytes, items: int) -> Generator[None, None, int]:
+    """Return the offset of the comma after the first *items* items of a JSON array, or -1 if it has no more items.
+
+    The items are not decoded. In JSON that is invalid or no array, the offset may be meaningless. The generator yields
+    every few milliseconds to let other tasks run.
+    """
+    start = level = seen = 0
+    inside = False
+    for piece in iter_chunks(raw):
+        bare = piece.replace(b"\\\\", b"  ").replace(b'\\"', b"  ") if b"\\" in piece else piece  # the same length
+        for at in range(0, len(bare), _SCAN_BYTES):
+            text = bare[at : at + _SCAN_BYTES]
+            skipped = text.find(b'"') + 1 if inside else 0
+            if not inside or skipped:
+                tokens = _TOKEN.findall(text, skipped)
+                inside = bool(tokens) and tokens[-1][:1] == b'"' and (tokens[-1][-1:] != b'"' or tokens[-1] == b'"')
+                for number, token in enumerate(tokens):
+                    if token == b",":
+                        seen += level == 1
+                        if seen == items:
+                            matches = _TOKEN.finditer(text, skipped)
+                            return start + at + next(islice(matches, number, None)).start()
+                    else:
+                        level += _LEVELS.get(token, 0)
+                        if not level:
+                            return -1
+            yield
+        start += len(piece)
+    return -1
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:

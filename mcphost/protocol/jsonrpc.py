@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import check_message, iter_chunks, run_steps
+from mcphost.json_limits import check_message, find_item_end, iter_chunks, run_steps
 from mcphost.serialization import UNSET, Raw, Struct, UnsetType, WireStruct, decode, encode
 
 RequestId = int | str
@@ -230,16 +230,24 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
     return JsonRpcResponse(int(message_id), Raw(memoryview(line)[head.end() : tail.start()]))
 
 
-def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
+def split_batch(line: bytes) -> list[Raw]:
     """Split a JSON-RPC batch into its messages, as raw JSON.
 
-    Raises MalformedMessage if *line* is not an array, is empty, or has more than *limit* messages.
+    Raises MalformedMessage if *line* is not an array, is empty, or has more than BATCH_LIMIT messages.
     """
+    return run_steps(split_batch_in_steps(line))
+
+
+def split_batch_in_steps(line: bytes) -> Generator[None, None, list[Raw]]:
+    """Split a JSON-RPC batch as `split_batch` does, but yield every few milliseconds.
+
+    The messages are counted before they are decoded, because each of them becomes an object.
+    """
+    if (yield from find_item_end(line, BATCH_LIMIT)) >= 0:
+        raise MalformedMessage(f"A batch of more than {BATCH_LIMIT:,} messages is not read.")
     members = decode(line, list[Raw], "JSON-RPC batch")
     if not members:
         raise MalformedMessage("The batch is empty.")
-    if len(members) > limit:
-        raise MalformedMessage(f"A batch of {len(members):,} messages is over the limit of {limit:,}.")
     return members
 
 

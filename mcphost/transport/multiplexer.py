@@ -2,13 +2,12 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, UnreadInputError
-from mcphost.json_limits import JsonLimitExceeded, run_steps
+from mcphost.json_limits import JsonLimitExceeded, find_item_end, run_steps
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
     INTERNAL_ERROR,
@@ -23,7 +22,7 @@ from mcphost.protocol.jsonrpc import (
     parse_message_in_steps,
     replace_invalid_utf8,
     serialize_message,
-    split_batch,
+    split_batch_in_steps,
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, WireStruct, decode, encode
@@ -241,7 +240,7 @@ class Multiplexer:
         try:
             message = parse_message(line)
         except MalformedMessage as error:
-            self._handle_malformed(line, error)
+            run_steps(self._handle_malformed(line, error))
         else:
             self._dispatch(message)
 
@@ -276,7 +275,7 @@ class Multiplexer:
             message = yield from parse_message_in_steps(line)
         except MalformedMessage as error:
             yield
-            self._handle_malformed(line, error)
+            yield from self._handle_malformed(line, error)
         else:
             yield
             self._dispatch(message)
@@ -390,7 +389,7 @@ class Multiplexer:
         else:
             self.connection_lost(ConnectionLost(f"The server {self.name!r} sends too many requests; it was stopped."))
 
-    def _handle_malformed(self, line: bytes, error: MalformedMessage) -> None:
+    def _handle_malformed(self, line: bytes, error: MalformedMessage) -> Generator[None]:
         text = line.strip()
         if not text:
             return
@@ -403,7 +402,7 @@ class Multiplexer:
                 self.malformed_count += 1
                 self._warn_once("bound", f"sent a message that was ignored. {error.message}")
             return
-        if text.startswith(b"[") and text != b"[" and self._handle_batch(text):
+        if text.startswith(b"[") and text != b"[" and (yield from self._handle_batch(text)):
             return
         if self._fail_broken_response(text, error):
             return
@@ -425,15 +424,16 @@ class Multiplexer:
         why = f"The server {self.name!r} sent {MAX_MALFORMED_LINES:,} invalid messages and no response; it was stopped."
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
-    def _handle_batch(self, text: bytes) -> bool:
+    def _handle_batch(self, text: bytes) -> Generator[None, None, bool]:
         """Handle a batch, a JSON array of messages (revision 2025-03-26); return False if *text* is not one."""
         revision = self._revision
+        end = yield from find_item_end(text, BATCH_LIMIT)
         try:
-            members = split_batch(text, sys.maxsize)
+            members = yield from split_batch_in_steps(text if end < 0 else text[:end] + b"]")
         except MalformedMessage:
             return False
-        if len(members) > BATCH_LIMIT:
-            why = f"sent a JSON array of {len(members):,} messages; at most {BATCH_LIMIT:,} are read."
+        if end >= 0:
+            why = f"sent a JSON array of more than {BATCH_LIMIT:,} messages, which is not read."
         elif revision is not None and revision.has_batches:
             for member in members:
                 try:
@@ -446,7 +446,7 @@ class Multiplexer:
             why = f"sent a JSON array of messages, which {revision or 'no revision we offered'} does not have."
         self.malformed_count += 1
         self._warn_once("batch", why)
-        for member in members[:BATCH_LIMIT]:
+        for member in members:
             self._fail_broken_response(bytes(member), MalformedMessage(f"It {why}"))
         return True
 

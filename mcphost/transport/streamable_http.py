@@ -18,7 +18,7 @@ from mcphost.protocol.jsonrpc import (
     parse_message_in_steps,
     replace_invalid_utf8,
     serialize_message,
-    split_batch,
+    split_batch_in_steps,
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
@@ -355,7 +355,7 @@ class HttpChannel:
             try:
                 if len(data) > LONG_MESSAGE:
                     await run_steps_cooperatively(check_message(data))
-                members = list(split_batch(data))
+                members = list(await run_steps_cooperatively(split_batch_in_steps(data)))
             except JsonLimitExceeded as error:
                 raise self._oversized_message(error) from error
             except MalformedMessage as error:

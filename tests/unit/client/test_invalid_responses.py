@@ -79,7 +79,7 @@ async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
         await send_raw_lines(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
         assert await call_echo(session) == "hi"
         assert session.anomaly_counts == {"pings answered": 1}
-        with pytest.raises(MalformedMessage, match=r"1,001 messages; at most 1,000"):
+        with pytest.raises(MalformedMessage, match=r"more than 1,000 messages"):
             await send_raw_lines(session, "[" + ",".join([GOOD] * 1_001) + "]")
     assert len(observer.warnings) == 1
 

@@ -14,16 +14,20 @@ from mcphost.json_limits import (
     MAX_PLAIN_VALUES,
     JsonLimitExceeded,
     check_message,
+    find_item_end,
     run_steps,
 )
 from mcphost.protocol.jsonrpc import (
+    BATCH_LIMIT,
     MAX_LONE_SURROGATES,
     JsonRpcNotification,
     JsonRpcRequest,
     JsonRpcResponse,
     parse_message,
     parse_message_in_steps,
+    split_batch,
 )
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode, loads
 from mcphost.transport.event_stream import SHORT_LINE_ALLOWANCE, EventDecoder
@@ -46,6 +50,43 @@ def peak_memory_of_line(line: bytes) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("member", [b"{}", b'{"a":[1,{"b":2}]}', b'"],[\\"],["', b"1", b"[[],[]]"])
+def test_a_batch_over_its_limit_is_refused_before_its_members_are_decoded(member: bytes) -> None:
+    assert len(split_batch(b"[" + b",".join([member] * BATCH_LIMIT) + b"]")) == BATCH_LIMIT
+    line = b"[" + b",".join([member] * 200_000) + b"]"
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessage, match=f"more than {BATCH_LIMIT:,} messages"):
+            split_batch(line)
+        assert tracemalloc.get_traced_memory()[1] < MEGABYTE
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("revision", [Revision.V2025_03_26, Revision.V2025_11_25])
+def test_a_batch_over_its_limit_costs_a_pipe_little_memory(revision: Revision) -> None:
+    warnings: list[str] = []
+    mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
+    mux.set_revision(revision)
+    line = b"[" + b",".join([b"1"] * 200_000) + b"]"
+    tracemalloc.start()
+    try:
+        mux.receive_line(line)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MEGABYTE
+    finally:
+        tracemalloc.stop()
+    assert [f"more than {BATCH_LIMIT:,} messages" in warning for warning in warnings] == [True]
+
+
+def test_the_scan_for_the_end_of_an_item_yields_and_reads_strings_over_the_edges_of_its_chunks() -> None:
+    for filling in range(8):
+        text = b'["' + b"a" * (256 * 1024 - 6 + filling) + b'],[\\\\\\"],[",2,[' + b"1," * 50_000 + b'1],"end",5]'
+        ends = find_item_end(text, 3)
+        assert run_steps(ends) == text.index(b',"end"')
+        assert run_steps(find_item_end(text, 5)) == -1
+        assert sum(1 for _step in find_item_end(text, 5)) > 10
 
 
 async def response_to_line(line: bytes, warnings: list[str]) -> object:
