@@ -7,9 +7,8 @@ from importlib import import_module
 from mcphost import paths
 from mcphost.config.schema import ServerConfig
 from mcphost.config.target_secrets import find_target_secrets
-from mcphost.config.variable_references import expand_target, has_target_references
+from mcphost.config.variable_references import expand_target, has_target_references, register_setting
 from mcphost.errors import ConfigError
-from mcphost.redact import register_secret
 from mcphost.serialization import replace
 
 
@@ -58,7 +57,7 @@ def expand_references(server: ServerConfig) -> ServerConfig:
         env, headers = expand_server(server, os.environ, look_up, read_env_file(server, os.environ))
         oauth = expand_oauth(server, os.environ, look_up)
         for span in find_target_secrets(server):
-            register_secret(span.value)
+            register_setting(server, span.value, span.value, os.environ)
     except ConfigError as error:
         raise ConfigError(f"The server {server.name!r} was not started. {error.message}", error.hint) from error
     return replace(target, env=env, headers=headers, oauth=oauth)

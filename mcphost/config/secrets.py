@@ -14,6 +14,7 @@ from mcphost.config.variable_references import (
     ReferenceExpander,
     entry_location,
     find_references,
+    register_setting,
     target_texts,
 )
 from mcphost.errors import ConfigError
@@ -202,15 +203,22 @@ def expand_server(
     env = dict(from_file or {})
     env |= {name: expander.expand(text, f'{at}: "env.{name}"') for name, text in server.env.items()}
     headers = {name: expander.expand(text, f'{at}: "headers.{name}"') for name, text in server.headers.items()}
-    for name, text in (*env.items(), *headers.items()):
+    for name, text in env.items():
         is_in_file = from_file is not None and name in from_file and name.upper().endswith(SECRET_ENDINGS)
-        if is_in_file or is_probable_secret(name, text) or (name in headers and find_references(server.headers[name])):
+        if not is_in_file and not is_probable_secret(name, text):
+            continue
+        if name in server.env:
+            register_setting(server, server.env[name], text, environ)
+        else:
             register_secret(text)
+    for name, text in headers.items():
+        if is_probable_secret(name, text) or find_references(server.headers[name]):
+            register_setting(server, server.headers[name], text, environ)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):
             raise ConfigError(f'{at}: the value of "headers.{name}" has a line break.', "Store it without one.")
         if name.lower() in {"authorization", "cookie", "x-api-key"}:
-            register_secret(text.partition(" ")[2] or text)
+            register_setting(server, server.headers[name], text.partition(" ")[2] or text, environ)
     return env, headers
 
 
@@ -226,7 +234,7 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
         text: str = getattr(server.oauth, field)
         if text:
             expanded[field] = expander.expand(text, f'{at}: "mcphost.oauth" ({field})')
-            register_secret(expanded[field])
+            register_setting(server, text, expanded[field], environ)
     return replace(server.oauth, **expanded) if expanded else server.oauth
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.errors import ConfigError
-from mcphost.redact import register_secret
+from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
@@ -234,8 +234,25 @@ class ReferenceExpander:
                 f"{sanitize(reference.short_text[:-1], keep_newlines=False)}:-VALUE}}.",
             )
         if reference.name.upper().endswith(SECRET_ENDINGS):
-            register_secret(value)
+            register_setting(self._server, reference.text, value, self._environ)
         return value
+
+
+def register_setting(server: ServerConfig | None, text: str, value: str, environ: Mapping[str, str]) -> None:
+    """Register *value*, the expanded text of a setting that holds a secret, for redaction.
+
+    Text from the file of a project is not a secret of the user, and must not hide a word everywhere. It is registered
+    like a secret of a server, unless *text*, the setting as it is written, refers to a value of the user.
+    """
+    is_own = server is None or server.source != "project"
+    if is_own or any(_reads_own_value(reference, environ) for reference in find_references(text)):
+        register_secret(value)
+    else:
+        register_server_secret(value)
+
+
+def _reads_own_value(reference: Reference, environ: Mapping[str, str]) -> bool:
+    return reference.kind in ("keyring", "input") or (reference.kind == "variable" and reference.name in environ)
 
 
 _INPUT_ENTRY = re.compile(r"input-.*-[0-9a-f]{16}", re.IGNORECASE | re.DOTALL)

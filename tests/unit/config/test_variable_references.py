@@ -6,8 +6,8 @@ import time
 import pytest
 
 from mcphost.config.mcp_json import parse_servers
-from mcphost.config.schema import ServerConfig
-from mcphost.config.secrets import expand_server, list_references
+from mcphost.config.schema import OAuthConfig, ServerConfig, Source
+from mcphost.config.secrets import expand_oauth, expand_server, list_references
 from mcphost.config.variable_references import (
     MAX_EXPANDED_TEXT,
     ReferenceExpander,
@@ -136,6 +136,31 @@ def test_hostile_text_is_read_in_linear_time(text: str) -> None:
 def test_values_of_variables_that_hold_secrets_are_redacted_from_then_on() -> None:
     assert expand("${env:MY_API_TOKEN}", {"MY_API_TOKEN": "hunter2-of-variable"}) == "hunter2-of-variable"
     assert "hunter2-of-variable" not in redact("it printed hunter2-of-variable")
+
+
+PROJECT_TEXTS = {
+    "env": {"API_KEY": "${X_KEY:-approved}"},
+    "headers": {"Authorization": "Bearer ${X_KEY:-approved}", "X-Api-Key": "approved", "X-Note": "${NOTE:-approved}"},
+    "oauth": OAuthConfig(client_secret="${X_SECRET:-approved}"),
+}
+
+
+@pytest.mark.parametrize("source", ["project", "user"])
+def test_a_default_in_the_file_of_a_project_is_no_secret_of_the_user_and_hides_no_word(source: Source) -> None:
+    server = ServerConfig(name="s", url="https://h.example/mcp", source=source, **PROJECT_TEXTS)
+    env, headers = expand_server(server, {}, {}.get)
+    secret = expand_oauth(server, {}, {}.get).client_secret
+    assert (env["API_KEY"], headers["Authorization"], secret) == ("approved", "Bearer approved", "approved")
+    assert ("approved" in redact("the call was approved")) == (source == "project")
+
+
+def test_a_variable_or_a_key_in_the_default_of_a_projects_file_is_redacted_as_before() -> None:
+    server = ServerConfig(name="s", url="https://h.example/mcp", source="project", **PROJECT_TEXTS)
+    expand_server(server, {"X_KEY": "hunter2-of-variable"}, {}.get)
+    assert "hunter2" not in redact("it printed hunter2-of-variable")
+    key = replace(server, headers={"X-Api-Key": "${X_KEY:-f0e1d2c3b4a5968778695a4b3c2d1e0f}"})
+    expand_server(key, {}, {}.get)
+    assert "f0e1d2c3" not in redact("it printed f0e1d2c3b4a5968778695a4b3c2d1e0f")
 
 
 def test_unknown_forms_of_hosts_differ_from_those_of_shells() -> None:
