@@ -159,7 +159,10 @@ class PipeCommands:
         return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return a prompt with its arguments filled in; if `insert` is true, add its messages to the conversation."""
+        """Return a prompt with its arguments filled in; if `insert` is true, add its messages to the conversation.
+
+        With `insert`, the command takes effect in the order of the lines, however long the server takes.
+        """
         server, name, arguments = (
             get_text(message, "server"),
             get_text(message, "name"),
@@ -168,8 +171,11 @@ class PipeCommands:
         insert = message.get("insert", False)
         if not isinstance(insert, bool):
             raise UsageError('"insert" is true or false.')
-        prompt = await self._host.features.get_prompt(server, name, arguments)
-        if insert:
+        if not insert:
+            return json_output.prompt_json(await self._host.features.get_prompt(server, name, arguments)), 0
+        with self._turn_order.hold() as place:  # so that no later line opens another conversation first
+            prompt = await self._host.features.get_prompt(server, name, arguments)
+            await place.wait()
             model = self._host.model_selection.model
             facts = model.facts if model is not None else ModelFacts()
             made = await make_prompt_messages(server, name, prompt, facts, self._host.attachments)

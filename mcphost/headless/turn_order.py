@@ -32,19 +32,28 @@ class TurnOrder:
         finally:
             self.leave(place)
 
+    @contextmanager
+    def hold(self) -> "Generator[TurnPlace]":
+        """Return a context manager that takes the next place; later commands wait until the end of the block.
+
+        The block must call `wait` before it changes anything. `stop` does not end it.
+        """
+        place = TurnPlace(self, is_stoppable=False)
+        self._waiting[place] = None
+        try:
+            yield place
+        finally:
+            self.leave(place)
+
     @asynccontextmanager
     async def change(self) -> "AsyncGenerator[None]":
         """Return a context manager that waits for all earlier commands; later ones wait until the end of the block.
 
         `stop` does not end the block.
         """
-        place = TurnPlace(self, is_stoppable=False)
-        self._waiting[place] = None
-        try:
+        with self.hold() as place:
             await place.wait()
             yield
-        finally:
-            self.leave(place)
 
     def stop(self) -> bool:
         """End the blocks of all `join` commands that have not started a turn; return False if there are none."""

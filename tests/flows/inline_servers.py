@@ -40,6 +40,27 @@ for line in sys.stdin:
 """
 
 
+# A server of the handshake era with a prompt that it returns once the FIFO of GATE was opened and closed.
+WAITING_PROMPT_SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": "2025-11-25", "capabilities": {"prompts": {}},
+             "serverInfo": {"name": "s", "version": ""}}
+    elif m["method"] == "prompts/list":
+        r = {"prompts": [{"name": "p"}]}
+    elif m["method"] == "prompts/get":
+        open(os.environ["GATE"]).read()
+        r = {"messages": [{"role": "user", "content": {"type": "text", "text": "from the prompt"}}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""
+
+
 # A server of the handshake era whose identity and tools are in the JSON file of SERVED.
 FILE_DEFINED_SERVER = """
 import json, os, sys

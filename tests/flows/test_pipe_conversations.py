@@ -1,10 +1,13 @@
 """Tests for the commands of `mcphost pipe` that list and open conversations, and that list and switch models."""
 
 import json
+import os
+import sys
 from typing import Any
 
 import pytest
 
+from tests.flows.inline_servers import WAITING_PROMPT_SERVER
 from tests.flows.program import DEMO, PipeClient, Program, error_of
 
 
@@ -94,6 +97,29 @@ def test_an_open_written_after_a_message_does_not_take_the_conversation_from_it(
             assert refused["error"]["message"] == "The model is still answering."
         pipe.ask("answer", question=approve["question"], answer="once")
         assert pipe.event("result", id="sends")["result"]["conversation"] != first
+
+
+def test_a_prompt_is_inserted_into_the_conversation_that_was_open_before_the_next_line(program: Program) -> None:
+    gate = program.work / "gate"
+    os.mkfifo(gate)
+    server = {"command": sys.executable, "args": ["-c", WAITING_PROMPT_SERVER], "env": {"GATE": str(gate)}}
+    with program.pipe("--mcp-config", program.servers(slow=server), "--model", "demo") as pipe:
+        first = talk(pipe, "first")
+        pipe.ask("connect", server="slow")
+        lines = (
+            {"id": "inserts", "do": "prompt", "server": "slow", "name": "p", "insert": True},
+            {"id": "news", "do": "new"},
+            {"id": "sends", "do": "send", "text": "into the second"},
+        )
+        pipe.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert pipe.ask("models")["ok"]  # the lines before were read
+        gate.write_text("")
+        assert pipe.event("result", id="inserts")["ok"]
+        second = pipe.event("result", id="sends")["result"]["conversation"]
+        assert second != first
+        assert texts(pipe) == ["into the second"]
+        assert pipe.ask("open", conversation=first)["ok"]
+        assert texts(pipe) == ["first", "from the prompt"]
 
 
 def test_a_program_lists_models_and_switches_to_one(program: Program) -> None:
