@@ -205,11 +205,22 @@ class ChangeWatcher:
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated, after the server rejected a call or was temporarily unreachable.
+        """Mark the tool list as outdated, after the server rejected a call.
 
         The tools are listed again before the next tool call. Has no effect before protocol version 2026-07-28.
         """
         self._is_doubtful = True
+
+    def list_again(self) -> None:
+        """List everything again soon, and the tools before the next tool call, because the server may be a new process.
+
+        Call this after a connection failure. Has no effect before protocol version 2026-07-28, where a new process
+        means a new session.
+        """
+        if self._session.facts.era == "stateless":
+            self._is_doubtful = True
+            self._stale_kinds.update(KINDS)
+            self._list_changed.set()
 
     def _is_stale(self) -> bool:
         facts = self._session.facts
@@ -342,6 +353,11 @@ class ServerChanges:
         """Mark the tool list as outdated; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
+
+    def list_again(self) -> None:
+        """List everything again soon, after a connection failure; see ChangeWatcher."""
+        if self._watcher is not None:
+            self._watcher.list_again()
 
     async def refresh_if_stale(self) -> None:
         """List the tools again before a tool call if the current list may be outdated; see ChangeWatcher."""

@@ -335,7 +335,7 @@ class ServerConnection:
         if self._session is not None:
             self._status.set_reachable(error)
             if error is None:
-                self.changes.mark_stale()  # it may be a new process
+                self.changes.list_again()
 
     def on_call_ended(self, number: int) -> None:
         """Publish `CallEnded` for a client request that ended while a question from the server is still open.

@@ -150,6 +150,8 @@ class ToolExecutor:
                 tracked_task.finish(error)
                 if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
                     offered.connection.changes.mark_stale()
+                elif isinstance(error, ConnectionLost) and not isinstance(error, RequestNotSent):
+                    offered.connection.changes.list_again()
                 view = offered.connection.view() if isinstance(error, ConnectionLost) else None
                 if view is not None and view.state in ("stopped", "waiting") and view.detail:
                     error.message = view.detail  # the user ended the connection, or saved a watched file
