@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.custom_commands import CustomCommands
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.stored_conversations import StoredConversations
+    from mcphost.host.server_views import OpenedPage
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import Setup
@@ -191,6 +192,12 @@ class Host:
     def pages(self) -> "AppPages":
         """The interactive pages of tools (MCP Apps), which a browser shows."""
         return self.late_parts.pages.get()
+
+    @property
+    def open_pages(self) -> "tuple[OpenedPage, ...]":
+        """The interactive pages of tools that are open now."""
+        pages = self.late_parts.pages.created
+        return () if pages is None else pages.list_open()
 
     @property
     def setup(self) -> "Setup | None":

@@ -122,6 +122,18 @@ class ServerView(Struct, frozen=True):
         return self.config.name
 
 
+class OpenedPage(Struct, frozen=True):
+    """An open interactive page of a tool, with its address on this machine, and whether a browser shows it now."""
+
+    number: int
+    server: str
+    tool: str
+    uri: str
+    url: str
+    port: int
+    is_shown: bool = False
+
+
 class ManualCallResult(Struct, frozen=True):
     """The result of a tool call by the user: as received, as text, and validated against the output schema.
 

@@ -100,6 +100,7 @@ ACTIONS: tuple[Action, ...] = (
         "answer",
         priority=True,
     ),
+    Action("app", "", N_("page"), N_("Open a tool's page"), N_("Open an interactive page in the browser"), "app"),
     Action("tasks", "", N_("tasks"), N_("Tasks"), N_("Show what is running and its progress; cancel it"), "tasks"),
     Action(
         "auto_approval",
@@ -407,6 +408,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
         "{conversation-background}",
         N_("move the running call to the background; its result comes later"),
     ),
+    (N_("Conversation"), "{conversation-page}", N_("open the interactive page of the call in the browser")),
     (N_("Conversation"), "end", N_("back to the newest line")),
     (N_("Conversation"), "esc", N_("back to the message")),
     (N_("Find"), N_("enter or down"), N_("next match; shift+enter or up: the previous one")),

@@ -42,6 +42,8 @@ DIALOGS: dict[str, tuple[str, str]] = {
     kinds.REVIEW_RESULT: ("review_result", "ReviewResultDialog"),
     kinds.VISIT_URL: ("visit_url", "VisitUrlDialog"),
     kinds.RETRY_CALL: ("visit_url", "RetryCallDialog"),
+    kinds.OPEN_PAGE: ("pages", "OpenPageDialog"),
+    kinds.PAGE_MESSAGE: ("pages", "PageMessageDialog"),
 }
 QUESTION_KINDS = frozenset(DIALOGS)
 

@@ -15,7 +15,7 @@ from mcphost.host.questions.questions import (
     TrustServer,
 )
 from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
-from tests.screens.example_records import COST, OFFER, ORIGINS_CALL, REVIEW
+from tests.screens.example_records import COST, OFFER, OPEN_PAGE, ORIGINS_CALL, PAGE_MESSAGE, REVIEW
 from tests.screens.screenshots import (
     ENTER_CLIENT,
     FORM,
@@ -62,5 +62,7 @@ EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
     RESULT,
     FORM,
     VISIT,
+    OPEN_PAGE,
+    PAGE_MESSAGE,
     RetryCall(server="github", why="its tool runs", urls=("https://example.com/in",)),
 )

@@ -15,7 +15,9 @@ from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.conversation.context_report import ContextReport, ContextTool
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource
 from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
+from mcphost.host.questions.pages import OpenPage, PageMessage
 from mcphost.host.questions.questions import ApproveTool
+from mcphost.host.server_views import OpenedPage
 from mcphost.llm.model import TokenShare, Usage
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
@@ -24,6 +26,19 @@ from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.store.spending import SpendingEntry
 
 EXAMPLE_TIME = 1_790_000_000.0
+OPEN_PAGE = OpenPage(
+    server="weather", why="you opened the page of its tool", tool="show_forecast", uri="ui://weather/forecast",
+    size=48_213, connect=("https://api.openweathermap.org", "wss://live.example.com"),
+    resource=("https://cdn.jsdelivr.net",), left_out=("http://tracker.example.com",), tools=3,
+)  # fmt: skip
+PAGE_MESSAGE = PageMessage(
+    server="weather", why="the page of its tool 'show_forecast' asks for it", tool="show_forecast",
+    text="Compare the forecast of Bern with that of Zürich.",
+)  # fmt: skip
+EXAMPLE_PAGE = OpenedPage(
+    number=1, server="weather", tool="show_forecast", uri="ui://weather/forecast", port=40123, is_shown=True,
+    url="http://127.0.0.1:40123/q8Zc3yVnJd0m4sBfT7uHkLw2xRrEaPgOi1NvYt6MbCs/",
+)  # fmt: skip
 
 
 def example_grants() -> list[GrantStatus]:

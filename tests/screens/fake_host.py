@@ -30,7 +30,7 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_views import Catalog, ManualCallResult, ReleasedResult, ServerView, TurnResult
+from mcphost.host.server_views import Catalog, ManualCallResult, OpenedPage, ReleasedResult, ServerView, TurnResult
 from mcphost.host.servers import features
 from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
@@ -575,6 +575,28 @@ class FakeContext:
         self.pinned.add((server, tool)) if pinned else self.pinned.discard((server, tool))
 
 
+class FakePages:
+    """A fake for the interactive pages of tools; `open_pages` are those that are open."""
+
+    def __init__(self) -> None:
+        self.theme = self.locale = ""
+        self.open_pages: list[OpenedPage] = []
+        self.has_browser = True
+        self.opened: list[str] = []
+        self.closed: list[int] = []
+
+    async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
+        self.opened.append(call)
+        if not self.open_pages:
+            raise UsageError("There is no page to open.", "Call the tool again, or let the model call it.")
+        return self.open_pages[-1], self.has_browser
+
+    def close(self, number: int) -> bool:
+        self.closed.append(number)
+        self.open_pages = [page for page in self.open_pages if page.number != number]
+        return True
+
+
 class FakeHost:
     """A fake Host with everything that the screens use."""
 
@@ -598,6 +620,7 @@ class FakeHost:
         self.schema = Raw(b'{"properties": {"path": {"type": "string"}}}')
         self.roots = Roots(())
         self.audit = create_in_memory_log()
+        self.pages = FakePages()
         self.config = HostConfig()
         self.settings = RuntimeSettings(self.config)
         self.frontend = frontend
@@ -646,6 +669,10 @@ class FakeHost:
             self.task_store, EventBus(), cast("Any", self.conversation), Lifetime(), self.running_calls
         )
         self.halted = 0
+
+    @property
+    def open_pages(self) -> tuple[OpenedPage, ...]:
+        return tuple(self.pages.open_pages)
 
     @property
     def auto_approval_status(self) -> AutoApprovalStatus | None:

@@ -63,8 +63,11 @@ from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (
     COST,
+    EXAMPLE_PAGE,
     OFFER,
+    OPEN_PAGE,
     ORIGINS_CALL,
+    PAGE_MESSAGE,
     REVIEW,
     create_example_audit_log,
     example_accounts,
@@ -872,6 +875,22 @@ async def show_system_prompt(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+def show_page_card(*, has_browser: bool = True) -> ScreenSetup:
+    """Return a setup that shows a call with an interactive page, and opens the page."""
+
+    async def show(pilot: Any, host: FakeHost) -> None:
+        host.pages.open_pages, host.pages.has_browser = [EXAMPLE_PAGE], has_browser
+        host.put(events.ToolProposed("p", "weather", "show_forecast", {"city": "Bern"}))
+        host.put(events.ToolStarted("p", "weather", "show_forecast", {"city": "Bern"}, "once"))
+        host.put(events.PageOffered("p", "weather", "show_forecast"))
+        host.put(events.ToolFinished("p", "weather", "show_forecast", "ok", "Bern: sunny, 21 °C until Friday.", 0.4))
+        await _settle(pilot)
+        await pilot.press(*"/app", "escape", "enter")
+        await _settle(pilot)
+
+    return show
+
+
 async def show_background(pilot: Any, host: FakeHost) -> None:
     """Show a call that can be sent to the background, one in the background, and the result of another."""
     late = Message(
@@ -1003,6 +1022,12 @@ SCREENS: dict[str, ScreenSetup] = {
     "result_trim": with_keys(show_question(RESULT), "t", *"40 10"),
     "result_edited": with_keys(show_question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
     "visit": show_question(VISIT),
+    "open_page": show_question(OPEN_PAGE),
+    "open_page_alone": show_question(replace(OPEN_PAGE, connect=(), resource=(), left_out=(), tools=1)),
+    "page_message": show_question(PAGE_MESSAGE),
+    "page_card": show_page_card(),
+    "page_card_remote": show_page_card(has_browser=False),
+    "page_tasks": with_keys(show_page_card(), *"/tasks", "escape", "enter", "down"),
     "fill": show_question(FORM),
     "retry": show_question(RetryCall(server="github", why="requested by its tool summarize_issue", urls=(VISIT.url,))),
     "form_json": with_keys(show_question(FORM), "ctrl+e"),

@@ -19,9 +19,9 @@ from mcphost.host.audit.audit_log import AuditSubject
 from mcphost.host.events import PagesChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.pages import OpenPage
+from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.apps import MIME_TYPE, PageContents, PageOrigins, ReadPage, parse_page_origins
-from mcphost.serialization import Struct
 
 MAX_PAGES = 8
 HTML_LIMIT = 4 * 1024 * 1024
@@ -31,18 +31,6 @@ LOST_CHECKS = 5
 """After this many checks without a connection to its server, a page is closed."""
 IDLE_SECONDS = 1_800.0
 """A page that no browser has shown for this time is closed."""
-
-
-class OpenedPage(Struct, frozen=True):
-    """An open page: its number, its address on this machine, and whether a browser shows it now."""
-
-    number: int
-    server: str
-    tool: str
-    uri: str
-    url: str
-    port: int
-    is_shown: bool = False
 
 
 class _Page:

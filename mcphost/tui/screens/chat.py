@@ -234,11 +234,13 @@ class ChatScreen(AttachmentScreen):
     def add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
         """Register handlers for host events that change the chat. Call `attach_host` first."""
         from mcphost.host import events
+        from mcphost.tui.chat.page_events import PageEvents
 
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
         dispatcher.add_all(self.presenter.event_handlers)
         dispatcher.add_all(self.status.event_handlers)
         dispatcher.add_all(self.attachments.event_handlers)
+        dispatcher.add_all(PageEvents(self, self.presenter).event_handlers)
         dispatcher.add(self._handle_user_message, events.UserMessageAdded)
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
         dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)

@@ -3,6 +3,7 @@
 The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 """
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -11,15 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
+from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _
+from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
-from mcphost.tui.widget_messages import BackgroundRequested
+from mcphost.tui.widget_messages import BackgroundRequested, CopyRequested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -37,7 +40,7 @@ class SubscribedResource(Struct, frozen=True):
     uri: str
 
 
-TaskItem = RunningCall | SubscribedResource | OrphanedTask
+TaskItem = RunningCall | OpenedPage | SubscribedResource | OrphanedTask
 
 
 def format_elapsed(seconds: float) -> str:
@@ -79,6 +82,8 @@ def _item_key(item: TaskItem) -> tuple[str, ...]:
     match item:
         case RunningCall():
             return "call", item.call
+        case OpenedPage():
+            return "page", str(item.number)
         case SubscribedResource():
             return "resource", item.server, item.uri
         case OrphanedTask():
@@ -95,21 +100,28 @@ def _describe_orphan(item: OrphanedTask) -> str:
     return _("waits for its server")
 
 
+def _describe_page(item: OpenedPage) -> str:
+    state = _("{server} · page, shown by a browser") if item.is_shown else _("{server} · page, no browser shows it")
+    return state.format(server=item.server)
+
+
 class TasksScreen(ListScreen):
     """List of running tool calls, subscribed resources, and MCP tasks that earlier runs left on servers."""
 
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
         "Nothing is running.\n\nTool calls are listed here while they run, with their progress, and can be "
-        "cancelled. So are subscribed resources, and tasks that an earlier run left on a server."
+        "cancelled. So are open pages of tools, subscribed resources, and tasks that an earlier run left on a server."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("x", N_("cancel (twice)"), "screen.cancel"),
         ("b", N_("run in background"), "screen.background"),
+        ("c", N_("copy a page's address"), "screen.copy_address"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", show=False, id="tasks-cancel"),
         Binding("b", "background", show=False, id="tasks-background"),
+        Binding("c", "copy_address", show=False, id="tasks-copy"),
     ]
 
     def __init__(self, host: "Host") -> None:
@@ -133,12 +145,13 @@ class TasksScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each running call, subscribed resource and task from an earlier run, in this order."""
+        """Return a row for each running call, open page, subscribed resource and earlier task, in this order."""
         calls = self.host.running_calls.list()
         # The bars stand in a column of their own, so that they align.
         column = 0 if is_reader(self) else max((len(draw_progress(call)) for call in calls), default=0)
         return [
             *(self._call_row(call, column) for call in calls),
+            *(ListRow(item, item.tool, _describe_page(item), "⧉") for item in self.host.open_pages),
             *(
                 ListRow(item, item.uri, self._describe_subscription(item), "↻", "$muted")
                 for item in self._subscribed_resources()
@@ -218,6 +231,15 @@ class TasksScreen(ListScreen):
                     (_("task"), item.task_id),
                     (_("call"), item.call),
                 ]
+            case OpenedPage():
+                pairs = [
+                    (_("page"), item.uri),
+                    (_("tool"), item.tool),
+                    (_("server"), item.server),
+                    (_("state"), _("a browser shows it") if item.is_shown else _("no browser shows it")),
+                    (_("address"), item.url),
+                    (_("forwarding"), forward_command(item.port, os.environ)),
+                ]
             case SubscribedResource():
                 pairs = [
                     (_("resource"), item.uri),
@@ -269,6 +291,8 @@ class TasksScreen(ListScreen):
                     is_for_model = item.by not in _WHO
                     told = _(" The model is told that you cancelled it.") if is_for_model else ""
                     text = _("Press {tasks-cancel} again to cancel the call.{told}")
+                case OpenedPage():
+                    text = _("Press {tasks-cancel} again to close the page.")
                 case SubscribedResource():
                     text = _("Press {tasks-cancel} again to end the subscription.")
                 case OrphanedTask():
@@ -283,10 +307,18 @@ class TasksScreen(ListScreen):
             case RunningCall():
                 self.host.running_calls.cancel(item.call)
                 self.notify(_("Cancelling…"), markup=False, timeout=2)
+            case OpenedPage():
+                self.host.pages.close(item.number)
             case SubscribedResource():
                 self.run_worker(partial(self._unsubscribe, item), group="cancel")
             case OrphanedTask():
                 self.run_worker(partial(self._forget, item), group="cancel")
+
+    def action_copy_address(self) -> None:
+        """Copy the address of the selected page to the clipboard."""
+        row = self.current_row()
+        if row is not None and isinstance(row.value, OpenedPage):
+            self.post_message(CopyRequested(row.value.url))
 
     async def _unsubscribe(self, item: SubscribedResource) -> None:
         try:

@@ -466,7 +466,7 @@ class TranscriptPresenter:
         if event.by == "user" and event.call not in self.cards:
             self._start_manual_call(event)
             return
-        if event.by == "earlier":  # not part of a turn, so it is handled like a manual call
+        if event.by in ("earlier", "page"):  # not part of a turn, so it is handled like a manual call
             card = self.manual_cards[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
             card.start(event.arguments, event.by)
             self.transcript.add(card)

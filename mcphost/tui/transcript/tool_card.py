@@ -48,6 +48,7 @@ BACKGROUND_OFFER_SECONDS = 3.0
 
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
 CALL_AGAIN_STYLE = Style.from_meta({"act": "call_again"})
+PAGE_STYLE = Style.from_meta({"act": "app"})
 _FOUND_CONTEXT = 80
 """Number of characters shown before a match."""
 
@@ -106,6 +107,8 @@ class ToolCard(TranscriptBlock):
         """Returns the running time of a call, excluding the time for questions; None if the host does not run it."""
 
         self.progress: tuple[float, float | None, str] | None = None
+        self.has_page = False
+        """Whether the call has an interactive page, which the user can open."""
         self.is_expanded = False
         self.has_long_arguments = False
         self.found_line = ""
@@ -119,7 +122,7 @@ class ToolCard(TranscriptBlock):
     @property
     def can_go_to_background(self) -> bool:
         """Whether the model's turn is waiting for this call and could continue while it runs in the background."""
-        return self.state == "running" and self.started_by not in ("", "user", "earlier")
+        return self.state == "running" and self.started_by not in ("", "user", "earlier", "page")
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
@@ -170,6 +173,10 @@ class ToolCard(TranscriptBlock):
         if self.progress and (self.is_running or self.state == "proposed"):
             out.append(PrefixedContent("▎   ", "▎   ", self._render_progress(), "", lead))
         out.extend(self._render_result(lead))
+        if self.has_page:
+            text = _("interactive page · /app opens it in the browser")
+            offer = Content.styled(text, "$accent").stylize(PAGE_STYLE)
+            out.append(PrefixedContent("▎   ", "▎   ", offer, "", lead))
         return out
 
     def _describe_offer(self) -> str:

@@ -83,6 +83,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("Y", "copy_part(True)", show=False, id="conversation-copy-values"),
         Binding("e", "edit", show=False, id="conversation-edit"),
         Binding("b", "background", show=False, id="conversation-background"),
+        Binding("o", "app.app", show=False, id="conversation-page"),
         Binding("home", "jump(False)", show=False),
         Binding("end", "jump(True)", show=False),
         Binding("escape", "screen.focus_message", show=False),
@@ -478,8 +479,8 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(LinkClicked(str(href)))
         elif meta.get("act") == "newest":
             self.action_jump(True)
-        elif meta.get("act") == "call_again":
-            self.post_message(ActionRequested("call_again"))
+        elif meta.get("act") in ("call_again", "app"):
+            self.post_message(ActionRequested(meta["act"]))
         elif "copy" in meta and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
             self._part_copier.copy(index, int(meta["copy"]))

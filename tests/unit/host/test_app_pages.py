@@ -10,12 +10,12 @@ import pytest
 
 from mcphost.errors import ConsentDenied, ServerError, UsageError
 from mcphost.host.app_pages import page_bridge, pages
-from mcphost.host.app_pages.pages import OpenedPage
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import PageDrafted, PageOffered, PagesChanged, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.pages import OpenPage, PageMessage
 from mcphost.host.questions.questions import AcceptUrl, AllowOnce, AllowSession, ApproveTool, Cancel, Deny, VisitUrl
+from mcphost.host.server_views import OpenedPage
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round

@@ -1,0 +1,46 @@
+"""Handlers of the chat for events about interactive pages of tools (MCP Apps)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcphost.host import events
+from mcphost.translation import _, translate_sentence
+from mcphost.tui.widgets.composer import Composer
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from mcphost.tui.transcript.presenter import TranscriptPresenter
+
+
+class PageEvents:
+    """Handlers of the events about pages: marks the cards of calls, and puts proposed texts into the message."""
+
+    def __init__(self, screen: "Screen[None]", presenter: "TranscriptPresenter") -> None:
+        self._screen, self._presenter = screen, presenter
+        self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
+            events.PageOffered: self._mark_card,
+            events.PagesChanged: self._report_closed,
+            events.PageDrafted: self._add_draft,
+        }
+
+    def _mark_card(self, event: events.PageOffered) -> None:
+        presenter = self._presenter
+        cards = (presenter.cards, presenter.manual_cards, presenter.unsent_manual_cards)
+        for card in (known.get(event.call) for known in cards):
+            if card is not None:
+                card.has_page = True
+                presenter.transcript.update_block(card)
+
+    def _report_closed(self, event: events.PagesChanged) -> None:
+        if event.closed_server:
+            text = _("The page of {server} was closed: {reason}.")
+            reason = translate_sentence(event.reason)
+            self._screen.notify(text.format(server=event.closed_server, reason=reason), markup=False, timeout=8)
+
+    def _add_draft(self, event: events.PageDrafted) -> None:
+        composer = self._screen.query_one(Composer)
+        separator = "\n" if composer.draft.text.strip() else ""
+        composer.insert_prompt_text(event.server, separator + event.text)
+        said = _("The text of the page of {server} is in your message; it was not sent.")
+        self._screen.notify(said.format(server=event.server), markup=False, timeout=6)

@@ -1,0 +1,143 @@
+"""Tests of interactive pages in the chat: the card of a call, opening, the questions, drafts, and the tasks screen."""
+
+import pytest
+
+from mcphost.host import events
+from mcphost.tui.chat.page_address import forward_command
+from mcphost.tui.screens.tasks import TasksScreen
+from tests.screens.ask_question import PendingQuestion, ask_and_press
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.example_records import EXAMPLE_PAGE, OPEN_PAGE, PAGE_MESSAGE
+
+pytestmark = pytest.mark.anyio
+LINE = "interactive page · /app opens it in the browser"
+
+
+def show_call(driver: AppDriver, call: str = "p", *, by: str = "once") -> None:
+    host = driver.host
+    if by != "page":
+        host.put(events.ToolProposed(call, "weather", "show", {"city": "Bern"}))
+    host.put(events.ToolStarted(call, "weather", "show", {"city": "Bern"}, by))
+    if by != "page":
+        host.put(events.PageOffered(call, "weather", "show"))
+    host.put(events.ToolFinished(call, "weather", "show", "ok", f"sunny {call}", 0.1))
+
+
+async def run_command(driver: AppDriver, command: str) -> None:
+    await driver.type(command)
+    await driver.pilot.press("escape", "enter")
+
+
+async def test_a_call_with_a_page_says_so_and_its_text_stays_visible(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        show_call(driver)
+        await driver.until(lambda: LINE in driver.text() and "sunny p" in driver.text(), "the card")
+
+
+async def test_a_command_opens_the_newest_page_and_a_key_that_of_the_selected_call(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        driver.host.pages.open_pages = [EXAMPLE_PAGE]
+        show_call(driver, "one")
+        show_call(driver, "two")
+        await driver.until(lambda: driver.text().count(LINE) == 2, "the cards")
+        await run_command(driver, "/app")
+        await driver.until(lambda: driver.has_notified("is open in your browser"), "the confirmation")
+        await driver.pilot.press("ctrl+t", "[", "o")
+        await driver.until(lambda: len(driver.host.pages.opened) == 2, "the second")
+        assert driver.host.pages.opened == ["", "one"]
+        assert driver.host.pages.theme == "dark"
+        assert driver.host.pages.locale == "en"
+
+
+async def test_without_a_page_the_command_says_so(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        await run_command(driver, "/app")
+        await driver.until(lambda: driver.has_notified("There is no page to open."), "the reason")
+
+
+async def test_without_a_browser_the_address_and_the_ssh_command_are_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 5000 192.0.2.9 2222")
+    monkeypatch.setenv("USER", "ada")
+    async with run(size=(120, 30)) as driver:
+        driver.host.pages.open_pages, driver.host.pages.has_browser = [EXAMPLE_PAGE], False
+        await run_command(driver, "/app")
+        await driver.until(lambda: EXAMPLE_PAGE.url in driver.text(), "the address")
+        await driver.until(
+            lambda: "ssh -p 2222 -N -L 40123:127.0.0.1:40123 ada@192.0.2.9" in driver.text(), "the command"
+        )
+
+
+def test_the_ssh_command_is_only_for_ssh_and_cannot_be_forged() -> None:
+    assert forward_command(1, {}) == ""
+    assert forward_command(1, {"SSH_CONNECTION": "a b"}) == ""
+    assert forward_command(1, {"SSH_CONNECTION": "a 1 h 22"}) == "ssh -N -L 1:127.0.0.1:1 h"
+    assert "\x1b" not in forward_command(1, {"SSH_CONNECTION": "a 1 h\x1b[2J 22", "USER": "u"})
+
+
+async def test_the_question_names_the_sites_and_opens_only_on_request(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        pending = PendingQuestion(driver, OPEN_PAGE)
+        await driver.enter_question()
+        shown = driver.text()
+        for name in (*OPEN_PAGE.connect, *OPEN_PAGE.resource, *OPEN_PAGE.left_out, "ui://weather/forecast", "3 tools"):
+            assert name in shown
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer is False, "the refusal")
+    async with run(size=(100, 40)) as driver:
+        assert await ask_and_press(driver, OPEN_PAGE, "o") is True
+
+
+async def test_on_a_small_terminal_the_page_is_opened_only_once_all_was_shown(run: Run) -> None:
+    async with run(size=(60, 14)) as driver:
+        pending = PendingQuestion(driver, OPEN_PAGE)
+        await driver.enter_question()
+        await driver.pilot.press("o")
+        await driver.until(lambda: "insists" in driver.app.screen.query_one("#more").classes, "why not")
+        assert pending.answer is None
+        await driver.pilot.press("end")
+        await driver.until(lambda: "by itself" in " ".join(driver.text().split()), "the end")
+        await driver.pilot.press("o")
+        await driver.until(lambda: pending.answer is True, "the answer")
+
+
+async def test_a_text_of_a_page_is_added_to_the_message_and_neither_sent_nor_run(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        assert await ask_and_press(driver, PAGE_MESSAGE, "p") is True
+        await driver.type("Please ")
+        driver.host.put(events.PageDrafted("weather", "/quit"))
+        await driver.until(lambda: driver.has_notified("it was not sent"), "the notice")
+        assert driver.app.chat.composer_input.text == "Please \n/quit"
+        assert driver.host.sent == []
+
+
+async def test_a_call_of_a_page_has_a_card_that_does_not_change_the_phase_of_the_turn(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        show_call(driver, "page-1", by="page")
+        await driver.until(lambda: "sunny page-1" in driver.text(), "the card")
+        assert driver.app.chat.presenter.phase == ""
+
+
+async def test_open_pages_are_listed_and_closed_with_two_presses(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        driver.host.pages.open_pages = [EXAMPLE_PAGE]
+        await run_command(driver, "/tasks")
+        await driver.until(lambda: isinstance(driver.app.screen, TasksScreen), "the screen")
+        await driver.until(lambda: "weather · page, shown by a browser" in driver.text(), "the row")
+        assert "http://127.0.0.1:40123/" in driver.text()
+        await driver.pilot.press("c")
+        await driver.until(lambda: driver.app.clipboard == EXAMPLE_PAGE.url, "the copy")
+        await driver.pilot.press("x")
+        await driver.until(lambda: "Press x again to close the page." in driver.text(), "the warning")
+        assert driver.host.pages.closed == []
+        await driver.pilot.press("x")
+        await driver.until(lambda: driver.host.pages.closed == [1], "the end")
+
+
+async def test_a_page_that_mcphost_closes_is_reported(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        driver.host.put(events.PagesChanged("weather", "its server is gone"))
+        await driver.until(
+            lambda: driver.has_notified("The page of weather was closed: its server is gone."), "the notice"
+        )
