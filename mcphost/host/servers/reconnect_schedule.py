@@ -3,7 +3,6 @@
 import ssl
 import time
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from mcphost.errors import (
     ConfigError,
@@ -13,6 +12,7 @@ from mcphost.errors import (
     StartupError,
     UnsupportedRevision,
 )
+from mcphost.llm.providers import is_loopback
 
 BACK_OFF = (1, 2, 4, 8, 16)
 """Seconds before each attempt to reconnect; after these attempts, the user must restart the server."""
@@ -77,7 +77,7 @@ class ReconnectSchedule:
         if self.retry_unreachable and is_unreachable(error):
             self._unreachable += 1
             # A program on this machine is tried often: its developer has just started it.
-            doublings = 0 if is_loopback_url(self._url) else min(self._unreachable - 1, 10)
+            doublings = 0 if is_loopback(self._url) else min(self._unreachable - 1, 10)
             delay = FIRST_UNREACHABLE_DELAY * 2**doublings
             return Retry(min(delay, MAX_UNREACHABLE_DELAY), self._unreachable)
         self._unreachable = 0
@@ -88,16 +88,6 @@ class ReconnectSchedule:
             self.has_given_up = True
             return None
         return Retry(BACK_OFF[self._failures - 1], self._failures, self.attempts)
-
-
-def is_loopback_url(url: str) -> bool:
-    """Return whether a URL names this machine, without resolving names."""
-    from mcphost.auth.url_policy import is_loopback_name  # needed only for servers that cannot be reached
-
-    try:
-        return is_loopback_name(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
 
 
 def is_unreachable(error: McpHostError) -> bool:

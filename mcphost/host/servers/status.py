@@ -15,7 +15,8 @@ from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupE
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServerState, ServerStateName
 from mcphost.host.server_views import Catalog
-from mcphost.host.servers.reconnect_schedule import MAX_UNREACHABLE_DELAY, Retry, is_loopback_url
+from mcphost.host.servers.reconnect_schedule import MAX_UNREACHABLE_DELAY, Retry
+from mcphost.llm.providers import is_loopback
 from mcphost.serialization import replace
 from mcphost.sign_in_types import SignInProgress
 
@@ -144,7 +145,7 @@ class ServerStatus:
             self.is_down = True
             hint = (
                 f"mcphost tries again every {retry.seconds:g} s."
-                if is_loopback_url(self._config.url)
+                if is_loopback(self._config.url)
                 else f"mcphost tries again by itself, at least every {MAX_UNREACHABLE_DELAY:g} s."
             )
             self.set_state("unreachable", error.message, f"{error.hint} {hint}".lstrip())

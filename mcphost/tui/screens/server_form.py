@@ -205,7 +205,8 @@ class ServerForm(FormScreen[str]):
         from mcphost.config.typed_servers import find_pasted_scope
 
         pasted = find_pasted_scope(text) if self._entry is None else ""
-        scope = next((one for one in self._files if one == pasted), self._scope)
+        scopes: dict[str, Scope] = {one: one for one in self._files}
+        scope = scopes.get(pasted, self._scope)
         is_new, self._pasted_scope = pasted != self._pasted_scope, pasted
         if not is_new or scope == self._scope:
             return False
