@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterable, Mapping
+from shutil import get_terminal_size
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -21,6 +22,9 @@ ARGPARSE_TEXTS = (
 _PIECES = re.compile(r"\s+|[!-~]+|.[，。、；：？！）》”…]*")
 
 
+_MIN_SUMMARY_WIDTH = 12
+
+
 def describe_command(prog: str, summary: str, title: str, names: Mapping[str, str]) -> str:
     """Return a command's summary, followed by the subcommands in *names*, if any, under the heading *title*.
 
@@ -29,7 +33,11 @@ def describe_command(prog: str, summary: str, title: str, names: Mapping[str, st
     lines = [_("{command}: {summary}.").format(command=prog, summary=_(summary)) if " " in prog else _(summary)]
     if names:
         width = max(map(len, names)) + 2
-        lines += ["", _(title), *(f"  {name:<{width}}{_(what)}" for name, what in names.items())]
+        room = max(_MIN_SUMMARY_WIDTH, get_terminal_size().columns - width - 2)
+        lines += ["", _(title)]
+        for name, what in names.items():
+            first, *more = wrap_cells(_(what), room)
+            lines += [f"  {name:<{width}}{first}", *(" " * (width + 2) + line for line in more)]
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """Command-line parser: the commands, the flags common to all commands, and the resulting options."""
 
 import argparse
+import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,27 @@ EDIT_ACTIONS: dict[str, tuple[str, str]] = {
 """The module and the summary of each action of `servers` that has its own arguments, keyed by its name."""
 
 
+WORDS_OF_OTHERS: dict[str, str] = {
+    "-p": "run PROMPT",
+    "--print": "run PROMPT",
+    "-r": "--resume",
+    "-v": "--version",
+    "-V": "--version",
+    "add": "servers add",
+    "continue": "--continue",
+    "help": "--help",
+    "history": "sessions",
+    "import": "servers import",
+    "list": "servers",
+    "ls": "servers",
+    "mcp": "servers",
+    "remove": "servers remove",
+    "resume": "--resume",
+    "version": "--version",
+}
+"""Commands and flags of similar programs, and the arguments of mcphost that mean the same."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Argument parser that raises UsageError instead of exiting, and translates its `--help` text."""
 
@@ -88,7 +110,32 @@ class CommandParser(argparse.ArgumentParser):
         """Raise UsageError with *message* and a hint to use `--help`."""
         # parse_intermixed_args lists optional arguments as missing, too.
         text = _write_names_in_capitals(message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
-        raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
+        text = _INVALID_VALUE.sub(_describe_invalid_value, sanitize(f"{text.rstrip('.')}.", keep_newlines=False))
+        near = _find_similar_choice(text)
+        if near:
+            raise UsageError(text, f"Did you mean {near!r}? See: {self.prog} --help")
+        raise UsageError(text, f"See: {self.prog} --help")
+
+
+_INVALID_VALUE = re.compile(r"invalid (\w+) value: (.*)\.\Z")
+_INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
+def _describe_invalid_value(found: re.Match[str]) -> str:
+    """Say what a value should be; argparse names only the function that rejects it, such as "int" or "dollars"."""
+    kind = "a number" if found[1] in ("seconds", "dollars", "float") else "a whole number"
+    return f"{found[2]} is not {kind}."
+
+
+def _find_similar_choice(message: str) -> str:
+    """Return the choice that the user probably meant, if *message* is about an invalid choice, else ""."""
+    found = _INVALID_CHOICE.search(message)
+    if found is None:
+        return ""
+    from difflib import get_close_matches
+
+    choices = [choice.strip("'") for choice in found[2].split(", ")]
+    return next(iter(get_close_matches(found[1], choices, 1)), "")
 
 
 def _write_names_in_capitals(message: str) -> str:
@@ -231,15 +278,24 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     add_global_flags(parser)
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    flags = vars(parser.parse_args(argv))
+    try:
+        flags = vars(parser.parse_args(argv))
+    except UsageError as error:
+        meant = next(
+            (WORDS_OF_OTHERS[word] for word in error.message.rstrip(".").split() if word in WORDS_OF_OTHERS), ""
+        )
+        if meant and error.message.startswith("Unrecognized"):
+            raise UsageError(error.message, f"Did you mean: mcphost {meant}") from error
+        raise
     command, rest = flags.pop("command") or "chat", flags.pop("rest")
     if command not in COMMANDS:
         from difflib import get_close_matches
 
-        matches = get_close_matches(command, COMMANDS, 1)
+        meant = WORDS_OF_OTHERS.get(command, "run PROMPT" if " " in command else "")
+        meant = meant or next(iter(get_close_matches(command, COMMANDS, 1)), "")
         raise UsageError(
             f"There is no command {sanitize(command, keep_newlines=False)!r}.",
-            f"Did you mean: mcphost {matches[0]}" if matches else "See: mcphost --help",
+            f"Did you mean: mcphost {meant}" if meant else "See: mcphost --help",
         )
     return argparse.Namespace(**flags), command, rest
 

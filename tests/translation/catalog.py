@@ -92,11 +92,8 @@ ARGPARSE_SENTENCES = (
     "Argument {name}: ignored explicit argument {value}.",
     "Argument {name}: not allowed with argument {other}.",
     "Argument {name}: invalid choice: {value} (choose from {choices}).",
-    "Argument {name}: invalid int value: {value}.",
-    "Argument {name}: invalid seconds value: {value}.",
-    "Argument {name}: invalid count value: {value}.",
-    "Argument {name}: invalid dollars value: {value}.",
-    "Argument {name}: invalid port value: {value}.",
+    "Argument {name}: {value} is not a number.",
+    "Argument {name}: {value} is not a whole number.",
 )
 """Errors of argparse as `CommandParser.error` writes them."""
 

@@ -60,7 +60,12 @@ def test_value_after_two_dashes_is_no_flag() -> None:
         (["call", "s"], "TOOL. See: mcphost call --help"),
         (["--frob"], "--frob"),
         (["tools", "--era", "old"], "invalid choice"),
+        (["servers", "chek"], "Did you mean 'check'\\? See: mcphost servers --help"),
+        (["servers", "zzz"], "'update'\\)\\. See: mcphost servers --help"),
         (["run", "x", "--max-rounds", "0"], "1000"),
+        (["run", "x", "--max-rounds", "x"], "Argument --max-rounds: 'x' is not a whole number"),
+        (["run", "x", "--max-cost", "x"], "Argument --max-cost: 'x' is not a number"),
+        (["costs", "--days", "1.5"], "Argument --days: '1.5' is not a whole number"),
         (["tools", "--timeout", "0"], "86400"),
         (["--timeout", "x", "tools"], "--timeout"),
         (["\x1b[31m"], "␛|x1b"),
@@ -81,6 +86,29 @@ def test_an_unknown_command_line_is_one_short_error(argv: list[str], text: str) 
 def test_usage_errors_write_the_names_of_arguments_in_capitals(argv: list[str], name: str) -> None:
     with pytest.raises(UsageError, match=f"^(Argument {name}: invalid choice: 'x' |The following .*: {name}\\.)"):
         parse_arguments(*argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["-p", "hi"], "mcphost run PROMPT"),
+        (["--print", "hi"], "mcphost run PROMPT"),
+        (["-r"], "mcphost --resume"),
+        (["-V"], "mcphost --version"),
+        (["mcp", "add", "x"], "mcphost servers"),
+        (["list"], "mcphost servers"),
+        (["add", "x", "--", "y"], "mcphost servers add"),
+        (["resume"], "mcphost --resume"),
+        (["help"], "mcphost --help"),
+        (["version"], "mcphost --version"),
+        (["history"], "mcphost sessions"),
+        (["fix the bug"], "mcphost run PROMPT"),
+    ],
+)
+def test_the_words_of_other_hosts_are_answered_with_the_command(argv: list[str], hint: str) -> None:
+    with pytest.raises(UsageError) as exc_info:
+        parse_arguments(*argv)
+    assert exc_info.value.hint == f"Did you mean: {hint}"
 
 
 def test_every_command_has_its_module() -> None:

@@ -160,6 +160,17 @@ def test_words_of_help_are_broken_by_cells() -> None:
     assert wrap_cells("", 4) == [""]
 
 
+@pytest.mark.parametrize(("words", "columns"), [((), 80), (("servers",), 80), ((), 60), ((), 30)])
+def test_the_list_of_commands_fits_into_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = output_of(capsys, *words, "--help").splitlines()
+    listed = [line for line in shown if line.startswith(("  demo ", "  lock ", "              "))]
+    assert max(map(len, listed)) <= columns
+    assert any(line.strip() for line in listed)
+
+
 def test_the_description_of_a_command_is_made_for_its_help_only() -> None:
     parser = main.command_parser("run")
     assert parser.description is None
