@@ -12,7 +12,7 @@ class Action(NamedTuple):
     `name` is Textual's action name. `keys` are the default keys, separated by commas, or "" if there are none; the user
     can change them, so look up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and
     `help` in the command palette. `slash` is the slash command, without the slash; other names for it are in
-    `ALIASES`. If `takes_value` is true, a name or path can follow the command, as in `/theme fjord`.
+    `ALIASES`. If `takes_value` is true, a value can follow the command, as in `/theme fjord`.
     """
 
     name: str
@@ -195,6 +195,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Summarize earlier messages"),
         N_("The model gets a summary of all but the last messages; you read and edit it first"),
         "compact",
+        takes_value=True,
     ),
     Action(
         "summary",

@@ -93,6 +93,8 @@ class CommandValues:
                 return self._choose(action, value, self._server_names(), self._actions.open_server)
             case "profile":
                 return self._choose(action, value, self._profile_names(), self._use_profile)
+            case "summarize":
+                return self._summarize(value, restore)
             case "model" | "retry_with":
                 setup = self._chat.host.setup
                 if setup is None:
@@ -104,6 +106,17 @@ class CommandValues:
                 self._chat.run_worker(counted, group="command value")
             case _:
                 return self._export(value, restore)
+        return ""
+
+    def _summarize(self, instructions: str, restore: Callable[[], None]) -> str:
+        """Start a summary that follows the user's *instructions*; return an error message if these are too long."""
+        from mcphost.host.conversation.summarizer import MAX_INSTRUCTIONS
+        from mcphost.tui.compaction_actions import summarize
+
+        if len(instructions) > MAX_INSTRUCTIONS:
+            text = _("Instructions for a summary can have {count:,} characters at most.")
+            return text.format(count=MAX_INSTRUCTIONS)
+        self._chat.run_worker(partial(summarize, self._chat, instructions, restore), group="turn")
         return ""
 
     async def use_model(self, name: str) -> None:

@@ -10,7 +10,7 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mcphost.llm.messages import Message
     from mcphost.store.compactions import Compaction
@@ -20,16 +20,19 @@ _MAX_SOURCE_CHARS = 20_000
 _MAX_TOTAL_CHARS = 2_000_000
 
 
-async def summarize(chat: "ChatScreen") -> None:
+async def summarize(chat: "ChatScreen", instructions: str = "", restore: "Callable[[], None] | None" = None) -> None:
     """Ask the model to summarize earlier messages, and use the summary if the user agrees.
 
-    Esc cancels the request. On failure, add a notice to the transcript.
+    The model gets the user's *instructions*. Esc cancels the request. On failure, add a notice to the transcript. If
+    the model is still answering, call *restore*, which puts the command back into the composer.
     """
     if chat.host.conversation.is_busy or chat.is_sending:
         chat.notify(_("Still answering. Press Esc to stop, then summarize."), markup=False, timeout=6)
+        if restore is not None:
+            restore()
         return
     try:
-        await chat.host.conversation.compact()
+        await chat.host.conversation.compact(instructions)
     except McpHostError as error:
         chat.presenter.add_notice("error", error.message, error.hint)
     chat.refresh_status()

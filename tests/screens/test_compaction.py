@@ -126,8 +126,10 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
             await send(driver, f"{LONG} say {word}", f"{word} word")
         await run_command(driver, "/summary")
         await driver.until(lambda: any("No summary" in one.message for one in driver.app._notifications), "the hint")
-        await run_command(driver, "/compact")
+        await run_command(driver, "/compact keep the names")
         await driver.enter_question()
+        assert "Additional instructions from the user: keep the names" in model.requests[-1].system
+        assert "keep the names" in driver.text()
         assert "Ada wrote a lot" in driver.text()
         await driver.pilot.press("u")
         await driver.until(lambda: "The model gets messages 1 to 6 as 1 sentence" in driver.transcript(), "the notice")
@@ -149,6 +151,8 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
         await driver.until(lambda: "gets the messages themselves again" in driver.transcript(), "the undo")
         await send(driver, "last", "six")
         assert re.search("say one$", model.requests[-1].messages[0].text)
+        await run_command(driver, f"/compact {'x' * 2_001}")
+        await driver.until(lambda: any("2,000 characters" in one.message for one in driver.app._notifications), "limit")
 
 
 async def test_the_end_of_summarizing_and_a_refused_summary_are_told(

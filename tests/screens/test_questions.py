@@ -319,7 +319,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
         words = [line.strip(" ▸●◌✕│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
         assert "It starts this program on your machine, with your user privileges" in flat
-        assert "To be asked no more: F3, then d disables it and x removes it." in " ".join(text.split())
+        assert "F3: d disables it, x removes it." in " ".join(text.split())
         assert words[at + 1 : at + 3] == ["-y", "'a server'"]
         assert flat.count("x") >= 300
         for part in ("TOKEN  [hidden]", 'EMPTY  ""', "LIB    a⏎b", "/srv", "/home/me/mcp.json", "Do not use"):

@@ -327,7 +327,8 @@ class Compactor:
         finally:
             self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage, outcome))
         if is_reviewed:
-            sentences = await self._review(_make_review(conversation, compaction, before, after, why))
+            question = replace(_make_review(conversation, compaction, before, after, why), instructions=instructions)
+            sentences = await self._review(question)
             if not sentences:
                 return CompactionResult(usage=summarizer.usage)
             compaction = replace(compaction, sentences=sentences)

@@ -42,7 +42,7 @@ _INTRODUCTION = (
 )
 _END = "[mcphost: End of the summary. The conversation continues.]"
 MAX_SUMMARY_CHARS = 200_000
-_MAX_INSTRUCTIONS = 2_000
+MAX_INSTRUCTIONS = 2_000
 
 SUMMARY_PROMPT = (
     "Summarize a conversation so that a model can continue it without the original messages. The input is JSON lines. "
@@ -74,7 +74,7 @@ def build_summary_prompt(instructions: str, max_words: int) -> str:
 
     *instructions* are the user's additional instructions, "" for none.
     """
-    own = f"\nAdditional instructions from the user: {instructions[:_MAX_INSTRUCTIONS]}" if instructions.strip() else ""
+    own = f"\nAdditional instructions from the user: {instructions[:MAX_INSTRUCTIONS]}" if instructions.strip() else ""
     return f"{SUMMARY_PROMPT}\nWrite at most {max_words} words in at most {MAX_SENTENCES // 2} lines.{own}"
 
 

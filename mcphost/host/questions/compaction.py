@@ -59,9 +59,9 @@ CompactionVerdict = UseSummary | KeepMessages
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     """Question that asks whether a summary may replace the first `messages` messages in model requests.
 
-    `numbers` contains the numbers of these messages, and `sources` the messages that are cited in the summary.
-    `model` wrote the summary, using `usage` tokens. `tokens_before` is the estimated size of the messages, and
-    `tokens_after` is the estimated size of the summary.
+    `numbers` contains the numbers of these messages, and `sources` the messages that are cited in the summary. `model`
+    wrote the summary, using `usage` tokens and following the user's `instructions` ("" for none). `tokens_before` is
+    the estimated size of the messages, and `tokens_after` is the estimated size of the summary.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_COMPACTION
@@ -73,6 +73,7 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     usage: Usage = Usage()
     tokens_before: int = 0
     tokens_after: int = 0
+    instructions: str = ""
 
     def refusal(self) -> CompactionVerdict:
         """Return an answer that rejects the summary."""

@@ -57,6 +57,9 @@ def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...
     )
 
 
+_MAX_SHOWN_INSTRUCTIONS = 300
+
+
 class OfferCompactionDialog(Dialog[bool]):
     """Dialog that offers to summarize earlier messages when a request nearly fills the context window."""
 
@@ -167,7 +170,9 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         size = _("about {tokens_after:,} instead of {tokens_before:,} tokens").format(
             tokens_after=self._estimate_tokens(), tokens_before=asked.tokens_before
         )
-        return [(_("size"), size), (_("written by"), clean_line(f"{asked.model}{cost}", 200))]
+        facts = [(_("size"), size), (_("written by"), clean_line(f"{asked.model}{cost}", 200))]
+        own = clean_line(asked.instructions, _MAX_SHOWN_INSTRUCTIONS)
+        return [*facts, (_("you asked"), own)] if own else facts
 
     def _estimate_tokens(self) -> int:
         """Estimate the tokens of the summary as it is edited: those of the model's summary, and the change in text."""

@@ -211,9 +211,7 @@ class TrustServerDialog(_TrustDialog):
         if asked.restrictions:
             named = [(clean(what), clean(value)) for what, value in map(translate_pair, asked.restrictions)]
             out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
-        rid = keys_in_use(self).fill(
-            _("To be asked no more: {servers}, then {servers-disable} disables it and {servers-remove} removes it.")
-        )
+        rid = keys_in_use(self).fill(_("{servers}: {servers-disable} disables it, {servers-remove} removes it."))
         out.append(
             Content.styled(
                 _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks.")
