@@ -43,6 +43,8 @@ ONLY_ON_SCREEN = {
     "CommandArgumentsForm": "tests/screens/test_custom_commands.py",
     "ExportForm": "tests/screens/test_history.py",
     "OfferCompactionDialog": "tests/screens/test_compaction.py",
+    "OpenPageDialog": "tests/screens/test_app_pages.py",
+    "PageMessageDialog": "tests/screens/test_app_pages.py",
     "RenameForm": "tests/screens/test_history.py",
     "SaveResourceForm": "tests/screens/test_save_resource.py",
     "ReviewCompactionDialog": "tests/screens/test_compaction.py",

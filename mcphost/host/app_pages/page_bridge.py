@@ -40,7 +40,7 @@ _ERROR_LIMIT = 1_000
 _log = logging.getLogger(__name__)
 
 
-class PageRequestRefused(Exception):
+class PageRequestRejected(Exception):
     """Raised if a request of a page is answered with an error."""
 
     def __init__(self, message: str, code: int = REFUSED) -> None:
@@ -50,7 +50,7 @@ class PageRequestRefused(Exception):
 
 
 PageRequestHandler = Callable[[Raw], Awaitable[Any]]
-"""Handles the params of a request of a page, and returns the result. Raises PageRequestRefused or McpHostError."""
+"""Handles the params of a request of a page, and returns the result. Raises PageRequestRejected or McpHostError."""
 
 
 class _CancelledParams(WireStruct, frozen=True):
@@ -122,7 +122,7 @@ class PageBridge:
         with scope:
             try:
                 response = JsonRpcResponse(request.id, Raw(encode(await self._dispatch(request))))
-            except PageRequestRefused as error:
+            except PageRequestRejected as error:
                 response = self._make_error(request, error.code, error.message)
             except McpHostError as error:
                 response = self._make_error(request, REFUSED, error.message)
@@ -144,14 +144,14 @@ class PageBridge:
         if request.method == "ping":
             return {}
         if not self._is_opened:
-            raise PageRequestRefused("The page must send ui/initialize first.", INVALID_REQUEST)
+            raise PageRequestRejected("The page must send ui/initialize first.", INVALID_REQUEST)
         if request.method == "ui/request-display-mode":
             return {"mode": "inline"}
         if request.method == "ui/update-model-context":
-            raise PageRequestRefused("mcphost does not add context of pages to the conversation.")
+            raise PageRequestRejected("mcphost does not add context of pages to the conversation.")
         handler = self._handlers.get(request.method)
         if handler is None:
-            raise PageRequestRefused(f"{request.method[:200]} is not supported.", METHOD_NOT_FOUND)
+            raise PageRequestRejected(f"{request.method[:200]} is not supported.", METHOD_NOT_FOUND)
         return await handler(request.params)
 
     def _initialize_result(self) -> dict[str, Any]:
@@ -240,8 +240,8 @@ def result_for_page(result: CallToolResult) -> dict[str, Any]:
 
 
 def decode_params(params: Raw, kind: type[Any]) -> Any:
-    """Decode the params of a page's request. Raises PageRequestRefused if they are invalid."""
+    """Decode the params of a page's request. Raises PageRequestRejected if they are invalid."""
     try:
         return decode(params if len(params) else b"{}", kind, "params")
     except MalformedMessage as error:
-        raise PageRequestRefused(error.message, INVALID_PARAMS) from error
+        raise PageRequestRejected(error.message, INVALID_PARAMS) from error

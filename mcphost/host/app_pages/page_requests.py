@@ -4,7 +4,7 @@ import itertools
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, RequestRefused
-from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRefused, decode_params, result_for_page
+from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params, result_for_page
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import identify_tool
@@ -114,9 +114,9 @@ class PageRequests:
         return f"the page of its tool {self._call.tool!r} asks for it"
 
     def _check_connection(self) -> None:
-        """Raise PageRequestRefused unless the server of the page is connected, with the same configuration."""
+        """Raise PageRequestRejected unless the server of the page is connected, with the same configuration."""
         if self._services.servers.find(self._server) is not self._connection or not self._connection.is_ready:
-            raise PageRequestRefused(f"The server {self._server!r} is not connected.")
+            raise PageRequestRejected(f"The server {self._server!r} is not connected.")
 
     # -- tools/call
     async def call_tool(self, params: Raw) -> Any:
@@ -135,19 +135,19 @@ class PageRequests:
         try:
             execution = await self._services.executor.execute(call, offered, replace(approval, source="page"))
         except RunningCallCancelled as error:
-            raise PageRequestRefused("The user cancelled the call.") from error
+            raise PageRequestRejected("The user cancelled the call.") from error
         return result_for_page(execution.result)
 
     async def _find_tool(self, name: str) -> OfferedTool:
         self._check_connection()
         listed = self._connection.tool(name)
         if listed is None or not listed.page.for_pages:
-            raise PageRequestRefused(f"The server has no tool {name[:200]!r} for pages.", INVALID_PARAMS)
+            raise PageRequestRejected(f"The server has no tool {name[:200]!r} for pages.", INVALID_PARAMS)
         if name in self._services.servers.view(self._server).disabled_tools:
-            raise PageRequestRefused("The user turned this tool off.")
+            raise PageRequestRejected("The user turned this tool off.")
         offered = await self._services.servers.get_tool(self._server, name)
         if offered.connection is not self._connection:
-            raise PageRequestRefused(f"The server {self._server!r} is not connected.")
+            raise PageRequestRejected(f"The server {self._server!r} is not connected.")
         return offered
 
     async def _prepare(self, offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], HookNotes]:
@@ -155,19 +155,19 @@ class PageRequests:
         services, notes = self._services, HookNotes()
         if offered.connection.tool_changes.is_quarantined(offered.definition.name):
             await services.consent.record_quarantined_call(offered, arguments)
-            raise PageRequestRefused("The tool changed and is quarantined until the user reviews it.")
+            raise PageRequestRejected("The tool changed and is quarantined until the user reviews it.")
         await self._check_arguments(offered, arguments)
         await services.hooks.refresh()
         try:
             checked = await services.hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
         except HookDenied as error:
-            raise PageRequestRefused(error.model_text) from error
+            raise PageRequestRejected(error.model_text) from error
         await self._check_arguments(offered, checked)
         return checked, notes
 
     async def _check_arguments(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         if errors := await self._services.validator.validate(offered, arguments):
-            raise PageRequestRefused(errors.sentence, INVALID_PARAMS)
+            raise PageRequestRejected(errors.sentence, INVALID_PARAMS)
 
     async def _authorize(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
@@ -182,7 +182,7 @@ class PageRequests:
             call=call, is_valid=is_valid, may_auto_approve=False,
         )  # fmt: skip
         if isinstance(verdict, Deny):
-            raise PageRequestRefused(DECLINED if verdict.is_by_user else "The user's configuration does not allow it.")
+            raise PageRequestRejected(DECLINED if verdict.is_by_user else "The user's configuration does not allow it.")
         await self._check_arguments(offered, verdict.arguments)
         return verdict
 
@@ -191,16 +191,16 @@ class PageRequests:
         """Read a resource of the page's server."""
         wanted = decode_params(params, _ReadParams)
         if not 0 < len(wanted.uri) <= URI_LIMIT:
-            raise PageRequestRefused("The address is empty or too long.", INVALID_PARAMS)
+            raise PageRequestRejected("The address is empty or too long.", INVALID_PARAMS)
         self._check_connection()
         session = await self._connection.session()
         try:
             result = await session.request(ReadPage(wanted.uri))
         except RequestRefused as error:
-            raise PageRequestRefused(error.server_message, error.code or INVALID_PARAMS) from error
+            raise PageRequestRejected(error.server_message, error.code or INVALID_PARAMS) from error
         contents = encode(result.contents)
         if len(contents) > READ_LIMIT:
-            raise PageRequestRefused(f"The resource is over {READ_LIMIT // 1024**2} MB.")
+            raise PageRequestRejected(f"The resource is over {READ_LIMIT // 1024**2} MB.")
         return {"contents": Raw(contents)}
 
     # -- ui/message and ui/open-link
@@ -209,14 +209,14 @@ class PageRequests:
         proposed = decode_params(params, _MessageParams)
         text = _read_text(proposed.content)
         if proposed.role != "user" or not text.strip():
-            raise PageRequestRefused("Only a text with the role user is supported.", INVALID_PARAMS)
+            raise PageRequestRejected("Only a text with the role user is supported.", INVALID_PARAMS)
         if len(text) > MESSAGE_LIMIT:
-            raise PageRequestRefused(f"The message is over {MESSAGE_LIMIT:,} characters.", INVALID_PARAMS)
+            raise PageRequestRejected(f"The message is over {MESSAGE_LIMIT:,} characters.", INVALID_PARAMS)
         with self._services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
             question = PageMessage(server=self._server, why=self._why, tool=self._call.tool, text=text)
             is_taken = await self._services.frontend.ask(question)
         if not is_taken:
-            raise PageRequestRefused(DECLINED)
+            raise PageRequestRejected(DECLINED)
         # Known as a text of the server before it can be sent, so that its copies are found in later calls.
         self._services.editable_texts.get().note_text(self._server, "page", text)
         self._services.events.publish(PageDrafted(self._server, text))
@@ -227,7 +227,7 @@ class PageRequests:
         try:
             inspected = inspect_url(decode_params(params, _LinkParams).url)
         except MalformedMessage as error:
-            raise PageRequestRefused(error.message) from error
+            raise PageRequestRejected(error.message) from error
         question = VisitUrl(
             server=self._server, why=self._why, message="", url=inspected.url, host=inspected.host,
             warnings=inspected.warnings,
@@ -240,7 +240,7 @@ class PageRequests:
                 if not is_opened:
                     verdict = await services.frontend.ask(replace(question, is_browser_missing=True))
         if not isinstance(verdict, AcceptUrl):
-            raise PageRequestRefused(DECLINED)
+            raise PageRequestRejected(DECLINED)
         return {}
 
 

@@ -22,6 +22,7 @@ from mcphost.host.questions.pages import OpenPage
 from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.apps import MIME_TYPE, PageContents, PageOrigins, ReadPage, parse_page_origins
+from mcphost.translation import N_
 
 MAX_PAGES = 8
 HTML_LIMIT = 4 * 1024 * 1024
@@ -88,7 +89,7 @@ class AppPages:
         """Close all pages and forget their calls, because another conversation is open."""
         self.calls.clear()
         for page in tuple(self._pages.values()):
-            page.close("another conversation was opened")
+            page.close(N_("another conversation was opened"))
 
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
@@ -223,11 +224,11 @@ class AppPages:
                 await page.closing.wait()
             lost = 0 if connection.is_ready else lost + 1
             if lost >= LOST_CHECKS or not self._is_configured(connection):
-                page.close("its server is gone")
+                page.close(N_("its server is gone"))
             elif server.overflow.is_set():
-                page.close("the browser did not take its messages")
+                page.close(N_("the browser did not take its messages"))
             elif not server.is_shown and anyio.current_time() - server.last_seen > IDLE_SECONDS:
-                page.close("no browser showed it")
+                page.close(N_("no browser showed it"))
             elif server.is_shown != was_shown:
                 was_shown = server.is_shown
                 self._publish()

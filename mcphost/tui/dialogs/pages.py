@@ -15,7 +15,7 @@ from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart
 
 _NOTES = (
     N_("It is shown by your browser, from an address on this machine that only you can reach."),
-    N_("It cannot read files or other sites. What you enter in it can be read by its server."),
+    N_("It cannot read your files, or other sites than those above. Its server can get what you enter in it."),
     N_("It sends no message to the model by itself."),
 )
 

@@ -151,7 +151,7 @@ class TasksScreen(ListScreen):
         column = 0 if is_reader(self) else max((len(draw_progress(call)) for call in calls), default=0)
         return [
             *(self._call_row(call, column) for call in calls),
-            *(ListRow(item, item.tool, _describe_page(item), "⧉") for item in self.host.open_pages),
+            *(ListRow(item, item.tool, _describe_page(item), "▣") for item in self.host.open_pages),
             *(
                 ListRow(item, item.uri, self._describe_subscription(item), "↻", "$muted")
                 for item in self._subscribed_resources()
