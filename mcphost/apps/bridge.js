@@ -6,6 +6,7 @@ const MAX_MESSAGE = 900000; // in characters; mcphost accepts 1 MiB of UTF-8
 const MAX_WAITING = 100;
 const MIN_HEIGHT = 80;
 const MAX_HEIGHT = 10000;
+const MAX_FAILURES = 3; // attempts to connect again before the page counts as closed
 
 const data = document.body.dataset;
 const frame = document.getElementById("page");
@@ -13,6 +14,7 @@ const notice = document.getElementById("notice");
 let waiting = 0;
 let sending = Promise.resolve();
 let isOpen = true;
+let failures = 0;
 
 function end(text) {
   isOpen = false;
@@ -94,6 +96,7 @@ window.addEventListener("message", (event) => {
 
 const events = new EventSource(data.events + "?width=" + Math.round(frame.clientWidth || window.innerWidth));
 events.addEventListener("open", () => {
+  failures = 0;
   if (!frame.getAttribute("src")) {
     frame.setAttribute("src", data.page);
   }
@@ -101,7 +104,8 @@ events.addEventListener("open", () => {
 events.addEventListener("message", (event) => deliver(JSON.parse(event.data)));
 events.addEventListener("end", () => end(data.closed));
 events.addEventListener("error", () => {
-  if (events.readyState === EventSource.CLOSED) {
+  failures += 1;
+  if (events.readyState === EventSource.CLOSED || failures > MAX_FAILURES) {
     end(data.closed);
   }
 });
