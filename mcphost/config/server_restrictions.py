@@ -7,6 +7,7 @@ the command before approving the entry.
 """
 
 import contextlib
+import hashlib
 import ipaddress
 import os
 import re
@@ -154,6 +155,19 @@ def _may_be_same(one: ServerConfig, other: ServerConfig) -> bool:
     if "project" in (one.source, other.source):
         return has_same_target(one, other) or has_same_target(other, one)
     return all(getattr(one, field) == getattr(other, field) for field in _TARGET_FIELDS)
+
+
+def target_digest(server: ServerConfig) -> str:
+    """Return a digest of the program or URL of a server, to recognize it in a later run.
+
+    It stays the same if the version of a package, the environment or the query of the URL changes. Entries in the files
+    of different projects have different digests, because equal commands may start different programs there.
+    """
+    target = _make_target(server)
+    facts = [*target.address, "", *sorted(target.arguments)]
+    if server.is_stdio and server.source != "user":
+        facts += ["", os.path.realpath(os.path.dirname(server.file))]
+    return hashlib.sha256("\0".join(facts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class _Target(Struct, frozen=True):

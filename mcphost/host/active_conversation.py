@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,9 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ConversationOpened
+from mcphost.host.fork_point import ForkPoint
 from mcphost.host.lifetime import Lazy
-from mcphost.llm.messages import Message
+from mcphost.llm.messages import Message, with_targets
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.message_list import MessageList
@@ -27,19 +28,6 @@ _RETRY_SECONDS = 5.0
 FindCopiesFn = Callable[[Message], Awaitable[Message]]
 """Returns a user's message with `TextPart.copies` filled in."""
 _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue here, but only new messages are saved."
-
-
-class ForkPoint(NamedTuple):
-    """The point at which a copy of a conversation branches off the original, with the ids of both.
-
-    `id` is the id of the copy, and `source` is the id of the original. `after` is the number of the last copied
-    message in the original, and `length` is the number of copied messages.
-    """
-
-    id: str
-    source: str
-    after: int
-    length: int
 
 
 class Conversation:
@@ -82,6 +70,9 @@ class Conversation:
 
         self.find_copies: FindCopiesFn | None = None
         """Called with each typed message before it is added."""
+
+        self.server_targets: Mapping[str, str] = {}
+        """The current targets of all servers that were started, keyed by name; stored with each message."""
 
         self._store = store
         self._on_store_error = on_store_error
@@ -216,6 +207,7 @@ class Conversation:
 
         if self.find_copies is not None and message.is_typed:
             message = await self.find_copies(message)
+        message = with_targets(message, self.server_targets)
         message = message if message.at else replace(message, at=time.time())
         if not self.id or self._is_titled_by_call():
             self.id = self.reserved_id
@@ -243,6 +235,7 @@ class Conversation:
 
     async def append_to_branch(self, message: Message, after: int) -> None:
         """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""
+        message = with_targets(message, self.server_targets)
         message = message if message.at else replace(message, at=time.time())
         async with self._save_lock:
             self._notice_others(await self._store.get().append_to_branch(self.id, message, after=after))
@@ -524,6 +517,7 @@ class ActiveConversation:
             self._has_unsaved.set()
 
     def _set_current(self, conversation: Conversation) -> None:
+        conversation.server_targets = self.current.server_targets
         self.current = conversation
         conversation.on_shared = self._handle_shared
         conversation.find_copies = self._find_copies

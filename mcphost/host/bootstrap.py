@@ -113,6 +113,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     )
     late_grants = LateGrants(GrantStore(store), core.settings, core.conversation, core.events, core.lifetime)
     servers = _create_servers(core, late_grants, opener, open_url)
+    core.conversation.current.server_targets = servers.targets
     startup = ServerStartup(servers, core.settings, core.events)
     late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook, open_url)
     conversation = ConversationController(

@@ -1,8 +1,9 @@
 """Messages of a conversation and their parts, independent of any provider."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeGuard
 
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 Role = Literal["user", "assistant", "tool"]
 Outcome = Literal["ok", "error", "failed", "declined", "stopped", "background"]
@@ -219,7 +220,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     usage of the request that produced the message; it is None for other messages, and for messages stored by
     early versions. `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that
     mcphost wrote the message, because the user asked to continue an answer that was cut off, or because an
-    answer did not match the requested schema.
+    answer did not match the requested schema. `servers` are the servers that the parts came from, each as its name and
+    a digest of the program or URL that it had then; it is empty for messages stored by earlier versions.
     """
 
     role: Role
@@ -230,6 +232,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     usage: Usage | None = None
     prompt: PromptSource | None = None
     is_automatic: bool = False
+    servers: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -268,3 +271,17 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     def tool_uses(self) -> tuple[ToolUsePart, ...]:
         """The tool calls in the message."""
         return tuple(part for part in self.parts if isinstance(part, ToolUsePart))
+
+
+def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
+    """Return *message* with the current targets of the servers that its parts came from; see `Message.servers`.
+
+    *targets* are the digests of the programs or URLs of all known servers, keyed by name.
+    """
+    if message.role == "assistant" and message.prompt is None:
+        return message
+    names = {getattr(part, "server", "") for part in message.parts}
+    names |= {copied.server for part in message.parts if isinstance(part, TextPart) for copied in part.copies}
+    names |= {message.prompt.server} if message.prompt is not None else set[str]()
+    servers = tuple((name, targets[name]) for name in sorted(names) if name in targets)
+    return replace(message, servers=servers) if servers else message

@@ -192,7 +192,7 @@ class ConversationOrigins:
         arguments: dict[str, Any],
         tools: Sequence[Raw],
     ) -> ArgumentOrigins:
-        self._update(messages)
+        self._update(messages, dict(self._servers.targets))
         self._index.unsent_media = self._find_unsent_media(messages)
         size = self._index.size
         for outside in standing:
@@ -227,17 +227,18 @@ class ConversationOrigins:
             return frozenset()
         return frozenset(kind for kind, is_unsent in unsent.items() if is_unsent)
 
-    def _update(self, messages: Sequence[Message]) -> None:
-        """Index the messages added since the last update, or all messages if earlier ones changed.
+    def _update(self, messages: Sequence[Message], targets: dict[str, str]) -> None:
+        """Index the messages added since the last update, or all messages if earlier ones or the *targets* changed.
 
         Texts that are not part of a message, such as a prompt that the user can edit, do not count toward the index's
         maximum size. The caller adds them to each new index.
         """
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
+        is_continued = is_continued and targets == self._index.targets
         limit = MAX_CHARACTERS + self._standing_size
         if not is_continued or not index_messages(self._index, messages[known:], limit=limit):
-            self._index, self._standing_size = index_newest(messages), 0
+            self._index, self._standing_size = index_newest(messages, targets=targets), 0
         self._indexed = messages
 
 

@@ -1,9 +1,10 @@
 """Index of the texts from servers and files in one conversation, to find copies in tool calls."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from mcphost.host.argument_origins import FILES, MediaKind, MediaOrigin
+from mcphost.host.argument_origins import EARLIER_PREFIX, FILES, MediaKind, MediaOrigin
 from mcphost.host.origins.copy_index import CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, fold_same_length, keep_letters, removed_spans
@@ -14,6 +15,7 @@ MAX_CHARACTERS = 8_000_000
 """Maximum total length of a conversation's indexed texts; if it is exceeded, only the newest half is kept."""
 MAX_TYPED = 2_000_000
 SHORTEST_COPY = 16
+_NO_TARGETS: Mapping[str, str] = MappingProxyType({})
 _NOT_RECEIVED = ("declined", "stopped", "background")
 _GRAM, _STRIDE = 10, 7
 _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
@@ -38,7 +40,13 @@ class _Label(NamedTuple):
 class OutsideTexts:
     """Index of texts that came from servers and files, with a list of the texts that the user typed."""
 
-    def __init__(self) -> None:
+    def __init__(self, targets: Mapping[str, str] = _NO_TARGETS) -> None:
+        """Create an empty index; *targets* are the current targets of the servers (see `Message.servers`).
+
+        Texts of an earlier server count as those of another one if its name now belongs to a server with a different
+        program or URL.
+        """
+        self.targets = targets
         self.plain = CopyIndex(_GRAM, _STRIDE)
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.windows = WindowIndex(SHORTEST_COPY, _MAX_WINDOWS)
@@ -137,49 +145,59 @@ class OutsideTexts:
         return any(folded in text for text in self.typed)
 
 
-def outside_texts(message: Message) -> Iterator[OutsideText]:
-    """Yield the texts in a message that came from servers or files."""
+def outside_texts(message: Message, targets: Mapping[str, str] = _NO_TARGETS) -> Iterator[OutsideText]:
+    """Yield the texts in a message that came from servers or files; see `OutsideTexts` for *targets*."""
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.server and part.outcome not in _NOT_RECEIVED:
-                yield OutsideText(part.server, part.tool or part.name, part.text)
+                yield OutsideText(_origin(part.server, message, targets), part.tool or part.name, part.text)
             case ResourcePart():
-                yield OutsideText(part.server or FILES, part.source, part.whole or part.text)
+                yield OutsideText(_origin(part.server, message, targets), part.source, part.whole or part.text)
             case TextPart() if message.prompt is not None:
-                yield OutsideText(message.prompt.server, f"prompt {message.prompt.name}", part.text)
+                server = _origin(message.prompt.server, message, targets)
+                yield OutsideText(server, f"prompt {message.prompt.name}", part.text)
             case TextPart():
                 for copied in part.copies:
+                    server = _origin(copied.server, message, targets)
                     for start, end in copied.spans:
-                        yield OutsideText(copied.server, copied.source, part.text[start:end])
+                        yield OutsideText(server, copied.source, part.text[start:end])
             case _:
                 pass
 
 
-def _unknown_copies(message: Message) -> Iterator[str]:
+def _origin(server: str, message: Message, targets: Mapping[str, str]) -> str:
+    """Return the name of the origin of a part that came from *server*, which is "" for a local file."""
+    before = dict(message.servers).get(server, "")
+    is_earlier = bool(before) and targets.get(server, before) != before
+    return f"{EARLIER_PREFIX}{server}" if is_earlier else server or FILES
+
+
+def _unknown_copies(message: Message, targets: Mapping[str, str]) -> Iterator[str]:
     """Yield the servers whose prompts were too long to be compared with the text of a message."""
     for part in message.parts:
         if isinstance(part, TextPart):
-            yield from (copied.server for copied in part.copies if not copied.spans)
+            yield from (_origin(copied.server, message, targets) for copied in part.copies if not copied.spans)
 
 
-def media_origins(message: Message) -> Iterator[MediaOrigin]:
-    """Yield the kinds of media in a message that came from servers or files."""
+def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) -> Iterator[MediaOrigin]:
+    """Yield the kinds of media in a message that came from servers or files; see `OutsideTexts` for *targets*."""
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.images and part.server and part.outcome not in _NOT_RECEIVED:
-                yield MediaOrigin(part.server, "image")
+                yield MediaOrigin(_origin(part.server, message, targets), "image")
             case ImagePart():
-                yield MediaOrigin(part.server or FILES, "image")
+                yield MediaOrigin(_origin(part.server, message, targets), "image")
             case FilePart():
-                yield MediaOrigin(part.server or FILES, "pdf" if part.mime_type == "application/pdf" else "audio")
+                kind: MediaKind = "pdf" if part.mime_type == "application/pdf" else "audio"
+                yield MediaOrigin(_origin(part.server, message, targets), kind)
             case _:
                 pass
 
 
 def _add_uncompared(index: OutsideTexts, message: Message) -> None:
     """Record the content of a message that came from servers or files but cannot be compared."""
-    index.media.update(media_origins(message))
-    index.incomplete.update(_unknown_copies(message))
+    index.media.update(media_origins(message, index.targets))
+    index.incomplete.update(_unknown_copies(message, index.targets))
 
 
 def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: int = MAX_CHARACTERS) -> bool:
@@ -188,7 +206,7 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
     When the index exceeds *limit* characters, stop and return False; otherwise, return True.
     """
     for message in messages:
-        for outside in outside_texts(message):
+        for outside in outside_texts(message, index.targets):
             index.add(outside)
         _add_uncompared(index, message)
         if message.is_typed:
@@ -200,16 +218,18 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
     return True
 
 
-def index_newest(messages: Sequence[Message], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
+def index_newest(
+    messages: Sequence[Message], *, limit: int = MAX_CHARACTERS // 2, targets: Mapping[str, str] = _NO_TARGETS
+) -> OutsideTexts:
     """Index messages, newest first, until the index exceeds *limit* characters.
 
-    The servers with texts in older messages are recorded in `incomplete`.
+    The servers with texts in older messages are recorded in `incomplete`. See `OutsideTexts` for *targets*.
     """
-    index = OutsideTexts()
+    index = OutsideTexts(targets)
     for number in range(len(messages) - 1, -1, -1):
         if not index_messages(index, (messages[number],), limit=limit):
             for message in messages[:number]:
-                index.incomplete |= {outside.server for outside in outside_texts(message)}
+                index.incomplete |= {outside.server for outside in outside_texts(message, targets)}
                 _add_uncompared(index, message)
             break
     return index

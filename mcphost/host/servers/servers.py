@@ -9,6 +9,7 @@ import anyio
 
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues
 from mcphost.config.schema import ServerConfig
+from mcphost.config.server_restrictions import target_digest
 from mcphost.errors import ServerError, StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ServersAwaited
@@ -61,6 +62,9 @@ class Servers:
         self._retry_unreachable = False
         self.removed_with_review: set[str] = set()
         """The names of removed servers whose results had to be reviewed."""
+
+        self.targets: dict[str, str] = {}
+        """Digests of the programs or URLs of the servers that were started, keyed by name; see `target_digest`."""
 
         self._connections = {config.name: ServerConnection(config, connection_parts) for config in configs}
 
@@ -131,6 +135,7 @@ class Servers:
         connection = self.find(name)
         if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
+            self.targets[name] = target_digest(connection.config)
             run = partial(connection.run, retry_unreachable=self._retry_unreachable)
             self._lifetime.start_soon(run, name=f"server {name}")
         return connection

@@ -6,6 +6,7 @@ from typing import Any
 from textual.content import Content
 
 from mcphost.host.argument_origins import (
+    EARLIER_PREFIX,
     FILES,
     ArgumentOrigin,
     MediaKind,
@@ -60,12 +61,17 @@ def render_origins(
 def _describe_media(media: MediaOrigin) -> str:
     if media.server == FILES:
         return _(_ATTACHED_MEDIA[media.kind])
-    return _(_MEDIA[media.kind]).format(server=clean_line(mark_unusual_spaces(media.server), 60))
+    return _(_MEDIA[media.kind]).format(server=_name_server(media.server))
+
+
+def _name_server(server: str) -> str:
+    name = clean_line(mark_unusual_spaces(server.removeprefix(EARLIER_PREFIX)), 60)
+    return _("an earlier server {server}").format(server=name) if server.startswith(EARLIER_PREFIX) else name
 
 
 def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
     count = _("{characters:,} characters").format(characters=origin.characters)
-    source = _("a file") if origin.server == FILES else clean_line(mark_unusual_spaces(origin.server), 60)
+    source = _("a file") if origin.server == FILES else _name_server(origin.server)
     yield clean_line(mark_unusual_spaces(origin.argument), 60), "bold $warning"
     yield (
         _(": {count} from {source} · {source2}").format(

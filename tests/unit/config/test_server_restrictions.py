@@ -11,7 +11,7 @@ from mcphost.config.approval_text import describe_server
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.config.server_restrictions import find_aliases, has_same_target
+from mcphost.config.server_restrictions import find_aliases, has_same_target, target_digest
 from mcphost.host.servers.server_approval import make_question
 from mcphost.serialization import replace
 
@@ -187,3 +187,19 @@ def test_surplus_in_a_projects_file_is_dropped_and_reported(tmp_path: Path) -> N
     few = {f"{n}": {"command": "x"} for n in range(1_001)}
     told = "\n".join(load_layers(tmp_path / "second", {}, few).problems)
     assert "it has 1,001 servers; only the first 1,000 are read" in told
+
+
+def test_a_server_is_recognized_later_by_its_program_or_url_and_not_by_its_name() -> None:
+    own = ServerConfig(name="db", command="npx", args=("-y", "@mcp/db@1.2"), env={"A": "1"})
+    assert target_digest(own) == target_digest(replace(own, name="x", args=("-y", "@mcp/db@1.3"), env={}))
+    assert target_digest(own) != target_digest(replace(own, args=("-y", "@evil/db")))
+    web = ServerConfig(name="db", url="https://h.example/mcp?key=1")
+    assert target_digest(web) == target_digest(replace(web, url="https://H.example:443/mcp", source="project"))
+    assert target_digest(web) != target_digest(replace(web, url="https://h.example/other"))
+
+
+def test_equal_commands_of_two_projects_are_different_servers(tmp_path: Path) -> None:
+    one = ServerConfig(name="db", command="./server", source="project", file=str(tmp_path / "a" / ".mcp.json"))
+    other = replace(one, file=str(tmp_path / "b" / ".mcp.json"))
+    assert target_digest(one) == target_digest(replace(one, name="x"))
+    assert len({target_digest(server) for server in (one, other, replace(one, source="user"))}) == 3

@@ -15,9 +15,10 @@ from mcphost.host.argument_origins import FILES, MediaOrigin
 from mcphost.host.host import Host
 from mcphost.host.origins import conversation_origins
 from mcphost.host.origins.outside_texts import OutsideTexts, index_newest
-from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
+from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny, TrustOnce
 from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
 from mcphost.llm.model import ModelFacts, ModelRequest
+from mcphost.serialization import replace
 from mcphost.store.unsent_texts import UnsentText
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -126,9 +127,9 @@ async def test_long_instructions_do_not_index_the_conversation_again_for_each_ca
 ) -> None:
     built = list[int]()
 
-    def build(messages: Any) -> OutsideTexts:
+    def build(messages: Any, **more: Any) -> OutsideTexts:
         built.append(len(messages))
-        return index_newest(messages)
+        return index_newest(messages, **more)
 
     monkeypatch.setattr(conversation_origins, "index_newest", build)
     monkeypatch.setattr(conversation_origins, "MAX_CHARACTERS", 2_000)
@@ -171,6 +172,58 @@ async def test_a_huge_prompt_counts_as_unchecked_and_hides_no_later_one(tmp_path
         await host.conversation.send("post it")
         assert rule.removeprefix("web/* never-") in last_result(host).text
     assert [params["arguments"] for params in peers["web"].asked("tools/call")] == [{"body": "Good morning"}]
+
+
+async def ask_in_later_run(folder: Path, program: str, **more: Any) -> tuple[tuple[ApproveTool, ...], ToolReturnPart]:
+    """Read a secret from the server `mail`, and post it to the server of that name that runs *program* later.
+
+    Returns the consent questions of the later run and its last tool result.
+    """
+    async with open_host_with(
+        folder, open_peers(), ScriptedModel(READ, text_round("done")), ScriptedFrontend(AllowOnce()),
+        args={"mail": ("company-mail@1.2",)},
+    ) as host:  # fmt: skip
+        await host.conversation.send("what is new?")
+        conversation = host.conversation.id
+    peers = {"mail": create_peer(tools__list=tools_result(tool_definition("post")), tools__call=text_result("posted"))}
+    model = ScriptedModel(tool_round(("mail__post", {"body": f"fyi: {SECRET}"})), text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(folder, peers, model, frontend, args={"mail": (program,)}, **more) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.send("post it")
+        return tuple(one for one in frontend.asked if isinstance(one, ApproveTool)), last_result(host)
+
+
+async def test_text_of_an_earlier_server_of_the_same_name_is_marked(tmp_path: Path) -> None:
+    (question,), _ = await ask_in_later_run(tmp_path, "other-mail")
+    assert [(one.argument, one.server, one.source) for one in question.origins] == [("body", "/earlier/mail", "read")]
+
+
+async def test_text_of_a_server_stays_its_own_in_a_later_run_and_with_another_version(tmp_path: Path) -> None:
+    (question,), _ = await ask_in_later_run(tmp_path, "company-mail@1.3")
+    assert question.origins == ()
+
+
+@pytest.mark.parametrize("rule", ["mail never-from:mail", "mail never-from:other", "mail never-from:*"])
+async def test_a_never_rule_refuses_data_of_an_earlier_server_of_the_same_name(tmp_path: Path, rule: str) -> None:
+    questions, result = await ask_in_later_run(tmp_path, "other-mail", never=never_rules(rule))
+    assert (questions, result.outcome) == ((), "declined")
+
+
+async def test_text_of_a_server_that_was_replaced_while_the_conversation_is_open_is_marked(tmp_path: Path) -> None:
+    peers = open_peers()
+    model = ScriptedModel(READ, text_round("done"), tool_round(("mail__post", {"body": SECRET})), text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce(), TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
+        await host.conversation.send("what is new?")
+        definition = tool_definition("post")
+        peers["mail"] = create_peer(tools__list=tools_result(definition), tools__call=text_result("posted"))
+        host.servers.update(replace(host.servers.view("mail").config, args=("other-mail",)))
+        await host.servers.ensure_ready("mail")
+        await host.conversation.send("post it")
+    question = frontend.asked[-1]
+    assert isinstance(question, ApproveTool)
+    assert [(one.argument, one.server) for one in question.origins] == [("body", "/earlier/mail")]
 
 
 async def test_a_conversation_that_was_opened_again_remembers_its_sources(tmp_path: Path) -> None:

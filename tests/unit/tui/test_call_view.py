@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from mcphost.host.argument_origins import FILES, ArgumentOrigin, MediaOrigin
+from mcphost.host.argument_origins import EARLIER_PREFIX, FILES, ArgumentOrigin, MediaOrigin
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
 from mcphost.protocol.tools import ToolAnnotations
@@ -52,6 +52,16 @@ def test_media_that_cannot_be_compared_are_named_with_their_server() -> None:
     assert lines[1].startswith("▲ An image from m")
     assert lines[1].endswith("cannot be compared with this call.")
     assert all("\x1b" not in line and "\n" not in line for line in lines)
+
+
+def test_an_earlier_server_is_not_named_like_the_one_that_has_its_name_now() -> None:
+    earlier = f"{EARLIER_PREFIX}mail"
+    origin = ArgumentOrigin(argument="body", server=earlier, source="read", characters=40)
+    lines = [line.plain for line in render_origins((origin,), is_complete=True, media=(MediaOrigin(earlier, "pdf"),))]
+    assert lines == [
+        "▲ body: 40 characters from an earlier server mail · read",
+        "▲ A PDF file from an earlier server mail cannot be compared with this call.",
+    ]
 
 
 def test_every_server_is_named_even_if_its_copy_is_short() -> None:
