@@ -438,9 +438,24 @@ class _ServerEntry:
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
         try:
-            return convert_value(table[key], kind) if key in table else default
+            value = convert_value(table[key], kind) if key in table else default
         except InvalidValue as error:
             raise ConfigError(f'{self.location}: "{path}" {error}.', "Correct it.") from error
+        self._check_encoding(path, value)
+        return value
+
+    def _check_encoding(self, path: str, *values: object) -> None:
+        """Raise ConfigError if a text in *values*, or in a tuple in it, has half of a surrogate pair.
+
+        No argument, path or header can contain it. A byte that is not UTF-8 is allowed; see PEP 383.
+        """
+        try:
+            for value in values:
+                for text in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
+                    if isinstance(text, str):
+                        text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ConfigError(f'{self.location}: "{path}" has half of a surrogate pair.', "Correct it.") from error
 
     def _get_text(self, key: str) -> str:
         text: str = self._get(key, str | None, "") or ""
@@ -471,6 +486,7 @@ class _ServerEntry:
                 )
             if not name or "=" in name or "\0" in name + content:
                 raise ConfigError(f'{self.location}: "{key}" has an unusable name or value: {shown!r}.', "Correct it.")
+            self._check_encoding(f"{key}.{shown}", name, content)
             self._check_value(key, shown, content)
             pairs[name] = content
         return pairs

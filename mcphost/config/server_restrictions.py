@@ -181,7 +181,10 @@ def _make_target(server: ServerConfig) -> _Target:
     server = resolve_target(server)
     if server.is_stdio:
         return _Target(("program", _normalize_program(server)), _identifying_arguments(server))
-    return _Target(("address", *map(str, _normalize_address(server.url))))
+    try:
+        return _Target(("address", *map(str, _normalize_address(server.url))))
+    except ValueError:  # the value of a variable makes the URL invalid, so it reaches nothing
+        return _Target(("address", server.url))
 
 
 def _is_same(own: _Target, other: _Target) -> bool:

@@ -358,6 +358,32 @@ def test_a_folder_with_a_nul_character_is_refused(tmp_path: Path) -> None:
     assert '"cwd" has a NUL character' in config.problems[0]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"command": "\\ud800"}',
+        '{"command": "x", "args": ["a", "\\udfff.py"]}',
+        '{"command": "x", "cwd": "/\\ud800"}',
+        '{"command": "x", "env": {"A": "\\ud800"}}',
+        '{"command": "x", "env": {"\\ud800": "a"}}',
+        '{"command": "x", "envFile": "\\ud800"}',
+        '{"url": "https://h/", "headers": {"A": "\\ud800"}}',
+        '{"url": "https://h/", "mcphost": {"caFile": "\\ud800"}}',
+    ],
+)
+def test_an_entry_with_half_of_a_surrogate_pair_is_refused_and_the_others_are_used(tmp_path: Path, entry: str) -> None:
+    (tmp_path / "mcp.json").write_text(f'{{"mcpServers": {{"s": {entry}, "t": {{"command": "x"}}}}}}')
+    config = load_config(tmp_path)
+    assert [server.name for server in config.servers] == ["t"]
+    assert "half of a surrogate pair" in config.problems[0]
+
+
+def test_a_byte_that_is_not_utf_8_may_be_written_as_a_surrogate(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"s": {"command": "x", "args": ["\\udcff.py"]}}}')
+    (server,) = load_config(tmp_path).servers
+    assert server.args == ("\udcff.py",)
+
+
 def test_a_server_that_depends_on_the_working_directory_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,3 +203,15 @@ def test_equal_commands_of_two_projects_are_different_servers(tmp_path: Path) ->
     other = replace(one, file=str(tmp_path / "b" / ".mcp.json"))
     assert target_digest(one) == target_digest(replace(one, name="x"))
     assert len({target_digest(server) for server in (one, other, replace(one, source="user"))}) == 3
+
+
+@pytest.mark.parametrize("url", ["https://[${env:NOT_A_HOST}/mcp", "https://h:9${env:NOT_A_HOST}/mcp"])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_url_that_a_variable_makes_invalid_does_not_keep_the_other_servers_from_being_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, is_own: bool
+) -> None:
+    monkeypatch.setenv("NOT_A_HOST", "99999:x")
+    odd = {"odd": {"url": url}}
+    config = load_layers(tmp_path, {"files": OWN, **(odd if is_own else {})}, {} if is_own else odd)
+    assert {server.name for server in config.servers} == {"files", "odd"}
+    assert find_aliases("odd", config.servers) == frozenset()
