@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_error, print_note, print_text
 from mcphost.config.description_lines import translate_line
-from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError, join_sentences
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
@@ -409,7 +409,8 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
                 deleted = await editor.forget(server, data)
             except UnreadableReferencesError as error:
                 left = UnreadableReferencesError(
-                    error.message, f"{error.hint} Then add {name} again with its references, and remove it again."
+                    error.message,
+                    join_sentences(error.hint, f"Then add {name} again with its references, and remove it again."),
                 )
             except SecretDeletionError as error:
                 left = error

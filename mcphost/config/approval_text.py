@@ -49,7 +49,8 @@ def describe_server(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> t
         )
         lines += [f"environment file: {_quote(describe_env_path(server))}"] if server.env_file else []
         lines += [
-            f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server, shown).items()
+            f"environment {_quote_variable(name)}: {_quote(text)}"
+            for name, text in masked_environment(server, shown).items()
         ]
     else:
         lines.append(f"address: {_quote(_describe_url(server))}")
@@ -219,6 +220,11 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
             lines += [f"- {line}" for line in before[start:end]]
             lines += [f"+ {line}" for line in after[new_start:new_end]]
     return tuple(lines)
+
+
+def _quote_variable(name: str) -> str:
+    """Return the name of a variable like `_quote`, but never as the word after which a line names the `envFile`."""
+    return f'"{name}"' if name == "file" else _quote(name)
 
 
 def _quote(text: str) -> str:

@@ -13,7 +13,7 @@ LINE_LABELS = (
     N_("command"),
     N_("digest"),
     N_("disabled tool"),
-    N_("environment file"),
+    "environment file",  # shown as the text of _SHOWN_LABELS
     N_("environment"),
     N_("file"),
     N_("folder"),
@@ -34,6 +34,9 @@ LINE_LABELS = (
 _SENTENCE_LABELS = frozenset({"digest", "needs"})
 """Labels of the lines whose values are also translated, if they are sentences."""
 
+_SHOWN_LABELS = {"environment file": N_("file with environment variables")}
+"""Labels that are shown in other words: after "environment", other lines have the name of a variable."""
+
 _DIFF_MARKS = ("- ", "+ ", "  ")
 
 
@@ -49,7 +52,7 @@ def translate_line(line: str) -> str:
         rest = f": {_translate_sentences(rest.removeprefix(': '))}"
     elif label == "file":
         rest = _(", as ").join(rest.rsplit(N_(", as "), 1))
-    return f"{mark}{_(label)}{rest}"
+    return f"{mark}{_(_SHOWN_LABELS.get(label, label))}{rest}"
 
 
 def translate_pair(line: str) -> tuple[str, str]:

@@ -74,7 +74,7 @@ HIDDEN_IN_COMMANDS = {
     "UsageError", "ConfigError", "ConsentDenied", "McpHostError", "SignInRequired", "MalformedMessage", "LockMismatch",
     "RegistryError", "StoreError", "ArgumentTypeError", "_InterruptError", "Check", "confirm", "confirm_with",
     "add_argument", "set_defaults", "pluralize", "getLogger", "warning", "error", "info", "debug",
-    "UnreadableReferencesError",
+    "UnreadableReferencesError", "join_sentences",
 }  # fmt: skip
 """Calls whose texts are sentences that the catalog's extraction finds, help, or for developers."""
 NOT_TRANSLATED_COMMANDS = {

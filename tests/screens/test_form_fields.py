@@ -270,3 +270,13 @@ async def test_a_single_character_is_counted_in_the_singular(run: Run) -> None:
         await it.until(lambda: "must have at most 1 character " in it.text(), "the error")
         assert "at most 1 character ·" in it.text()
         assert "1 characters" not in it.text()
+
+
+async def test_the_position_in_a_long_list_counts_options_that_were_appended(run: Run) -> None:
+    options = tuple(Option(f"o{number}", f"o{number}") for number in range(13))
+    async with run(size=(80, 24)) as it:
+        form = await open_form(it, replace(TEA, options=options))
+        await it.pilot.press("tab", "down")
+        await it.until(lambda: "1 of 13" in it.text(), "the position")
+        form.rows[0].field_widget.append_options((Option("o13", "o13"),))
+        await it.until(lambda: "1 of 14" in it.text(), "the new count")

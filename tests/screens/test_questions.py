@@ -329,6 +329,17 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
         await driver.until(lambda: pending.answer == answer)
 
 
+async def test_each_row_that_continues_an_argument_of_a_server_is_marked(run: Run) -> None:
+    async with run(size=(80, 30)) as driver:
+        PendingQuestion(driver, trust_question(command=("node", "run.js", "--note=" + "a " * 60 + "--yes", "--yes")))
+        await driver.enter_question()
+        rows = [line.strip(" ▸●◌✕│\n") for line in driver.text().splitlines()]
+        at = next(number for number, line in enumerate(rows) if line.startswith("'--note="))
+        end = rows.index("--yes")
+        assert end - at > 1
+        assert all(row.startswith("┆ ") for row in rows[at + 1 : end])
+
+
 @pytest.mark.req("sec.local.patterns")
 async def test_dangerous_parts_of_a_command_are_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as driver:

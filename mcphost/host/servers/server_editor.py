@@ -186,7 +186,7 @@ class ServerEditor:
             await self._editor.forget(server, replace(data, bundle=None))
         except UnreadableReferencesError as error:
             raise UnreadableReferencesError(
-                error.message, f"{error.hint} Then undo the removal, and remove the server again."
+                error.message, join_sentences(error.hint, "Then undo the removal, and remove the server again.")
             ) from error
         return saved
 

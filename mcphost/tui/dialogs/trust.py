@@ -197,7 +197,7 @@ class TrustServerDialog(_TrustDialog):
         if asked.file:
             pairs.append((_("configured in"), clean(asked.file)))
         out.append(Content(""))
-        out.append(KeyValueList(pairs))
+        out.append(KeyValueList(pairs, marks_wrapping=True))
         for heading, values in (
             (_("Current values of its references:"), asked.expansion),
             (_("It gets these environment variables:"), asked.environment),
@@ -293,7 +293,7 @@ def _render_hooks(one: ShownText) -> list[Content | Widget]:
         pairs.append((hook.event, _format_command(hook.command)))
         pairs += [("match", _quote_value(rule)) for rule in hook.match]
     heading = Content(_("This file starts these programs on your machine, with your user privileges:"))
-    return [heading, KeyValueList(pairs), Content("")]
+    return [heading, KeyValueList(pairs, marks_wrapping=True), Content("")]
 
 
 def _render_text(one: ShownText) -> list[Content | Widget]:

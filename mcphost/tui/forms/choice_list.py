@@ -91,6 +91,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         if self.options:  # otherwise, they are created with the others
             self.add_options(Selection(Content(self._title(at)), at) for at in range(first, len(self.field.options)))
         self.set_class(len(self.field.options) > _MAX_ROWS, "long")
+        self._show_position(self.highlighted)
         self.refresh(layout=True)
 
     @property
@@ -196,6 +197,9 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def watch_highlighted(self, highlighted: int | None) -> None:
         """Show the position of the highlighted option below a long list, for example "3 of 20"."""
         super().watch_highlighted(highlighted)
+        self._show_position(highlighted)
+
+    def _show_position(self, highlighted: int | None) -> None:
         if len(self.field.options) > _MAX_ROWS:
             self.border_subtitle = _("{highlighted} of {options_count}").format(
                 highlighted=(highlighted or 0) + 1, options_count=len(self.field.options)

@@ -45,12 +45,13 @@ def layout_pairs(
     style: str = "$text",
     styles: PairStyles = _NO_STYLES,
     gap: int = 2,
+    wrap_mark: str = "",
 ) -> Content:
     """Lay out name-value pairs within *width* cells, in two columns separated by *gap* cells.
 
     Names and values must already be sanitized. *style* applies to values that are plain strings; for individual pairs,
     *styles* overrides it by mapping the pair's index to a name style and a value style. A name that is too long for its
-    column is shown in rows above its value.
+    column is shown in rows above its value. *wrap_mark* precedes each row that continues a line of a value.
     """
     names = [Content(name).cell_length for name, _ in pairs]
     column = min(_MAX_KEY_WIDTH, max(0, width - _MIN_VALUE_WIDTH), max(names, default=0))
@@ -63,14 +64,30 @@ def layout_pairs(
             rows.extend(wrap_content(lead, max(1, width)))
             lead = Content("")
         content = value if isinstance(value, Content) else Content.styled(value, of_value)
-        for number, row in enumerate(wrap_content(content, room)):
+        for number, row in enumerate(
+            _wrap_value(content, room, wrap_mark) if wrap_mark else wrap_content(content, room)
+        ):
             first = lead if not number else Content("")
             rows.append(Content.assemble(first, " " * (column + gap - first.cell_length), row))
     return Content("\n").join(rows)
 
 
+def _wrap_value(value: Content, width: int, mark: str) -> Iterator[Content]:
+    """Wrap each line of a value, with *mark* before each row that continues a line."""
+    for line in value.split("\n", allow_blank=True):
+        rows = wrap_content(line, width)
+        if len(rows) > 1:
+            first, *more = wrap_content(line, max(1, width - len(mark)))
+            rows = [first, *(Content.assemble((mark, "$faint"), row) for row in more)]
+        yield from rows
+
+
 class KeyValueList(Static):
-    """Widget that shows name-value pairs in two columns, wrapped to its width."""
+    """Widget that shows name-value pairs in two columns, wrapped to its width.
+
+    If *marks_wrapping* is true, a bar precedes each row that continues a line of a value, so that the row cannot be
+    mistaken for a line of its own.
+    """
 
     DEFAULT_CSS = """
     KeyValueList { height: auto; }
@@ -83,10 +100,12 @@ class KeyValueList(Static):
         style: str = "$text",
         styles: PairStyles = _NO_STYLES,
         gap: int = 2,
+        marks_wrapping: bool = False,
         id: str | None = None,  # noqa: A002 - Textual's own name
     ) -> None:
         super().__init__("", markup=False, id=id)
         self.pairs, self.value_style, self.pair_styles, self.gap = pairs, style, styles, gap
+        self._marks_wrapping = marks_wrapping
         self._layouts: dict[int, Content] = {}
 
     def show(self, pairs: Sequence[tuple[str, str | Content]]) -> None:
@@ -104,7 +123,12 @@ class KeyValueList(Static):
         if width not in self._layouts:
             if len(self._layouts) == _MAX_LAYOUTS:
                 self._layouts.clear()
-            self._layouts[width] = layout_pairs(self.pairs, width, self.value_style, self.pair_styles, self.gap)
+            mark = CONTINUATION_BAR if self._marks_wrapping else ""
+            if mark and is_reader(self):
+                mark = replace_drawing(mark)
+            self._layouts[width] = layout_pairs(
+                self.pairs, width, self.value_style, self.pair_styles, self.gap, wrap_mark=mark
+            )
         return self._layouts[width]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

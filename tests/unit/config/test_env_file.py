@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.approval_text import describe_server
+from mcphost.config.description_lines import translate_line
 from mcphost.config.env_file import (
     MAX_ENV_FILE_BYTES,
     MAX_ENV_FILE_LINES,
@@ -143,6 +144,15 @@ def test_an_approval_covers_its_path_names_and_content_and_shows_no_value(tmp_pa
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".env").write_text(contents[2])
     assert server_digest(make_server(tmp_path, None, source=source, env_file="other/.env")) not in digests
+
+
+def test_the_line_of_the_file_differs_from_that_of_a_variable_named_file(tmp_path: Path) -> None:
+    server = make_server(tmp_path, "A=b", env={"file": "x", "NAME": "y"})
+    path = make_question(server, None).env_file
+    lines = [translate_line(line) for line in describe_server(server)]
+    assert f"file with environment variables: {path}" in lines
+    assert 'environment "file": x' in lines
+    assert "environment NAME: y" in lines
 
 
 def test_a_file_that_changed_after_its_approval_is_not_used(tmp_path: Path) -> None:
