@@ -9,10 +9,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.markdown import Markdown
+from rich.text import Text
 
 from mcphost.cli import printing
 from mcphost.cli.colors import Excerpt, StateWord
-from mcphost.cli.rich_output import MarkdownBlocks
+from mcphost.cli.rich_output import MAX_MARKDOWN_ITEMS, MarkdownBlocks, render_markdown
 
 Screen = Callable[[], str]
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -274,3 +276,14 @@ def test_a_long_block_takes_no_longer_for_each_character(line: str) -> None:
         return time.thread_time() - began
 
     assert seconds(100_000) < 100 * seconds(10_000)
+
+
+@pytest.mark.parametrize("item", ["- tea\n", "- tea\n  - milk\n    - oat\n", "> > tea\n", "12) tea\n", "* > tea\n"])
+def test_markdown_of_very_many_items_is_printed_without_formatting(item: str) -> None:
+    count = MAX_MARKDOWN_ITEMS // item.count("\n")
+    assert isinstance(render_markdown(item * (count - 1)), Markdown)
+    assert isinstance(render_markdown(item * (count + 2)), Text)
+
+
+def test_prose_and_code_of_many_lines_are_formatted() -> None:
+    assert isinstance(render_markdown("```\n" + "x = 1\n" * (2 * MAX_MARKDOWN_ITEMS) + "```\n\n**tea**"), Markdown)
