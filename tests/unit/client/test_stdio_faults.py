@@ -16,7 +16,7 @@ from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestTimeout, ServerError, StartupError
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
 from tests.event_loop import wait_until
@@ -173,6 +173,32 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
         ("ConnectionLost", True),
         ("RequestNotSent", False),
     ]
+
+
+async def test_a_call_to_a_full_pipe_ends_at_its_own_deadline_and_delays_no_other_server() -> None:
+    async with (
+        open_stdio_session(faulty_server_config(era="handshake")) as session,
+        open_stdio_session(faulty_server_config(era="handshake")) as other,
+        anyio.create_task_group() as group,
+    ):
+
+        async def fill_pipe() -> None:
+            with pytest.raises(ServerError):
+                await session.request(CallTool("stop reading"), deadline=60)
+
+        async def wait_for_room(text: str) -> None:
+            with pytest.raises(RequestTimeout, match="did not answer tools/call within"):
+                await session.request(CallTool("echo", {"text": text}), deadline=0.5)
+
+        group.start_soon(fill_pipe)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as calls:
+                for size in (2_000_000, 1):
+                    calls.start_soon(wait_for_room, "x" * size)
+                    await anyio.wait_all_tasks_blocked()
+                assert single_text(await other.request(CallTool("echo", {"text": "hi"}), deadline=10)) == "hi"
+        group.cancel_scope.cancel()
 
 
 async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
