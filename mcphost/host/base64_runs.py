@@ -6,8 +6,9 @@ tried at fixed intervals, so most of a long text is never read.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 BASE64_LENGTH = 1024
 """Minimum length of base64 that is found, in characters; shorter text may be a key, digest or token."""
@@ -25,6 +26,9 @@ _L = "[A-Za-z0-9+/_-]"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _BLOCK = re.compile(f"{_L}{{{_HALF}}}")
 _REST = re.compile(f"{_L}{{0,65536}}+")
+_PIECE = re.compile(f"{_L}{{2,1024}}={{0,2}}")
+_LONG_PIECE, _SHORT_PIECE = 200, 60
+"""Minimum lengths of the pieces of base64 in a list, if there are few and if there are many of them."""
 _PADDING = re.compile("={0,2}")
 _LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
 
@@ -102,6 +106,40 @@ def replace_base64_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
     # Every byte is a character, so that nothing is lost and no character takes more than a byte.
     text = body.decode("latin-1")
     return _replace(text, _JSON, lambda run: shorten(run.replace(r"\r", "").replace(r"\n", ""))).encode("latin-1")
+
+
+def replace_base64_pieces(items: Iterable[Any], shorten: Callable[[str], str]) -> Iterator[Any]:
+    """Yield the items of a list, with consecutive pieces of long base64 replaced by the result of *shorten*.
+
+    *shorten* gets the joined pieces; a result that is not shorter than BASE64_LENGTH is not used.
+
+    Pieces have the same length, which is a multiple of four; only the last may be shorter or end with padding. Short
+    pieces are joined only if there are as many as lines that `replace_base64` finds: fewer may be keys or digests.
+    """
+    for is_piece, group in groupby(items, _is_piece):
+        if not is_piece:
+            yield from group
+            continue
+        pieces: list[str] = []
+        for item in group:
+            ends = bool(pieces) and (len(pieces[-1]) != len(pieces[0]) or pieces[-1].endswith("="))
+            if ends or (pieces and len(item) > len(pieces[0])):
+                yield from _shorten_pieces(pieces, shorten)
+                pieces = []
+            pieces.append(item)
+        yield from _shorten_pieces(pieces, shorten)
+
+
+def _is_piece(item: Any) -> bool:
+    return isinstance(item, str) and len(item) < BASE64_LENGTH and len(item) % 4 == 0 and bool(_PIECE.fullmatch(item))
+
+
+def _shorten_pieces(pieces: Sequence[str], shorten: Callable[[str], str]) -> Sequence[str]:
+    is_long = len(pieces[0]) >= _LONG_PIECE or (len(pieces[0]) >= _SHORT_PIECE and len(pieces) > MIN_LINES)
+    if not is_long or sum(map(len, pieces)) < BASE64_LENGTH:
+        return pieces
+    shown = shorten("".join(pieces))
+    return [shown] if len(shown) < BASE64_LENGTH else pieces
 
 
 def _replace(text: str, form: _Format, shorten: Callable[[str], str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.base64_runs import BASE64_LENGTH, replace_base64, replace_base64_in_json
+from mcphost.host.base64_runs import BASE64_LENGTH, replace_base64, replace_base64_in_json, replace_base64_pieces
 from mcphost.protocol.content import (
     AudioContent,
     ContentBlock,
@@ -80,7 +80,10 @@ class ContentIndex:
 
         Most of the JSON that is too large to be parsed becomes small enough in this way.
         """
-        return replace_base64_in_json(body, lambda run: _MEDIA if run in self._media else _placeholder(run))
+        return replace_base64_in_json(body, self._describe_run)
+
+    def _describe_run(self, run: str) -> str:
+        return _MEDIA if run in self._media else _placeholder(run)
 
     def _is_media(self, value: str) -> bool:
         """Return whether the value equals the data of a media block, ignoring line breaks."""
@@ -108,7 +111,8 @@ class ContentIndex:
                 members = cast("dict[str, Any]", value)
                 return {key: self.remove_repeats(member, depth - 1) for key, member in members.items()}
             case list() if depth:
-                return [self.remove_repeats(member, depth - 1) for member in cast("list[Any]", value)]
+                items = replace_base64_pieces(cast("list[Any]", value), self._describe_run)
+                return [self.remove_repeats(member, depth - 1) for member in items]
             case _:
                 return value
 

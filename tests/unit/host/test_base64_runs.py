@@ -3,10 +3,13 @@
 import json
 import random
 import re
+from base64 import b64encode
+from hashlib import sha512
 
 import pytest
 
-from mcphost.host.base64_runs import MIN_LINES, replace_base64, replace_base64_in_json
+from mcphost.host.base64_runs import MIN_LINES, replace_base64, replace_base64_in_json, replace_base64_pieces
+from mcphost.host.structured_content import ContentIndex
 
 RUN = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1024,}={0,2}")
 LETTERS = "ABCabc019+/_-"
@@ -67,3 +70,25 @@ def test_a_run_that_is_not_shortened_stays_as_it_was() -> None:
     text = "abc " + "0123456789abcdef" * 500 + "\n" + ("0123456789abcdef" * 4 + "\n") * 100
     assert replace_base64(text, str) == text
     assert json.loads(replace_base64_in_json(json.dumps(text).encode(), str)) == text
+
+
+@pytest.mark.parametrize(("width", "count"), [(1000, 2), (200, 6), (76, 65), (60, 100)])
+@pytest.mark.parametrize("rest", ["", "QUJDREVG", "QUI="])
+def test_pieces_of_base64_in_a_list_are_replaced_together(width: int, count: int, rest: str) -> None:
+    data = b64encode(bytes(number * 7 % 251 for number in range(width * count * 3 // 4))).decode()
+    pieces = [data[at : at + width] for at in range(0, len(data), width)] + [rest] * bool(rest)
+    assert list(replace_base64_pieces(["before", *pieces, 7, None], note)) == ["before", note(data + rest), 7, None]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [sha512(bytes([number])).hexdigest() for number in range(200)],
+        [b64encode(sha512(bytes([number])).digest()).decode() for number in range(200)],
+        ["word", "four", "tea4", "milk"] * 400,
+        ["x" * (4 * number) for number in range(1, 100)],
+        [],
+    ],
+)
+def test_hashes_and_words_in_a_list_are_no_pieces(items: list[str]) -> None:
+    assert ContentIndex([]).remove_repeats({"items": items}) == {"items": items}
