@@ -148,10 +148,7 @@ class ToolExecutor:
                 raise
             except McpHostError as error:
                 tracked_task.finish(error)
-                if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
-                    offered.connection.changes.mark_stale()
-                elif isinstance(error, ConnectionLost) and not isinstance(error, RequestNotSent):
-                    offered.connection.changes.list_again()
+                _mark_lists(offered, error)
                 view = offered.connection.view() if isinstance(error, ConnectionLost) else None
                 if view is not None and view.state in ("stopped", "waiting") and view.detail:
                     error.message = view.detail  # the user ended the connection, or saved a watched file
@@ -287,6 +284,14 @@ class _PendingCall:
         )
         log_call(server, tool, self._approval.arguments, self._approval.source, f"{outcome} after {seconds:.2f} s")
         return seconds
+
+
+def _mark_lists(offered: OfferedTool, error: McpHostError) -> None:
+    """Have the server's lists read again if *error*, which ended a call, suggests that they have changed."""
+    if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
+        offered.connection.changes.mark_stale()
+    elif isinstance(error, ConnectionLost) and not isinstance(error, RequestNotSent):
+        offered.connection.changes.list_again()
 
 
 def _result_size(result: CallToolResult) -> int:
