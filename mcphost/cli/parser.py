@@ -123,8 +123,8 @@ _INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 def _describe_invalid_value(found: re.Match[str]) -> str:
     """Say what a value should be; argparse names only the function that rejects it, such as "int" or "dollars"."""
-    kind = "a number" if found[1] in ("seconds", "dollars", "float") else "a whole number"
-    return f"{found[2]} is not {kind}."
+    whole = "" if found[1] in ("seconds", "dollars", "float") else "whole "
+    return f"{found[2]} is not a {whole}number."
 
 
 def _find_similar_choice(message: str) -> str:

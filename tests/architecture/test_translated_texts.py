@@ -94,7 +94,9 @@ NOT_TRANSLATED_COMMANDS = {
     "install_servers.py": {"It is "},  # JSON has the plan and the warnings
     "lock_servers.py": {'server "'},  # what is searched for
     "printing.py": {"mcphost: "},  # a name
-    "parser.py": {", KEY=VALUE", "mcphost "},  # names
+    "parser.py": {  # names, and a part of a sentence
+        ", KEY=VALUE", "mcphost ", "run PROMPT", "servers add", "servers import", "servers remove", " is not a ",
+    },
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
     "colors.py": {"not approved"},  # a state
 }  # fmt: skip
