@@ -1,7 +1,6 @@
 """Command-line parser: the commands, the flags common to all commands, and the resulting options."""
 
 import argparse
-import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,32 +109,33 @@ class CommandParser(argparse.ArgumentParser):
         """Raise UsageError with *message* and a hint to use `--help`."""
         # parse_intermixed_args lists optional arguments as missing, too.
         text = _write_names_in_capitals(message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
-        text = _INVALID_VALUE.sub(_describe_invalid_value, sanitize(f"{text.rstrip('.')}.", keep_newlines=False))
+        text = _reword_invalid_value(sanitize(f"{text.rstrip('.')}.", keep_newlines=False))
         near = _find_similar_choice(text)
         if near:
             raise UsageError(text, f"Did you mean {near!r}? See: {self.prog} --help")
         raise UsageError(text, f"See: {self.prog} --help")
 
 
-_INVALID_VALUE = re.compile(r"invalid (\w+) value: (.*)\.\Z")
-_INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
-
-
-def _describe_invalid_value(found: re.Match[str]) -> str:
+def _reword_invalid_value(message: str) -> str:
     """Say what a value should be; argparse names only the function that rejects it, such as "int" or "dollars"."""
-    whole = "" if found[1] in ("seconds", "dollars", "float") else "whole "
-    return f"{found[2]} is not a {whole}number."
+    argument, invalid, rest = message.partition(": invalid ")
+    kind, found, value = rest.partition(" value: ")
+    if not invalid or not found or not kind.isalpha():
+        return message
+    whole = "" if kind in ("seconds", "dollars", "float") else "whole "
+    return f"{argument}: {value.rstrip('.')} is not a {whole}number."
 
 
 def _find_similar_choice(message: str) -> str:
     """Return the choice that the user probably meant, if *message* is about an invalid choice, else ""."""
-    found = _INVALID_CHOICE.search(message)
-    if found is None:
+    _argument, invalid, rest = message.partition(": invalid choice: '")
+    typed, found, listed = rest.partition("' (choose from ")
+    if not invalid or not found:
         return ""
     from difflib import get_close_matches
 
-    choices = [choice.strip("'") for choice in found[2].split(", ")]
-    return next(iter(get_close_matches(found[1], choices, 1)), "")
+    choices = [choice.strip("').") for choice in listed.split(", ")]
+    return next(iter(get_close_matches(typed, choices, 1)), "")
 
 
 def _write_names_in_capitals(message: str) -> str:

@@ -133,23 +133,25 @@ def load_config(
             content = _parse_or_report(project.content, project.path, "project", problems)
             _add_servers(servers, content.servers, problems)
             roots += content.roots
-    for name, other in confusable_pairs(server.name for server in servers):
-        problems.append(
-            f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
-        )
+    problems += _find_confusable_names(servers)
     servers = with_input_values(servers, directory, problems.append)
+    problems += [] if named else _find_rule_problems(config, servers)
     restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
+    problems = list(dict.fromkeys(problems))
     merged = replace(
-        config,
-        servers=restricted,
-        never_rules=never,
-        project_roots=tuple(roots),
-        problems=tuple(dict.fromkeys([*problems, *([] if named else _find_rule_problems(config, servers))])),
+        config, servers=restricted, never_rules=never, project_roots=tuple(roots), problems=tuple(problems)
     )
     overrides, environ = overrides or Overrides(), {} if environ is None else environ
     if is_diagnosis and find_unread_settings(problems):
         return apply_overrides(merged, overrides, environ)  # the profiles are unknown
     return apply_overrides(_use_profile(merged, overrides, environ), overrides, environ)
+
+
+def _find_confusable_names(servers: Iterable[ServerConfig]) -> list[str]:
+    return [
+        f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
+        for name, other in confusable_pairs(server.name for server in servers)
+    ]
 
 
 def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
