@@ -280,7 +280,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
             self.chat.composer_input.insert(choice.typed)
         elif choice is not None and (choice.model is not None or choice.servers):
             self.run_worker(partial(self.chat.apply_setup, choice), group="setup")
-        if choice is not None and choice.is_model_missing:
+        if choice is not None and choice.is_address_wanted:
+            self.chat.open_model_form()
+        elif choice is not None and choice.is_model_missing:
             self._open_models(self._use_first_model)
         elif choice is None or choice.model is None:
             if self.host.setup is not None:

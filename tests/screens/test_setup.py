@@ -453,6 +453,36 @@ async def test_one_model_and_one_server_are_chosen_by_arrows_and_space(run: Run)
         assert setup.applied == [("ollama_chat/two", ["long"], {"time", "long"})]
 
 
+@pytest.mark.parametrize("has_models", [True, False])
+async def test_the_card_leads_to_the_form_for_an_address_of_ones_own(run: Run, has_models: bool) -> None:
+    setup = FakeSetup()
+    if not has_models:
+        setup.offers = replace(setup.offers, models=())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab")
+        driver.app.screen.query_one("#models").focus()
+        await driver.pilot.press("end", "space")
+        await driver.until(lambda: "● another address" in driver.text(), "the choice")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Choose a model to start chatting" in driver.transcript(), "the notice")
+        assert "an address of your own" in " ".join(driver.transcript().split())
+
+
+async def test_an_address_written_as_a_message_is_offered_as_the_address_of_a_model(run: Run) -> None:
+    setup = FakeSetup(is_first_run=False)
+    async with run(size=(80, 24), no_model=True, setup=setup) as driver:
+        await driver.type("http://10.0.0.7:8123/v1")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+        assert driver.app.screen.query_one("#api_base", Input).value == "http://10.0.0.7:8123/v1"
+        assert driver.host.sent == []
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.chat.composer_input.text == "http://10.0.0.7:8123/v1", "the text")
+
+
 async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: Run) -> None:
     setup = FakeSetup(is_first_run=False)
     async with run(size=(80, 24), **first_run(setup)) as driver:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 _NO_MODEL = N_("Choose a model to start chatting.")
 _NO_MODEL_HINT = N_(
     "/setup searches this machine for keys, local models and servers of other hosts; "
-    "{model} lists all models. Tools work without a model: type !server/tool key=value."
+    "{model} lists all models, and {models-add} there enters an address of your own (a gateway, vLLM). "
+    "Tools work without a model: type !server/tool key=value."
 )
 _UNREAD_HINT = N_("A model set there is not used. {model} lists all models.")
 

@@ -347,7 +347,7 @@ class ChatScreen(AttachmentScreen):
             if self.manual_calls.run_line(written):
                 self.query_one(Composer).mark_sent()
         elif self.host.model_selection.model is None:
-            self.explain_missing_model()
+            self._offer_model(written)
         elif self.model_switches.needs_confirmation:
             self.model_switches.needs_confirmation = False
             text = _("The model was not switched. Press Enter again to send the message to {model}.")
@@ -368,6 +368,13 @@ class ChatScreen(AttachmentScreen):
                 self.is_sending = True
                 self.run_worker(self._send_waiting, group="turn")
             self._show_queue()
+
+    def _offer_model(self, text: str) -> None:
+        """Open the form for a model if *text* is its URL; otherwise, explain how to choose one."""
+        from mcphost.tui.chat.model_address import offer_address
+
+        if not offer_address(self, text):
+            self.explain_missing_model()
 
     def send_draft(self, draft: Draft) -> None:
         """Send *draft* as the user's message; the unsent text in the composer is kept.
@@ -482,6 +489,12 @@ class ChatScreen(AttachmentScreen):
         if self.host.model_selection.model is None:
             text, hint = describe_missing_model(self.host)
             self.presenter.add_notice("warning", text, keys_in_use(self).fill(hint))
+
+    def open_model_form(self) -> None:
+        """Open the form for a model at an address of the user's own; if the user leaves it, explain the choices."""
+        from mcphost.tui.chat.model_address import open_address_form
+
+        open_address_form(self, on_leave=self.explain_missing_model)
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
         """Save and use the chosen model, add the chosen servers, and report the result in the transcript."""

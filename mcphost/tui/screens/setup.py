@@ -22,6 +22,7 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui import input_guard
+from mcphost.tui.chat.model_address import find_address
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
@@ -45,6 +46,7 @@ _NOTHING = N_(
 )
 _KEY_GIVEN = N_("You entered an API key as a message. Enter checks and stores it; Esc discards it.")
 _NO_MODEL = N_("No model for now")
+_OTHER_ADDRESS = N_("another address… (a gateway, vLLM)")
 _MAX_TARGET_LENGTH = 2_000
 _MAX_NOTES_LENGTH = 100
 _MAX_FILES = 2
@@ -90,6 +92,9 @@ class SetupChoice(Struct, frozen=True):
     typed: str = ""
     is_model_missing: bool = False
     """Whether the user stored the API key of a provider without a default model, and has yet to choose a model."""
+
+    is_address_wanted: bool = False
+    """Whether the user wants to enter the address of a model."""
 
 
 class SetupScreen(FormScreen[SetupChoice]):
@@ -152,8 +157,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         about = _ABOUT if self._models or self._servers else _NOTHING
         yield Static(_(_KEY_GIVEN if self._given_key else about), id="about", markup=False)
         yield Static(_("Model"), classes="heading", markup=False)
-        if self._models:
-            yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
+        yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
         if self._given_key or not self._models:
             yield Static(_(_KEY_LABEL), id="key-label", markup=False)
             words = _("paste a key, then press Enter")
@@ -218,12 +222,13 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._models += found
         if self._model_index == first:
             self._model_index = count  # the entry for no model
+        elif self._model_index > first:
+            self._model_index = count + 1  # the entry for another address
         for lines in self.query("#models").results(OptionList):
-            self._redraw(lines, count if lines.highlighted == first else lines.highlighted)
+            at = lines.highlighted
+            self._redraw(lines, at if at is None or at < first else at + len(found))
         if first == 0:
-            models = OptionList(*self._model_options(), id="models", markup=False, compact=True)
-            await self.mount(models, before="#key-label")
-            models.highlighted = None
+            self.query_one("#models", OptionList).highlighted = None
             self.query_one("#about", Static).update(_(_ABOUT))
         self.on_resize()
 
@@ -233,7 +238,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.set_class(is_small, "small")
         free = self.size.height - (_SMALL_FIXED_ROWS if is_small else _FIXED_ROWS)
         free -= _KEY_ROWS if self._given_key and self._models else 0
-        rows = _MAX_PROVIDER_ROWS if self.query("#providers") else len(self._models) + 1
+        rows = _MAX_PROVIDER_ROWS if self.query("#providers") else len(self._models) + 2
         models = max(2, min(rows, free // 3 if self._servers else free, 8))
         for lines in self.query("#models").results(OptionList):
             lines.styles.max_height = models
@@ -288,20 +293,25 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert pasted text into the API key input, if there is one and selection is not enabled yet."""
+        if not self._is_entered and find_address(event.text):
+            event.stop()
+            self.dismiss(SetupChoice(typed=event.text.strip()))
+            return
         for field in [] if self._is_entered else self._enter_key_input():
             event.stop()
             field.value = event.text.strip()
             field.cursor_position = len(field.value)
 
     def _model_options(self) -> list[Option]:
-        width = max(cell_len(offer.config.name) for offer in self._models)
+        width = max((cell_len(offer.config.name) for offer in self._models), default=0)
         lines = [
             f"{pad_cells(clean_line(offer.config.name, 60), min(60, width))}  "
             f"{_tools_note(offer)}{clean_line(translate_sentence(offer.origin), 60)}"
             for offer in self._models
         ]
-        marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
-        return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
+        lines += [_(_NO_MODEL), _(_OTHER_ADDRESS)]
+        marks = ["●" if at == self._model_index else "○" for at in range(len(lines))]
+        return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, lines, strict=True)]
 
     def _server_options(self) -> list[TargetOption]:
         """Return a line for each server: its name, the MCP hosts in which it was found, its notes and its target.
@@ -381,7 +391,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         text as if it had been typed.
         """
         for field in self.query("#key").results(Input):
-            if may_become_api_key(self._typed) or is_long_word(self._typed):
+            if not find_address(self._typed) and (may_become_api_key(self._typed) or is_long_word(self._typed)):
                 self._is_typed_handled = True
                 field.value = self._typed
                 field.cursor_position = len(field.value)
@@ -477,7 +487,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         If the text is not an API key, close the screen and pass the text to the composer. If *is_pasted* is true, Enter
         was part of the pasted text, and the user must press it again to store the key.
         """
-        if not self.query("#key") or not (has_api_key_prefix(self._typed) or is_long_word(self._typed)):
+        is_key = not find_address(self._typed) and (has_api_key_prefix(self._typed) or is_long_word(self._typed))
+        if not self.query("#key") or not is_key:
             self.dismiss(SetupChoice(typed=self._typed))
             return
         self._enter_key_input()
@@ -534,7 +545,9 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _finish(self, model: "ModelConfig | None", *, is_model_missing: bool = False) -> None:
         servers = tuple(self._servers[at] for at in sorted(self._ticked))
         seen = frozenset(self._servers[at].name for at in self._seen)
-        self.dismiss(SetupChoice(model, servers, seen, is_model_missing=is_model_missing))
+        wants_address = model is None and not is_model_missing and self._model_index > len(self._models)
+        choice = SetupChoice(model, servers, seen, is_model_missing=is_model_missing, is_address_wanted=wants_address)
+        self.dismiss(choice)
 
 
 def _fit_cells(text: str, width: int) -> str:
