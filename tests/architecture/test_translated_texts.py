@@ -95,7 +95,8 @@ NOT_TRANSLATED_COMMANDS = {
     "lock_servers.py": {'server "'},  # what is searched for
     "printing.py": {"mcphost: "},  # a name
     "parser.py": {  # names, and a part of a sentence
-        ", KEY=VALUE", "mcphost ", "run PROMPT", "servers add", "servers import", "servers remove", " is not a ", "' (choose from ", ": invalid ", ": invalid choice: '",
+        ", KEY=VALUE", "mcphost ", "run PROMPT", "servers add", "servers import", "servers remove", " is not a ",
+        "' (choose from ", ": invalid ", ": invalid choice: '",
     },
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
     "colors.py": {"not approved"},  # a state
