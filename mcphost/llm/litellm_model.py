@@ -533,25 +533,25 @@ class LiteLlmModel:
         }
 
     def _configured_prices(self) -> dict[str, float | None]:
-        """Return the prices in the configuration, in US dollars per token; empty if there are none."""
+        """Return the prices in the configuration, in US dollars per token; empty if there are none.
+
+        The user's own server on this machine is free, unless the configuration has prices for it.
+        """
         config = self._config
-        if config.input_price is None or config.output_price is None:
-            return {}
-        return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
+        if config.input_price is not None and config.output_price is not None:
+            return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
+        return {"input_price": 0.0, "output_price": 0.0} if providers.is_own_server(config) else {}
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
         """Return the event; if prices are configured, replace its cost with the cost at those prices.
 
         Only WorkerFinished has a cost; other events are returned unchanged.
         """
-        config = self._config
-        if not isinstance(event, worker_protocol.WorkerFinished) or None in (config.input_price, config.output_price):
+        prices = self._configured_prices()
+        if not isinstance(event, worker_protocol.WorkerFinished) or not prices:
             return event
-        sent, received = (
-            event.input_tokens * (config.input_price or 0),
-            event.output_tokens * (config.output_price or 0),
-        )
-        return replace(event, cost=(sent + received) / 1e6, saved=0)
+        sent = event.input_tokens * (prices["input_price"] or 0)
+        return replace(event, cost=sent + event.output_tokens * (prices["output_price"] or 0), saved=0)
 
 
 class _ToolsRefusedError(Exception):

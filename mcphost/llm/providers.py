@@ -160,6 +160,14 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
     return KEY_VARIABLES.get(provider) or ((f"{provider.upper()}_API_KEY",) if provider else ())
 
 
+def is_own_server(config: ModelConfig) -> bool:
+    """Return whether a model runs on this machine and is free: at a loopback address, without a key or headers.
+
+    A server that requires a key may pass requests on to a provider.
+    """
+    return is_loopback(config.api_base) and not (config.api_key_env or config.headers)
+
+
 def is_loopback(url: str) -> bool:
     """Return whether a URL always refers to this machine."""
     try:

@@ -9,6 +9,7 @@ from mcphost.llm.providers import (
     add_local_address,
     find_key,
     is_loopback,
+    is_own_server,
     key_variables,
     parse_provider,
 )
@@ -149,3 +150,18 @@ async def test_a_model_of_ollama_is_reached_at_ollama_host(name: str, environ: d
 async def test_a_configured_address_counts_more_than_ollama_host() -> None:
     config = ModelConfig(name="ollama_chat/x", api_base="http://127.0.0.1:7")
     assert add_local_address(config, {"OLLAMA_HOST": "127.0.0.1:9"}) == config
+
+
+@pytest.mark.parametrize(
+    ("config", "is_own"),
+    [
+        (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1"), True),
+        (ModelConfig(name="openai/a", api_base="http://localhost:8123/v1"), True),
+        (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", api_key_env="GATEWAY_KEY"), False),
+        (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", headers={"X-Key": "k"}), False),
+        (ModelConfig(name="openai/a", api_base="https://gateway.example.com/v1"), False),
+        (ModelConfig(name="openai/a"), False),
+    ],
+)
+def test_only_a_server_on_this_machine_without_a_key_is_free(config: ModelConfig, is_own: bool) -> None:
+    assert is_own_server(config) is is_own
