@@ -50,6 +50,9 @@ class TranscriptBlock:
     has_keys = False
     """Whether the transcript has the focus, so that its keys act on the block; set like `keys`."""
 
+    has_cursor = False
+    """Whether the transcript has the focus and this block is current, so that keys open it; set like `keys`."""
+
     def __init__(self) -> None:
         self.height = 1
         self.is_measured = False
@@ -57,8 +60,8 @@ class TranscriptBlock:
 
     @property
     def open_key(self) -> str:
-        """The key that opens or unfolds the block, as shown in hints, or the text "a click" if no key does."""
-        return self.keys.short("conversation-open") or _("a click")
+        """The key that opens or unfolds the block, as shown in hints, or the text "a click" if no key does now."""
+        return (self.has_cursor and self.keys.short("conversation-open")) or _("a click")
 
     @property
     def is_running(self) -> bool:

@@ -348,6 +348,7 @@ class Transcript(ScrollView, can_focus=True):
             found = found._replace(place=-1)
         pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen, found)
         pen.is_reader, block.keys, block.has_keys = is_reader(self), keys_in_use(self), self.has_focus
+        block.has_cursor = self._has_cursor(index)
         if isinstance(block, ImageCard):
             self._request_image(block)
         return pen.render(block, index * LINES_PER_BLOCK, selection)

@@ -80,7 +80,7 @@ def test_hints_of_the_transcript_show_the_changed_key() -> None:
     table, problems = build_key_table({"conversation-open": ("o",)})
     assert not problems
     message = UserMessage("\n".join("line" for _ in range(200)))
-    message.keys = table
+    message.keys, message.has_cursor = table, True
     assert message.render(80)[-1].content.plain.endswith("more lines · o unfolds")
 
 

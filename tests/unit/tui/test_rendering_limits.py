@@ -121,7 +121,7 @@ def test_invalid_json_arguments_are_drawn_in_part_and_opened_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hidden", "note"), [(1, "… 1 more line · enter"), (2, "… 2 more lines · enter"), (1_000, "… 1,000 more lines ·")]
+    ("hidden", "note"), [(1, "… 1 more line · a click"), (2, "… 2 more lines · a click"), (1_000, "… 1,000 more lines ·")]
 )
 def test_the_number_of_folded_lines_of_a_result_has_the_right_form(hidden: int, note: str) -> None:
     card = ToolCard("c", "server", "tool", {})
@@ -169,7 +169,7 @@ def test_a_message_with_very_many_attachments_shows_the_first_and_opens_all_of_t
     names = tuple(f"x:{number}" for number in range(1_000))
     block = UserMessage("Look", names, resources=tuple(("notes", name) for name in names))
     rows = [piece.content.plain for piece in block.render(80)]
-    assert rows[-2:] == ["@ x:49", "… 950 more attachments · enter opens all"]
+    assert rows[-2:] == ["@ x:49", "… 950 more attachments · a click opens all"]
     assert block.estimate_height(80) == len(rows) + block.gap
     opened = block.activate()
     assert opened is not None
@@ -231,6 +231,8 @@ def test_many_lines_of_reasoning_open_on_a_page_and_of_a_message_are_cut() -> No
 
 def test_a_long_message_is_folded_and_enter_unfolds_and_folds_it() -> None:
     message = UserMessage("".join(f"line {number}\n" for number in range(200)))
+    assert message.render(80)[-1].content.plain == "… 188 more lines · a click unfolds", "no key acts on it yet"
+    message.has_cursor = True
     folded = [row.content.plain for row in message.render(80)]
     assert folded[-1] == "… 188 more lines · enter unfolds"
     assert "line 11" in folded[1]
