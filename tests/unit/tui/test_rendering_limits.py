@@ -121,7 +121,8 @@ def test_invalid_json_arguments_are_drawn_in_part_and_opened_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hidden", "note"), [(1, "… 1 more line · a click"), (2, "… 2 more lines · a click"), (1_000, "… 1,000 more lines ·")]
+    ("hidden", "note"),
+    [(1, "… 1 more line · a click"), (2, "… 2 more lines · a click"), (1_000, "… 1,000 more lines ·")],
 )
 def test_the_number_of_folded_lines_of_a_result_has_the_right_form(hidden: int, note: str) -> None:
     card = ToolCard("c", "server", "tool", {})
