@@ -5,7 +5,7 @@ Importing the module creates no folder.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,9 @@ class SetupPlaces(NamedTuple):
     folder: Path
     """The folder in which mcphost was started."""
 
-    environ: Mapping[str, str]
+    environ: MutableMapping[str, str]
+    """The environment variables of this process; changes are not passed on to other processes."""
+
     data_dir: Path
     cache_dir: Path
 

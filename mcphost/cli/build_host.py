@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import ChainMap
+from collections.abc import AsyncGenerator, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -87,7 +88,7 @@ async def open_host(
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
-            setup=None if options.demo else _setup_parts(options, secrets, grants, adjust_config),
+            setup=None if options.demo else _setup_parts(options, models, grants, adjust_config),
             project=None if options.demo else await _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         opener.limits = lambda: host.settings.limits
@@ -136,11 +137,11 @@ async def _project_places(options: Options) -> ProjectPlaces:
 
 
 def _setup_parts(
-    options: Options, secrets: SessionSecrets, grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
+    options: Options, models: "ModelFactory", grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
 ) -> SetupParts:
     config_dir, folder = paths.config_dir(options.config_dir), Path.cwd()
     places = paths.SetupPlaces(
-        config_dir, paths.state_dir(), Path.home(), folder, os.environ, paths.data_dir(), paths.cache_dir()
+        config_dir, paths.state_dir(), Path.home(), folder, models.environ, paths.data_dir(), paths.cache_dir()
     )
 
     async def load_again(profile: str | None) -> HostConfig:
@@ -152,7 +153,7 @@ def _setup_parts(
     )
     files = (config_dir / SETTINGS_FILE, *files, *(() if options.mcp_config else (folder / PROJECT_FILE,)))
     sources = ConfigSources(load_again, files)
-    return SetupParts(places, secrets, sources)
+    return SetupParts(places, models.secrets, sources)
 
 
 class LazyHookRunner:
@@ -274,6 +275,8 @@ class ModelFactory:
         self._timeout = timeout
         self.secrets = create_secrets("")
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
+        self.environ: MutableMapping[str, str] = ChainMap({}, os.environ)
+        """The environment in which models find their keys; a key that the user replaces is hidden in it only."""
 
     def create(self, config: ModelConfig) -> ChatModel:
         """Return the configured model; an unknown name causes an error only when the model is prepared or used."""
@@ -288,7 +291,7 @@ class ModelFactory:
             self._worker = WorkerProcess(_log.info)
         deadlines = ModelDeadlines() if self._timeout is None else ModelDeadlines(total=self._timeout)
         return LiteLlmModel(
-            config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines,
+            config, self._worker, environ=self.environ, keyring=self.secrets.get, deadlines=deadlines,
             load_refusals=_load_refusals,
         )  # fmt: skip
 

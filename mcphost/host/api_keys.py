@@ -1,6 +1,6 @@
 """API keys that the user enters for models: checked with the provider, and stored in the keyring."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, MutableMapping
 from typing import Protocol
 
 from mcphost.config.schema import ModelConfig
@@ -57,12 +57,13 @@ class ApiKeys:
 
     def __init__(
         self,
-        environ: Mapping[str, str],
+        environ: MutableMapping[str, str],
         secrets: SessionSecretEntries,
         notify: Callable[[NoticeLevel, str, str], None],
     ) -> None:
         """Create an API key lookup that searches *environ* and *secrets*.
 
+        A key in *environ* that the user replaces is removed from it: *environ* may not be the process's own mapping.
         *notify* receives the level, text and hint of a notice for the user.
         """
         self._environ = environ
@@ -106,8 +107,9 @@ class ApiKeys:
         """Store the API key of a model in the keyring, under the name of the model's environment variable.
 
         The key is first checked with the provider. It is stored unchecked if the provider does not respond or the model
-        has its own base URL. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user
-        is notified. Raises ModelError if the provider rejects the key.
+        has its own base URL. It replaces a key in the environment for as long as mcphost runs. If the keyring cannot be
+        used, the key is kept in memory until mcphost quits, and the user is notified. Raises ModelError if the provider
+        rejects the key.
         """
         key = key.strip()
         register_secret(key)
@@ -119,6 +121,14 @@ class ApiKeys:
                 f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
                 "Copy it again, complete and without quotes.",
                 model_kind="auth",
+            )
+        hidden = [name for name in key_variables(model) if self._environ.get(name, "").strip()]
+        self._environ.update(dict.fromkeys(hidden, ""))
+        if hidden:
+            self._notify(
+                "info",
+                f"The key in {hidden[0]} is not used until mcphost quits.",
+                "At the next start, the environment comes first again: remove the key there.",
             )
         try:
             await self._secrets.set(variable, key)

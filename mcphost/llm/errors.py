@@ -308,7 +308,8 @@ def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, st
     key = context.key_name or "the key"
     if failure.status == 403:
         return f"{context.place} does not allow {context.model} for this key.", f"Check what {key} has access to."
-    return f"{context.place} rejected the key for {context.model}.", f"Check {key}."
+    hint = f"Check {key}, or enter another key on the Models page."
+    return f"{context.place} rejected the key for {context.model}.", hint
 
 
 def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:

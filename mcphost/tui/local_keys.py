@@ -84,6 +84,7 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "models-settings": "ctrl+e",
     "models-add": "ctrl+n",
     "models-favorite": "ctrl+t",
+    "models-key": "ctrl+d",
     "models-retry-tools": "ctrl+r",
     "profiles-add": "n",
     "context-pin": "p",

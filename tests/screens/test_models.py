@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 USABLE = AvailableModel(
     config=ModelConfig(name="anthropic/one"), provider="anthropic", provider_title="Anthropic",
-    origin="ANTHROPIC_API_KEY is set", context_window=200_000, supports_tools=True, supports_images=True,
-    input_price=3.0, output_price=15.0,
+    origin="ANTHROPIC_API_KEY is set", key_variable="ANTHROPIC_API_KEY", context_window=200_000, supports_tools=True,
+    supports_images=True, input_price=3.0, output_price=15.0,
 )  # fmt: skip
 LOCAL = AvailableModel(
     config=ModelConfig(name="ollama_chat/two", api_base="http://127.0.0.1:11434"), provider="ollama",
@@ -258,6 +258,27 @@ async def test_a_missing_key_is_asked_for_without_being_shown(run: Run) -> None:
         await driver.until(lambda: setup.used, "the use")
         assert setup.keys == [("xai/three", "good")]
         assert setup.used == [("xai/three", False)]
+
+
+async def test_the_key_of_a_model_is_replaced_on_request(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"one", "ctrl+d")
+        await driver.until(lambda: "The key replaces the one in use. It is stored" in driver.text(), "the form")
+        await driver.pilot.press(*"new", "enter")
+        await driver.until(lambda: setup.used, "the use")
+        assert setup.keys == [(USABLE.config.name, "new")]
+        assert setup.used == [(USABLE.config.name, False)]
+
+
+async def test_a_model_without_a_key_says_that_it_needs_none(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"two", "ctrl+d")
+        notices = driver.app._notifications
+        await driver.until(lambda: [one.message for one in notices] == ["ollama_chat/two needs no key."], "the notice")
 
 
 async def test_saving_the_settings_of_a_model_asks_for_its_missing_key_first(run: Run) -> None:

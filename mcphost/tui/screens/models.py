@@ -45,17 +45,20 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
     ProviderKeyForm Input { height: 1; border: none; padding: 0 1; margin: 1 0; background: $surface; }
     """
 
-    def __init__(self, setup: "Setup", config: ModelConfig, title: str, variable: str) -> None:
+    def __init__(
+        self, setup: "Setup", config: ModelConfig, title: str, variable: str, *, is_replaced: bool = False
+    ) -> None:
         """Create the form for the model that *config* describes.
 
         *title* is the name of the provider or the address of its API. *variable* is the name of the environment
-        variable for the API key.
+        variable for the API key. With *is_replaced*, the model has a key already.
         """
         super().__init__()
         self._setup = setup
         self._config = config
         self._title = title
         self._variable = variable
+        self._is_replaced = is_replaced
 
     def headline(self) -> str:
         """Return the title, which contains the name of the provider or the address of its API."""
@@ -63,7 +66,8 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the key."""
-        yield Static(_("{name} needs a key.").format(name=self._config.name), id="about", markup=False)
+        about = _("The key replaces the one in use.") if self._is_replaced else _("{name} needs a key.")
+        yield Static(about.format(name=self._config.name), id="about", markup=False)
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._variable)
 
     def on_mount(self) -> None:
@@ -73,8 +77,10 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
     async def _show_place(self) -> None:
         place = _(PLACE_LABELS[await self._setup.api_keys.find_place()])
-        text = _("{name} needs a key. It is {place}.").format(name=self._config.name, place=place)
-        self.query_one("#about", Static).update(text)
+        text = _("{name} needs a key. It is {place}.")
+        if self._is_replaced:
+            text = _("The key replaces the one in use. It is {place}.")
+        self.query_one("#about", Static).update(text.format(name=self._config.name, place=place))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
@@ -111,6 +117,7 @@ class ModelsScreen(ListScreen):
         ("ctrl+e", N_("settings"), "screen.edit"),
         ("ctrl+n", N_("another"), "screen.create"),
         ("ctrl+t", N_("favorite"), "screen.toggle_favorite"),
+        ("ctrl+d", N_("key"), "screen.replace_key"),
         ("ctrl+r", N_("retry tools"), "screen.retry_tools"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
@@ -120,6 +127,7 @@ class ModelsScreen(ListScreen):
         Binding("ctrl+e", "edit", show=False, priority=True, id="models-settings"),
         Binding("ctrl+n", "create", show=False, priority=True, id="models-add"),
         Binding("ctrl+t", "toggle_favorite", show=False, priority=True, id="models-favorite"),
+        Binding("ctrl+d", "replace_key", show=False, priority=True, id="models-key"),
         Binding("ctrl+r", "retry_tools", show=False, priority=True, id="models-retry-tools"),
     ]
 
@@ -260,6 +268,16 @@ class ModelsScreen(ListScreen):
         if row := self.current_row():
             self.run_worker(partial(self._toggle_favorite, row.value), group="favorite", exclusive=True)
 
+    def action_replace_key(self) -> None:
+        """Ask for another API key of the selected model's provider, then use the model."""
+        if not (row := self.current_row()):
+            return
+        model: AvailableModel = row.value
+        if not model.key_variable:
+            self.notify(_("{name} needs no key.").format(name=model.config.name), markup=False)
+            return
+        add_missing_key(self, self._setup, model, is_default=False, use=self.dismiss, is_replaced=model.is_usable)
+
     async def _toggle_favorite(self, model: "AvailableModel") -> None:
         try:
             is_favorite = await self._setup.toggle_favorite(model.config)
@@ -305,13 +323,14 @@ def add_missing_key(
     *,
     is_default: bool,
     use: "Callable[[ModelChoice], object]",
+    is_replaced: bool = False,
 ) -> None:
     """Pass *model* to *use* as a ModelChoice; if its provider's API key is missing, request the key first.
 
     *is_default* determines whether the choice is saved as the default. *use* is not called if the user cancels the
-    form for the key.
+    form for the key. With *is_replaced*, the key is requested even if there is one.
     """
-    if model.is_usable:
+    if model.is_usable and not is_replaced:
         use(ModelChoice(model.config, is_default))
         return
 
@@ -319,7 +338,7 @@ def add_missing_key(
         if config is not None:
             use(ModelChoice(config, is_default))
 
-    form = ProviderKeyForm(setup, model.config, model.provider_title, model.key_variable)
+    form = ProviderKeyForm(setup, model.config, model.provider_title, model.key_variable, is_replaced=is_replaced)
     screen.app.push_screen(form, use_if_stored)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -75,9 +76,8 @@ async def open_setup(
     folder.mkdir(exist_ok=True)
     config_dir, state_dir = home / "config", home / "state"
     closed = {"OLLAMA_HOST": "127.0.0.1:9", "ANTHROPIC_API_BASE": "http://127.0.0.1:9"}
-    places = SetupPlaces(
-        config_dir, state_dir, home, folder, {**closed, **(environ or {})}, home / "data", home / "cache"
-    )
+    variables = ChainMap({} if environ is None else environ, closed)
+    places = SetupPlaces(config_dir, state_dir, home, folder, variables, home / "data", home / "cache")
     database = Database(home / "store.db")
 
     async def load(profile: str | None) -> HostConfig:

@@ -16,6 +16,7 @@ from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
 from mcphost.llm import local_servers, model_finder
 from mcphost.llm.model_finder import insert_usable_models
+from mcphost.llm.providers import find_key
 from mcphost.serialization import replace
 from tests.fakes.json_server import json_server
 from tests.fakes.memory_backend import MemoryBackend
@@ -280,6 +281,29 @@ async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_pat
         assert offer.config.name.startswith("anthropic/")
         assert await backend.get("ANTHROPIC_API_KEY") == SECRET
         assert (await setup.find()).models[0].origin == "ANTHROPIC_API_KEY is in the keyring"
+
+
+async def test_a_new_key_is_used_instead_of_one_in_the_environment_until_the_program_ends(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    model = ModelConfig(name="gemini/gemini-x")
+    environ = {"GOOGLE_API_KEY": "AIza-old", "OPENAI_API_KEY": "sk-other"}
+    async with open_setup(tmp_path, backend=backend, environ=environ) as (host, setup):
+        events = host.events.subscribe()
+        assert (await find_key(model, environ, backend.get)).value == "AIza-old"
+        await setup.api_keys.store("AIza-new", model)
+        assert (await find_key(model, environ, backend.get)).value == "AIza-new"
+        assert environ["OPENAI_API_KEY"] == "sk-other"
+        (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+        assert notice.text.startswith("The key in GOOGLE_API_KEY is not used")
+
+
+async def test_a_rejected_key_leaves_the_one_in_the_environment(tmp_path: Path) -> None:
+    with json_server({"GET /models": 401}) as server:
+        environ = {"OPENAI_API_KEY": "sk-old", "OPENAI_API_BASE": server.url}
+        async with open_setup(tmp_path, environ=environ) as (_, setup):
+            with pytest.raises(ModelError, match="rejects this key"):
+                await setup.api_keys.store("sk-bad", ModelConfig(name="openai/gpt-x"))
+    assert environ["OPENAI_API_KEY"] == "sk-old"
 
 
 async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
