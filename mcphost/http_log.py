@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from mcphost.redact import PLACEHOLDER, is_secret_name, redact
+from mcphost.redact import MIN_SECRET_LENGTH, PLACEHOLDER, STRONG_SECRET_LENGTH, is_secret_name, redact
 
 MAX_HEADERS = 100
 """Maximum logged headers of a request or response; further ones are counted."""
 MAX_HEADER_LENGTH = 2_000
 """Maximum logged characters of a header's value."""
-MAX_HEADER_CHARACTERS = 16_000
+MAX_HEADER_CHARACTERS = 12_000
 """Maximum logged characters of all headers of a request or response."""
 MAX_BODY_BYTES = 64 * 1024
 """Maximum logged bytes of a request's body."""
@@ -19,6 +19,7 @@ LONGEST_SECRET = 1_000
 """Characters beyond a limit that are kept, so that a secret is not cut before it is recognized."""
 _MAX_NAME = 100
 _MAX_URL = 4_000
+_MAX_TARGET = 200
 _SHOWN_OF_SESSION = 8
 
 Outcome = Literal["open", "complete", "closed", "failed"]
@@ -41,10 +42,11 @@ class LoggedExchange:
     """An HTTP request and its response, as far as it has arrived.
 
     `number` counts the entries of a log. `at` is in seconds since 1970. `rpc_method` is the method of the message in
-    the body, or "". `body` is the beginning of the request's body, as sent; it may contain secrets. `status` is 0
-    until the response begins. `head_seconds` is the time until then, and `seconds` the time until the exchange ended;
-    each is None before. `error` is the reason if `outcome` is "failed". `resent` is whether the request was sent a
-    second time, because the server had closed the reused connection.
+    the body, or "". `target` is the path and the query of the URL. `body` is the beginning of the request's body, as
+    sent; it may contain secrets. `status` is 0 until the response begins, and `content_type` is its media type.
+    `head_seconds` is the time until then, and `seconds` the time until the exchange ended; each is None before.
+    `error` is the reason if `outcome` is "failed". `resent` is whether the request was sent a second time, because
+    the server had closed the reused connection. Texts are without secrets, but not sanitized.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class LoggedExchange:
         "_started",
         "at",
         "body",
+        "content_type",
         "error",
         "head_seconds",
         "number",
@@ -66,6 +69,7 @@ class LoggedExchange:
         "rpc_method",
         "seconds",
         "status",
+        "target",
         "url",
         "verb",
     )
@@ -82,6 +86,8 @@ class LoggedExchange:
         self.number, self.at, self._started = number, time.time(), time.monotonic()
         self.verb = verb
         self.url = shorten_sessions(url[: _MAX_URL + LONGEST_SECRET])
+        self.target = _show_target(self.url)
+        self.content_type = ""
         self.omitted_headers = 0
         self.request_headers = self._limit_headers(headers)
         self.body, self.request_size = body[: MAX_BODY_BYTES + LONGEST_SECRET], len(body)
@@ -102,6 +108,8 @@ class LoggedExchange:
         self.status, self.resent = status, resent
         self.head_seconds = time.monotonic() - self._started
         self.response_headers = self._limit_headers(headers)
+        kind = next((value for name, value in self.response_headers if name == "content-type"), "")
+        self.content_type = redact(kind[:_MAX_NAME].partition(";")[0].strip().lower())
         self._changed()
 
     def on_received(self, size: int) -> None:
@@ -111,24 +119,18 @@ class LoggedExchange:
     def end(self, outcome: Outcome, error: str = "") -> None:
         """Log the end of the exchange; only the first call has an effect."""
         if self.outcome == "open":
-            self.outcome, self.error = outcome, error[:MAX_HEADER_LENGTH]
+            self.outcome, self.error = outcome, _show_error(error)
             self.seconds = time.monotonic() - self._started
             self._changed()
 
     def note(self, error: str) -> None:
         """Log why mcphost did not use the response, such as a redirect to another origin."""
-        self.outcome, self.error = "failed", error[:MAX_HEADER_LENGTH]
+        self.outcome, self.error = "failed", _show_error(error)
         self._changed()
 
     def _changed(self) -> None:
         self.revision += 1
         self._on_changed(self)
-
-    @property
-    def content_type(self) -> str:
-        """The media type of the response without parameters, or "" if it is unknown."""
-        value = next((value for name, value in self.response_headers if name == "content-type"), "")
-        return redact(value.partition(";")[0].strip().lower())[:_MAX_NAME]
 
     @property
     def is_event_stream(self) -> bool:
@@ -155,19 +157,9 @@ class LoggedExchange:
         """Return the URL without secrets; it is not sanitized."""
         return redact(self.url)[:_MAX_URL]
 
-    def shown_target(self) -> str:
-        """Return the path and the query of the URL without secrets; they are not sanitized."""
-        url = self.shown_url()
-        at = url.find("/", url.find("://") + 3)
-        return url[at:] if at >= 0 else "/"
-
     def template_url(self) -> str:
         """Return the URL with the placeholder for each secret and each shortened session id."""
         return redact(_SESSION_PARAMETER.sub(rf"\1{PLACEHOLDER}", self.url))[:_MAX_URL]
-
-    def shown_error(self) -> str:
-        """Return the reason of the failure without secrets; it is not sanitized."""
-        return redact(shorten_sessions(self.error))
 
     def _limit_headers(self, headers: Iterable[tuple[str, str]]) -> Headers:
         """Return the headers to keep: credentials are masked, and long values are cut."""
@@ -183,12 +175,26 @@ class LoggedExchange:
         return tuple(kept)
 
 
+def _show_target(url: str) -> str:
+    """Return the beginning of the path and the query of a URL without secrets; it is not sanitized."""
+    at = url.find("/", url.find("://") + 3)
+    return redact(url[at : at + _MAX_TARGET + 60])[:_MAX_TARGET] if at >= 0 else "/"
+
+
+def _show_error(error: str) -> str:
+    """Return the beginning of an error message without secrets; it is not sanitized."""
+    return redact(shorten_sessions(error[: _MAX_TARGET + 60]))[:_MAX_TARGET]
+
+
 def show_headers(headers: Headers) -> Headers:
     """Return headers whose values contain no secrets, and are cut after MAX_HEADER_LENGTH characters.
 
     They are not sanitized. May take 0.1 s for the longest headers.
     """
-    return tuple((redact(name), _show_value(name, value)) for name, value in headers)
+    return tuple(
+        (name if len(name) < STRONG_SECRET_LENGTH else redact(name), _show_value(name, value))
+        for name, value in headers
+    )
 
 
 def shorten_sessions(text: str) -> str:
@@ -215,17 +221,23 @@ def _mask_credentials(name: str, value: str) -> str:
 
 
 def _show_value(name: str, value: str) -> str:
-    if name in _CREDENTIAL_HEADERS:
+    if name in _CREDENTIAL_HEADERS or len(value) < MIN_SECRET_LENGTH:
         return value
-    shown = _CHALLENGE_PART.sub(_show_challenge_part, value) if name in _CHALLENGE_HEADERS else redact(value)
+    shown = _show_challenge(value) if name in _CHALLENGE_HEADERS else redact(value)
     return shown if len(shown) <= MAX_HEADER_LENGTH else f"{shown[:MAX_HEADER_LENGTH]}…"
 
 
-def _show_challenge_part(part: re.Match[str]) -> str:
-    """Return a parameter of a challenge without secrets, or a placeholder for a word that may be a credential.
+def _show_challenge(challenge: str) -> str:
+    """Return a challenge whose parameters contain no secrets, with a placeholder for each word that may be one.
 
     The general patterns would hide `Bearer resource_metadata=…` because of the word before it.
     """
-    if part["name"] is None:
-        return PLACEHOLDER
-    return f"{part['name']}={redact(part['value'])}"
+    values = [part["value"] for part in _CHALLENGE_PART.finditer(challenge) if part["name"]]
+    # All at once, because each call costs as much as the patterns, however short the value is.
+    shown = redact("\n".join(values)).split("\n")
+    if len(shown) != len(values):
+        shown = [PLACEHOLDER] * len(values)
+    following = iter(shown)
+    return _CHALLENGE_PART.sub(
+        lambda part: f"{part['name']}={next(following)}" if part["name"] else PLACEHOLDER, challenge
+    )

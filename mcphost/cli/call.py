@@ -128,10 +128,10 @@ def _print_exchange(exchange: "LoggedExchange") -> None:
         "" if is_open else _("{bytes:,} bytes").format(bytes=exchange.response_size),
         "" if head is None else _("{count} ms").format(count=round(head * 1000)),
         {"open": _("still open"), "complete": "", "closed": _("closed by mcphost")}.get(
-            exchange.outcome, exchange.shown_error()
+            exchange.outcome, exchange.error
         ),
     ]
-    what = " ".join(filter(None, (exchange.verb, exchange.shown_target(), exchange.rpc_method)))
+    what = " ".join(filter(None, (exchange.verb, exchange.target, exchange.rpc_method)))
     lines = [f"⇄ {what} {', '.join(filter(None, facts))}"]
     if is_open or not is_stream:
         lines += [f"  > {name}: {value}" for name, value in show_headers(exchange.request_headers)]

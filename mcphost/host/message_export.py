@@ -40,7 +40,7 @@ def _entry_json(entry: LoggedMessage | LoggedExchange) -> dict[str, Any]:
             "seconds_to_response": _round(entry.head_seconds),
             "seconds": _round(entry.seconds),
             "outcome": entry.outcome,
-            "error": entry.shown_error() or None,
+            "error": entry.error or None,
             "sent_again": entry.resent,
             "request_bytes": entry.request_size,
             "response_bytes": entry.response_size,

@@ -266,6 +266,46 @@ async def show_messages(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+def show_http(*pressed: str) -> ScreenSetup:
+    """Return a setup that shows the HTTP exchanges with a server, and presses keys."""
+
+    async def show(pilot: Any, host: FakeHost) -> None:
+        log = host.servers.log_messages("files")
+        headers = (
+            ("accept", "application/json, text/event-stream"),
+            ("authorization", "Bearer secret-of-the-user"),
+            ("mcp-session-id", "1868a90c-0d2c-4a8e"),
+        )
+        call = (
+            b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search_files",'
+            b'"arguments":{"path":"README.md","api_key":"secret-of-the-user"}}}'
+        )
+        answers = (
+            ("content-type", "application/json"),
+            ("mcp-session-id", "1868a90c-0d2c-4a8e"),
+            ("x-note", "\x1b[31m"),
+        )
+        log.add_exchange("GET", "https://mcp.example.com/mcp", headers, b"").on_response(
+            200, (("content-type", "text/event-stream"),), resent=False
+        )
+        log.add("sent", call)
+        refused = log.add_exchange("POST", "https://mcp.example.com/mcp", headers, call)
+        challenge = 'Bearer error="invalid_token", resource_metadata="https://mcp.example.com/.well-known/x"'
+        refused.on_response(401, (("www-authenticate", challenge), *answers), resent=False)
+        refused.end("complete")
+        accepted = log.add_exchange("POST", "https://mcp.example.com/mcp", headers, call)
+        accepted.on_response(200, answers, resent=False)
+        accepted.on_received(2_048)
+        accepted.end("complete")
+        log.add("received", b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"README.md"}]}}')
+        await pilot.press("f3", "m")
+        await _settle(pilot)
+        await pilot.press(*pressed)
+        await _settle(pilot)
+
+    return show
+
+
 async def show_trust_question(pilot: Any, host: FakeHost) -> None:
     pilot.app.run_worker(
         host.frontend.ask(
@@ -956,6 +996,12 @@ SCREENS: dict[str, ScreenSetup] = {
     "server_log": show_log("l"),
     "server_log_up": show_log("l", "home"),
     "server_log_save": show_log("l", "s"),
+    "messages_http": show_http("down"),
+    "messages_refused": show_http("down", "down", "v", "v"),
+    "messages_filter": show_http("ctrl+f", *"metod:tools"),
+    "messages_again": show_http("end", "up", "s"),
+    "messages_save": show_http("w"),
+    "messages_open": show_http("down", "enter"),
     "folders": show_folders,
     "folders_add": with_keys(show_folders, "a", "tilde", "tab", *"home"),
     "folders_out": with_keys(show_folders, "x", "tab", "right"),

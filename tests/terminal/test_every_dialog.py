@@ -46,6 +46,7 @@ ONLY_ON_SCREEN = {
     "OpenPageDialog": "tests/screens/test_app_pages.py",
     "PageMessageDialog": "tests/screens/test_app_pages.py",
     "RenameForm": "tests/screens/test_history.py",
+    "SaveMessagesForm": "tests/screens/test_messages.py",
     "SaveResourceForm": "tests/screens/test_save_resource.py",
     "ReviewCompactionDialog": "tests/screens/test_compaction.py",
     "TrustProjectDialog": "tests/screens/test_instructions.py",

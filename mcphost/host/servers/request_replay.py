@@ -64,6 +64,14 @@ def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any
         raise UsageError("This is not a single JSON-RPC message.", "Select a request that mcphost sent.") from error
 
 
+def read_tool_call(message: LoggedMessage) -> RecordedToolCall:
+    """Return the tool call in a logged message. Raises UsageError if there is none."""
+    call = read_request(message)
+    if not isinstance(call, RecordedToolCall):
+        raise UsageError("This is not a tool call.", "Select a request with the method tools/call.")
+    return call
+
+
 def _read_tool_call(params: dict[str, Any]) -> RecordedToolCall:
     given = params.get("arguments")
     arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {}

@@ -90,7 +90,7 @@ def describe_outcome(exchange: LoggedExchange) -> str:
     """Return how an HTTP exchange ended, or what mcphost is waiting for; "" if it is complete."""
     match exchange.outcome:
         case "failed":
-            return exchange.shown_error()
+            return exchange.error
         case "closed":
             return _("closed by mcphost") if exchange.status else _("cancelled")
         case "open":
@@ -182,7 +182,7 @@ def _describe_message(message: LoggedMessage, parsed: ParsedMessage, answered: _
 
 
 def _describe_exchange(exchange: LoggedExchange) -> DescribedEntry:
-    target = clean_line(f"{exchange.verb} {exchange.shown_target()}", 60)
+    target = clean_line(f"{exchange.verb} {exchange.target}", 60)
     outcome = "" if exchange.outcome == "closed" and exchange.status else describe_outcome(exchange)
     parts = [
         target,

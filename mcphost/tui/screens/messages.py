@@ -190,9 +190,7 @@ class MessagesScreen(ListScreen):
             return
         self._shown = key
         self.update_key_bar()
-        if isinstance(entry, LoggedExchange):
-            self.show_about(clean_pairs(_exchange_pairs(entry)))
-        else:
+        if isinstance(entry, LoggedMessage):
             rest = entry.cut_bytes
             pairs = [
                 (_("direction"), _(_DIRECTIONS[entry.direction])),
@@ -205,10 +203,12 @@ class MessagesScreen(ListScreen):
 
     async def _show_text(self, entry: LoggedMessage | LoggedExchange) -> None:
         view = self.query_one(LongText)
-        if isinstance(entry, LoggedExchange):
-            view.show("", await run_in_thread(partial(_exchange_sections, entry)))
-        else:
+        if isinstance(entry, LoggedMessage):
             view.show(await run_in_thread(partial(entry.to_text, indent=2)), language="json")
+            return
+        sections = await run_in_thread(partial(_exchange_sections, entry))
+        self.show_about(clean_pairs(await run_in_thread(partial(_exchange_pairs, entry))))
+        view.show("", sections)
 
     def open_row(self, row: ListRow) -> None:
         """Open the entry in the viewer: a message, or an HTTP request with its headers and body."""
@@ -265,16 +265,13 @@ class MessagesScreen(ListScreen):
     def action_copy_call(self) -> None:
         """Copy the `mcphost call` command for the selected tool call, with shell variables for secrets."""
         from mcphost.host.message_export import make_call_command
-        from mcphost.host.servers.request_replay import RecordedToolCall, read_request
+        from mcphost.host.servers.request_replay import read_tool_call
 
         row = self.current_row()
-        message = _message_of(_entry_of(row)) if row else None
-        if message is None:
+        if row is None:
             return
         try:
-            call = read_request(message)
-            if not isinstance(call, RecordedToolCall):
-                raise UsageError("This is not a tool call.", "Select a request with the method tools/call.")
+            call = read_tool_call(_message_of(_entry_of(row)))
             self._copy_command(*make_call_command(self._server, call.tool, call.recorded))
         except UsageError as error:
             self._warn(error)
@@ -298,14 +295,10 @@ class MessagesScreen(ListScreen):
         from mcphost.host.servers.request_replay import RecordedToolCall, read_request
 
         row = self.current_row()
-        entry = _entry_of(row) if row else None
-        if entry is None:
+        if row is None:
             return
         try:
-            message = _message_of(entry)
-            if message is None:
-                raise UsageError("This exchange carried no request.", "Select a request that mcphost sent.")
-            request = read_request(message)
+            request = read_request(_message_of(_entry_of(row)))
         except UsageError as error:
             self._warn(error)
             return
@@ -375,12 +368,10 @@ def _entry_of(row: ListRow) -> LoggedMessage | LoggedExchange:
     return cast("DescribedEntry", row.value).entry
 
 
-def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage | None:
-    """Return the message that an HTTP request carried, or the message itself; None if there was none."""
+def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
+    """Return the message in the body of an HTTP request, which may be empty, or the message itself."""
     if isinstance(entry, LoggedMessage):
         return entry
-    if not entry.body:
-        return None
     return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size)
 
 
@@ -419,9 +410,8 @@ def _exchange_sections(exchange: LoggedExchange, *, with_body: bool = False) -> 
         Section(_("Request headers"), _format_headers(exchange.request_headers)),
         Section(_("Response headers"), _format_headers(exchange.response_headers)),
     ]
-    body = _message_of(exchange)
-    if with_body and body is not None:
-        sections.insert(1, Section(_("Request body"), body.to_text(indent=2)))
+    if with_body:
+        sections.insert(1, Section(_("Request body"), _message_of(exchange).to_text(indent=2)))
     return [section for section in sections if section.text]
 
 

@@ -12,7 +12,7 @@ from mcphost.http_log import LoggedExchange
 from mcphost.message_log import MAX_MESSAGE_BYTES, MessageLog
 from mcphost.sanitize import is_sanitized
 
-KEY = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
+API_KEY = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
 
 
 def run_in_shell(command: str, **variables: str) -> list[str]:
@@ -41,12 +41,15 @@ def test_the_curl_command_has_the_url_the_headers_and_the_body() -> None:
 
 
 def test_secrets_are_shell_variables() -> None:
-    body = json.dumps({"a": KEY, "b": f"two {KEY}", "c": "it's"}).encode()
+    body = json.dumps({"a": API_KEY, "b": f"two {API_KEY}", "c": "it's"}).encode()
     exchange = post(
-        body, f"https://h/mcp?session_id=123456&token={KEY}", authorization=f"Bearer {KEY}", mcp_session_id=KEY
+        body,
+        f"https://h/mcp?session_id=123456&token={API_KEY}",
+        authorization=f"Bearer {API_KEY}",
+        mcp_session_id=API_KEY,
     )
     command, variables = make_curl_command(exchange)
-    assert KEY not in command
+    assert API_KEY not in command
     assert set(variables) == {"URL_SECRET", "URL_SECRET_2", "TOKEN", "MCP_SESSION_ID", "SECRET", "SECRET_2"}
     arguments = run_in_shell(
         command, URL_SECRET="sess", URL_SECRET_2="tok", TOKEN="t$(id)", MCP_SESSION_ID="s p", SECRET="one", SECRET_2="2"
@@ -125,14 +128,16 @@ def test_the_call_command_hides_secrets_and_keeps_names_from_being_options() -> 
 
 def test_each_entry_is_a_line_of_json_without_secrets() -> None:
     log = MessageLog()
-    log.add("sent", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"api_key":"' + KEY.encode() + b'"}}')
-    exchange = log.add_exchange("POST", f"https://h/mcp?token={KEY}", (("authorization", f"Bearer {KEY}"),), b"{}")
-    exchange.on_response(200, (("x-note", "\x1b[31m\u202e"), ("set-cookie", KEY)), resent=True)
-    exchange.end("failed", f"lost {KEY}")
-    log.add("received", b"not JSON " + KEY.encode() + b"\x1b[31m")
+    log.add("sent", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"api_key":"' + API_KEY.encode() + b'"}}')
+    exchange = log.add_exchange(
+        "POST", f"https://h/mcp?token={API_KEY}", (("authorization", f"Bearer {API_KEY}"),), b"{}"
+    )
+    exchange.on_response(200, (("x-note", "\x1b[31m\u202e"), ("set-cookie", API_KEY)), resent=True)
+    exchange.end("failed", f"lost {API_KEY}")
+    log.add("received", b"not JSON " + API_KEY.encode() + b"\x1b[31m")
     log.add("received", b'{"a":"' + b"x" * 70_000)
     text = export_json_lines((log.messages()[0], exchange, *log.messages()[1:]))
-    assert KEY not in text
+    assert API_KEY not in text
     assert is_sanitized(text)
     first, http, odd, cut = map(json.loads, text.splitlines())
     assert (first["type"], first["direction"], first["message"]["method"]) == ("message", "sent", "ping")
