@@ -28,6 +28,13 @@ _RESPONSE_HEAD = re.compile(
 )
 """The beginning of a response that is too long to be parsed."""
 
+_ERRORS = (
+    N_("the address of the redirect is not valid"),
+    N_("the redirect to another origin was not followed"),
+    N_("the server closed the connection"),
+)
+"""Reasons of failed exchanges that are phrases of their own."""
+
 Entry = LoggedMessage | LoggedExchange
 ParsedMessage = JsonRpcMessage | int | None
 """A parsed message, the number of messages in a batch, or None if it is cut or no JSON-RPC message."""
@@ -90,7 +97,7 @@ def describe_outcome(exchange: LoggedExchange) -> str:
     """Return how an HTTP exchange ended, or what mcphost is waiting for; "" if it is complete."""
     match exchange.outcome:
         case "failed":
-            return exchange.error
+            return _(exchange.error) if exchange.error in _ERRORS else exchange.error
         case "closed":
             return _("closed by mcphost") if exchange.status else _("cancelled")
         case "open":

@@ -169,10 +169,10 @@ class MessagesScreen(ListScreen):
             unusable.add("screen.next_view")
         if row is not None:
             entry, method = _entry_of(row), row.value.method
-            is_sent = isinstance(entry, LoggedMessage) and entry.direction == "sent"
+            is_sent = entry.direction == "sent" if isinstance(entry, LoggedMessage) else bool(method)
             if not is_sent:
                 unusable.add("screen.send_again")
-            if method != "tools/call" or not (is_sent or isinstance(entry, LoggedExchange)):
+            if method != "tools/call" or not is_sent:
                 unusable.add("screen.copy_call")
             if self._find_exchange(entry) is None:
                 unusable.add("screen.copy_curl")
