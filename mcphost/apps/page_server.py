@@ -5,12 +5,12 @@ users of the machine are refused. The page has a path of its own, which does not
 """
 
 import hmac
+import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Protocol
-from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
@@ -35,6 +35,7 @@ BURST = 200
 """A page may send BURST messages at once, and RATE more each second."""
 MAX_WIDTH = 10_000
 _HTML = "text/html; charset=utf-8"
+_log = logging.getLogger(__name__)
 
 
 class MessageReceiver(Protocol):
@@ -128,6 +129,8 @@ class PageServer:
                     await self._stream_events(stream)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # the peer disconnected
+        except Exception:  # noqa: BLE001 - a bug in one request must end neither the page nor the program
+            _log.exception("a request for a page failed")
         finally:
             self._connection_count -= 1
 
@@ -165,7 +168,8 @@ class PageServer:
             return False
         if request.method != "GET":
             raise RequestRejected(405)
-        width = parse_qs(request.query, max_num_fields=5).get("width", ["0"])[0] if len(request.query) < 200 else "0"
+        name, _, width = request.query.partition("=")
+        width = width if name == "width" else ""
         if width.isascii() and width.isdecimal() and len(width) < 6:
             self.width = min(int(width), MAX_WIDTH)
         return True

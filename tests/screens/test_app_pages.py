@@ -8,6 +8,7 @@ from mcphost.tui.screens.tasks import TasksScreen
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import EXAMPLE_PAGE, OPEN_PAGE, PAGE_MESSAGE
+from tests.screens.real_program import run_command
 
 pytestmark = pytest.mark.anyio
 LINE = "interactive page · /app opens it in the browser"
@@ -21,11 +22,6 @@ def show_call(driver: AppDriver, call: str = "p", *, by: str = "once") -> None:
     if by != "page":
         host.put(events.PageOffered(call, "weather", "show"))
     host.put(events.ToolFinished(call, "weather", "show", "ok", f"sunny {call}", 0.1))
-
-
-async def run_command(driver: AppDriver, command: str) -> None:
-    await driver.type(command)
-    await driver.pilot.press("escape", "enter")
 
 
 async def test_a_call_with_a_page_says_so_and_its_text_stays_visible(run: Run) -> None:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import itertools
+import logging
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.apps.page_server import PageDocument, PageServer, run_page_server
-from mcphost.errors import ConsentDenied, McpHostError, RequestRefused, ServerError, UsageError
+from mcphost.errors import ConsentDenied, McpHostError, RequestRefused, ServerError, UsageError, unwrap_error
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.app_pages.page_bridge import MAX_HEIGHT, PageBridge
 from mcphost.host.app_pages.page_calls import PageCall, PageCallRecorder
@@ -24,6 +25,7 @@ from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.apps import MIME_TYPE, PageContents, PageOrigins, ReadPage, parse_page_origins
 from mcphost.translation import N_
 
+_log = logging.getLogger(__name__)
 MAX_PAGES = 8
 HTML_LIMIT = 4 * 1024 * 1024
 CHECK_SECONDS = 1.0
@@ -41,7 +43,7 @@ class _Page:
         self.number = number
         self.call = call
         self.server: PageServer | None = None
-        self.failure: OSError | None = None
+        self.failure: BaseException | None = None
         self.ready = anyio.Event()
         self.closing = anyio.Event()
         self.reason = ""
@@ -188,8 +190,9 @@ class AppPages:
                     await bridge.tear_down(page.reason)
                     await server.end()
                 tasks.cancel_scope.cancel()
-        except OSError as error:
-            page.failure = error
+        except Exception as error:  # noqa: BLE001 - a page must not end the program
+            page.failure = unwrap_error(error)
+            _log.warning("a page ended: %s", page.failure)
         finally:
             page.ready.set()
             self._pages.pop(page.number, None)

@@ -22,5 +22,5 @@ def forward_command(port: int, environ: Mapping[str, str]) -> str:
         return ""
     user, host, ssh_port = environ.get("USER", ""), parts[2], parts[3]
     target = clean_line(f"{user}@{host}" if user else host, 200)
-    other = "" if ssh_port == "22" else f"-p {clean_line(ssh_port, 10)} "
-    return f"ssh {other}-N -L {port}:127.0.0.1:{port} {target}"
+    other = () if ssh_port == "22" else ("-p", clean_line(ssh_port, 10))
+    return " ".join(("ssh", *other, "-N", "-L", f"{port}:127.0.0.1:{port}", target))

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.pages import OpenPage, PageMessage
-from mcphost.translation import N_, _, ngettext
+from mcphost.translation import N_, _, join_list, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.screen_text import clean, clean_line
@@ -63,7 +63,7 @@ class OpenPageDialog(Dialog[bool]):
             out.append(Content.styled(_("\nThe page exchanges data with no other site."), "$text"))
         if asked.left_out:
             ignored = _("Not allowed, because they are no https sites: {names}")
-            out.append(Content.styled(ignored.format(names=clean_line(", ".join(asked.left_out), 500)), "$muted"))
+            out.append(Content.styled(ignored.format(names=clean_line(join_list(asked.left_out), 500)), "$muted"))
         calls = ngettext(
             "It can ask to call {count} tool of its server; you are asked about each call that you have not allowed.",
             "It can ask to call {count} tools of its server; you are asked about each call that you have not allowed.",

@@ -91,7 +91,11 @@ def _item_key(item: TaskItem) -> tuple[str, ...]:
 
 
 _IN_BACKGROUND = N_("in the background; its result enters the conversation when it ends")
-_WHO = {"user": N_("called by you"), "earlier": N_("from an earlier run")}
+_WHO = {
+    "user": N_("called by you"),
+    "earlier": N_("from an earlier run"),
+    "page": N_("called by a page of the server"),
+}
 
 
 def _describe_orphan(item: OrphanedTask) -> str:

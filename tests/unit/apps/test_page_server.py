@@ -216,6 +216,26 @@ async def test_connections_are_bounded_and_silent_ones_are_closed(monkeypatch: p
         assert (await browse(server).load()).status == 200
 
 
+async def test_a_bug_in_one_request_does_not_end_the_page() -> None:
+    class FaultyReceiver(Receiver):
+        def receive(self, message: bytes) -> bool:
+            raise KeyError(message)
+
+    async with run_page_server(DOCUMENT, FaultyReceiver()) as server:
+        browser = browse(server)
+        await browser.load()
+        raw = build_request(server.port, "POST", browser.paths["messages"], b"{}")
+        assert await send_raw(server.port, raw) == b""
+        assert (await browser.load()).status == 200
+        for query in ("?" + "a=1&" * 20, "?width=9999999", "?width=x", "?height=3", "?width=%00"):
+            browser.paths["events"] = browser.paths["events"].partition("?")[0]
+            stream = await anyio.connect_tcp("127.0.0.1", server.port)
+            await stream.send(build_request(server.port, "GET", browser.paths["events"] + query))
+            assert (await stream.receive()).startswith(b"HTTP/1.1 200 ")
+            await stream.aclose()
+        assert server.width == 0
+
+
 async def test_a_browser_that_takes_no_messages_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_server, "MAX_QUEUED_BYTES", 100)
     async with run_page_server(DOCUMENT, Receiver()) as server:

@@ -186,6 +186,22 @@ async def test_a_page_as_base64_and_with_another_spelling_of_its_type_is_accepte
         assert (await request(browser.port, browser.paths["page"])).body == "<p>hi</p>"
 
 
+async def test_a_page_that_cannot_be_served_is_an_error_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(**_: object) -> None:
+        raise OSError("no ports")
+
+    async with open_host_with(tmp_path, create_page_peer(), frontend=PageFrontend(True)) as host:
+        await host.tools.call("peer", "show", {})
+        with monkeypatch.context() as patch:
+            patch.setattr(anyio, "create_tcp_listener", fail)
+            with pytest.raises(ServerError, match="no ports"):
+                await host.pages.open()
+        assert host.pages.list_open() == ()
+        assert (await host.pages.open())[0].number == 2
+
+
 # -- tools/call
 
 
