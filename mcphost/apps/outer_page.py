@@ -39,7 +39,7 @@ def build_outer_page(server: str, tool: str, paths: PagePaths) -> bytes:
     """Return the document, which names the *server* and the *tool* whose page it shows."""
     who, what = (escape(sanitize(name[:_NAME_LIMIT], keep_newlines=False)) for name in (server, tool))
     heading = escape(_("Page of the tool {tool}, from the server {server}")).format(tool=what, server=who)
-    hint = escape(_("The server wrote what is inside the frame. mcphost asks you in the terminal before a tool runs."))
+    hint = escape(_("The server wrote what is inside the frame. mcphost asks its questions in the terminal only."))
     closed = escape(_("This page is closed. You can close this tab and return to mcphost."))
     return (
         f'<!doctype html><html><head><meta charset="utf-8"><title>{what} - mcphost</title>'

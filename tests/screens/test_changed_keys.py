@@ -112,6 +112,7 @@ async def test_letters_do_not_answer_a_question_that_was_not_entered(run: Run, c
 
 
 OTHER_KEYS = [f"{modifier}+{letter}" for modifier in ("alt", "ctrl") for letter in "abdefgknoprtuwx0123456789"]
+OTHER_KEYS += ["alt+y", "alt+z"]
 MANY_KEYS, MANY_PROBLEMS = build_key_table(
     {
         one.name: (key,)
