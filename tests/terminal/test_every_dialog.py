@@ -43,7 +43,6 @@ ONLY_ON_SCREEN = {
     "CommandArgumentsForm": "tests/screens/test_custom_commands.py",
     "ExportForm": "tests/screens/test_history.py",
     "OfferCompactionDialog": "tests/screens/test_compaction.py",
-    "OpenPageDialog": "tests/screens/test_app_pages.py",
     "PageMessageDialog": "tests/screens/test_app_pages.py",
     "RenameForm": "tests/screens/test_history.py",
     "SaveMessagesForm": "tests/screens/test_messages.py",
