@@ -3,6 +3,7 @@
 import pytest
 
 from mcphost.host import events
+from mcphost.host.questions.questions import VisitUrl
 from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.screens.tasks import TasksScreen
 from tests.screens.ask_question import PendingQuestion, ask_and_press
@@ -106,6 +107,17 @@ async def test_a_text_of_a_page_is_added_to_the_message_and_neither_sent_nor_run
         await driver.until(lambda: driver.has_notified("it was not sent"), "the notice")
         assert driver.app.chat.composer_input.text == "Please \n/quit"
         assert driver.host.sent == []
+
+
+async def test_the_question_about_an_address_without_a_message_quotes_nothing(run: Run) -> None:
+    link = VisitUrl(server="weather", why="its page", message="", url="https://example.com/a", host="example.com")
+    async with run(size=(100, 30)) as driver:
+        pending = PendingQuestion(driver, link)
+        await driver.enter_question()
+        assert "https://example.com/a" in driver.text()
+        assert "The server says" not in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: pending.answer is not None, "the answer")
 
 
 async def test_a_call_of_a_page_has_a_card_that_does_not_change_the_phase_of_the_turn(run: Run) -> None:

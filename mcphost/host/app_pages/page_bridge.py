@@ -139,7 +139,8 @@ class PageBridge:
 
     async def _dispatch(self, request: JsonRpcRequest) -> Any:
         if request.method == "ui/initialize":
-            self._is_opened = True
+            # The document in the frame may have been loaded again; it then needs its input once more.
+            self._is_opened, self._is_initialized, self._is_input_sent = True, False, False
             return self._initialize_result()
         if request.method == "ping":
             return {}

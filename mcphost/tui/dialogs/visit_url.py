@@ -119,7 +119,8 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             above = _("\nThe full address:\n")
         whole = Content.assemble((above, "$faint"), highlight_question_host(asked))
         out.append(Static(whole, markup=False))
-        out += [Content(""), self.quote_statement(asked.message)]
+        if asked.message:  # a page of a server gives none
+            out += [Content(""), self.quote_statement(asked.message)]
         out.append(
             Content.styled(
                 _("\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter."),

@@ -96,6 +96,15 @@ async def test_nothing_is_sent_before_the_page_says_that_it_is_initialized(tmp_p
         assert (await browser.call("ping", number="text id"))["result"] == {}
 
 
+async def test_a_page_that_loads_itself_again_gets_its_call_again(tmp_path: Path) -> None:
+    async with open_page(tmp_path) as (_, browser, _, _):
+        for _ in range(2):
+            await initialize(browser)
+            assert [(await browser.read())["method"] for _ in range(2)] == [
+                "ui/notifications/tool-input", "ui/notifications/tool-result",
+            ]  # fmt: skip
+
+
 async def test_a_page_that_is_opened_during_the_call_gets_its_result_or_its_failure(tmp_path: Path) -> None:
     tools = (SHOW, tool_definition("broken", _meta={"ui": {"resourceUri": PAGE_URI}}))
     peer = create_page_peer(*tools)
