@@ -172,7 +172,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
     """
     try:
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise _malformed_message(what, error) from error
 
 

@@ -18,6 +18,8 @@ def convert_value(value: Any, kind: Any) -> Any:
     """
     try:
         return msgspec.convert(value, kind)
+    except UnicodeEncodeError as error:
+        raise InvalidValue("has half of a surrogate pair") from error
     except (msgspec.ValidationError, RecursionError) as error:
         raise InvalidValue(_explain(value, kind, str(error))) from error
 

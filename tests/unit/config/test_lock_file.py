@@ -70,6 +70,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a digest that is none": (lock(tools={"t": {"digest": "abc"}}), "matching regex"),
     "a tool without a digest": (lock(tools={"t": {}}), "missing required field `digest`"),
     "an unknown kind of package": (lock(package={"type": "gem", "name": "x"}), "invalid enum value"),
+    "half of a surrogate pair as command": (lock(command="\ud800"), "surrogates not allowed"),
+    "half of a surrogate pair as package": (lock(package={"type": "\ud800", "name": "x"}), "surrogates not allowed"),
+    "half of a surrogate pair as key": (b'{"lockVersion": 3, "\\ud800": {}}', "surrogates not allowed"),
     "a long name": (json.dumps({"lockVersion": 3, "servers": {"s" * 129: {}}}).encode(), "length <= 128"),
     "a merge conflict": (b'{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> b\n}', "has a merge conflict."),
 }

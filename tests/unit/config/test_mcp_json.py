@@ -364,6 +364,8 @@ def test_a_folder_with_a_nul_character_is_refused(tmp_path: Path) -> None:
         '{"command": "\\ud800"}',
         '{"command": "x", "args": ["a", "\\udfff.py"]}',
         '{"command": "x", "cwd": "/\\ud800"}',
+        '{"command": "x", "args": "\\ud800"}',
+        '{"command": "x", "mcphost": {"era": "\\ud800"}}',
         '{"command": "x", "env": {"A": "\\ud800"}}',
         '{"command": "x", "env": {"\\ud800": "a"}}',
         '{"command": "x", "envFile": "\\ud800"}',
