@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Container, Iterator
+from itertools import chain, count
 from typing import Any, Literal, cast
 
 from mcphost.errors import MalformedMessage
@@ -131,7 +132,8 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for number, name in enumerate(server_names, 1):
         clean = _FORBIDDEN.sub("_", name)[: NAME_LIMIT - 5] or "tool"
-        names[clean if clean == name and clean not in names else f"{clean}_{number}"] = name
+        numbered = (f"{clean}_{later}" for later in count(number))  # a server may have chosen the first of these names
+        names[next(one for one in chain([clean] if clean == name else [], numbered) if one not in names)] = name
     return names
 
 

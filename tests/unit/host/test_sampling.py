@@ -445,6 +445,20 @@ async def test_calls_of_the_model_are_returned_to_the_server_and_never_run_here(
     assert len(questions) == 2  # no question about running a tool: none runs
 
 
+async def test_tools_whose_names_become_equal_for_the_model_stay_apart(tmp_path: Path) -> None:
+    names = ["t__2", "t!", "t__3", "t?"]
+    offered: list[str] = []
+
+    def call_all(request: Any) -> Any:
+        offered.extend(tool.name for tool in request.tools)
+        return tool_round(*((name, {}) for name in offered))(request)
+
+    request = sampling_request(tools=[{**TOOL, "name": name} for name in names])
+    reply, _, _ = await run_sampling(tmp_path, request, model=ScriptedModel(call_all))
+    assert len(set(offered)) == len(names)
+    assert [block["name"] for block in reply["result"]["content"]] == names
+
+
 @pytest.mark.req("samp.tools.meta")
 @pytest.mark.req("samp.tools.balance")
 async def test_results_are_sent_to_the_model_under_our_ids_and_returned_under_its_own(tmp_path: Path) -> None:
