@@ -292,6 +292,15 @@ def escape_unsafe_json(json_text: str) -> str:
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 
+def escape_line_separators(json: bytes) -> bytes:
+    """Escape U+0085, U+2028 and U+2029 in JSON, at which `str.splitlines` and some other programs end a line."""
+    if json.isascii():
+        return json
+    return (
+        json.replace(b"\xc2\x85", b"\\u0085").replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    )
+
+
 def _escape(match: re.Match[str]) -> str:
     return _json_escape(match.group())
 

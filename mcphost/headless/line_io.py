@@ -13,7 +13,7 @@ import anyio
 import anyio.from_thread
 from anyio.lowlevel import current_token
 
-from mcphost.sanitize import escape_unsafe_json
+from mcphost.sanitize import escape_line_separators, escape_unsafe_json
 
 MAX_LINE_BYTES = 16_000_000
 MAX_BACKLOG_BYTES = 64_000_000
@@ -151,8 +151,10 @@ class LineWriter:
     def put(self, line: bytes) -> None:
         """Queue one line of JSON, given without a line feed, and return immediately.
 
-        If the output is a terminal, control characters and invisible characters are escaped.
+        Characters at which some programs end a line are escaped. If the output is a terminal, control characters and
+        invisible characters are escaped, too.
         """
+        line = escape_line_separators(line)
         if self._is_terminal:
             line = escape_unsafe_json(line.decode(errors="replace")).encode()
         with self._condition:

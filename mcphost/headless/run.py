@@ -41,7 +41,7 @@ from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.server_views import TurnResult
 from mcphost.llm.model import Usage
-from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.sanitize import escape_line_separators, escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
 from mcphost.store.conversations import RUN_PREFIX
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -511,7 +511,7 @@ class _EventPrinter:
 
 
 def _print_json_line(value: Any) -> None:
-    text = encode(value).decode()
+    text = escape_line_separators(encode(value)).decode()
     sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()
 

@@ -106,6 +106,20 @@ async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None
         assert file.read() == b"".join(b"%d\n" % number for number in range(100))
 
 
+async def test_text_of_a_server_cannot_break_a_line_in_programs_that_split_at_other_separators() -> None:
+    reader, descriptor = os.pipe()
+    writer = LineWriter(descriptor)
+    events = [{"text": f"a{mark}b"} for mark in "\x85\u2028\u2029\x0b\x1c"]
+    for event in events:
+        writer.put(json.dumps(event, ensure_ascii=False).encode())
+    writer.close()
+    with anyio.fail_after(20):
+        await writer.finished.wait()
+    os.close(descriptor)
+    with os.fdopen(reader, "rb") as file:
+        assert [json.loads(line) for line in file.read().decode().splitlines()] == events
+
+
 async def test_a_slow_reader_delays_no_other_output_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_io, "MAX_BACKLOG_BYTES", 1_000_000)
     reader, descriptor = os.pipe()

@@ -72,6 +72,15 @@ async def test_the_usage_of_a_run_includes_the_answer_that_did_not_match(
     assert (usage["input_tokens"], usage["output_tokens"], usage["cost"]) == (20, 10, 0.002)
 
 
+async def test_each_event_of_a_run_is_one_line_for_programs_that_split_at_other_separators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_host_with(tmp_path, {}, ScriptedModel(text_round("a\u2028b\x85c"))) as host:
+        await run_turn(host, "Say it.", output="events")
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert events[-1]["text"] == "a\u2028b\x85c"
+
+
 def test_a_schema_is_read_from_a_file_and_refused_if_unusable(tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{\n  "type": "object"\n}\n')
