@@ -1,6 +1,6 @@
 """Form for a model at an address of one's own, such as a gateway or a vLLM server on an unusual port."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcphost.config.schema import ModelConfig
@@ -8,7 +8,6 @@ from mcphost.config.schema import ModelConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcphost.tui.screens.chat import ChatScreen
     from mcphost.tui.screens.models import ModelChoice
 
 _MAX_LENGTH = 2_000
@@ -25,7 +24,7 @@ def find_address(text: str) -> str:
         return ""
 
 
-def open_address_form(chat: "ChatScreen", address: str = "", on_leave: "Callable[[], object]" = lambda: None) -> None:
+def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], object]" = lambda: None) -> None:
     """Open the form for another model, with *address* as its address, and use the model that the user enters.
 
     *on_leave* is called if the user leaves the form without a model.
@@ -47,7 +46,7 @@ def open_address_form(chat: "ChatScreen", address: str = "", on_leave: "Callable
     chat.app.push_screen(ModelForm(setup, ModelConfig(api_base=address)), use)  # pyright: ignore[reportUnknownMemberType]
 
 
-def offer_address(chat: "ChatScreen", text: str) -> bool:
+def offer_address(chat: Any, text: str) -> bool:
     """Open the form with the URL that the user wrote as a message; return False if it is no URL.
 
     The URL stays in the composer if the user leaves the form.

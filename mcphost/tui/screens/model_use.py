@@ -2,22 +2,21 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
 
 if TYPE_CHECKING:
-    from mcphost.tui.screens.chat import ChatScreen
     from mcphost.tui.screens.models import ModelChoice
 
 
-def begin_use(chat: "ChatScreen", choice: "ModelChoice") -> Callable[[], Awaitable[None]]:
+def begin_use(chat: Any, choice: "ModelChoice") -> Callable[[], Awaitable[None]]:
     """Hold back the user's new messages until the model is switched; return the function that switches it."""
     return chat.model_switches.begin(partial(_use_model, chat, choice))
 
 
-def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
+def start_use(chat: Any, choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
     """Start a worker that switches to the chosen model; if this succeeds, it then calls *then*."""
 
     async def use() -> bool:
@@ -30,7 +29,7 @@ def start_use(chat: "ChatScreen", choice: "ModelChoice", then: Callable[[], Awai
     chat.run_worker(switch, group="setup")
 
 
-async def _use_model(chat: "ChatScreen", choice: "ModelChoice") -> bool:
+async def _use_model(chat: Any, choice: "ModelChoice") -> bool:
     """Switch to the chosen model, unless a turn is running; return whether the switch succeeded.
 
     If the model was chosen as the default, it is also saved. A notice in the chat states the result.
