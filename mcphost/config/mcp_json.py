@@ -244,9 +244,8 @@ class _ServerEntry:
             watched_folder=self._watched_folder(cwd) if watched_files else "",
             has_own_watch=bool(watched_files) and self.source == "user" and bool(own.get("watch")),
             sampling_limits=parse_sampling(own.get("sampling"), self.location, self.source, self.on_problem),
-            source=self.source,
-            file=self.file,
-        )
+            source=self.source, file=self.file,
+        )  # fmt: skip
 
     def _parse_watched_files(self) -> tuple[str, ...]:
         """Return the file patterns in `mcphost.watch` and in `dev.watch`, the key that VS Code uses."""

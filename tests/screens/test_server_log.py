@@ -18,8 +18,8 @@ from tests.screens.real_program import DEMO_SERVER, Files
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+@pytest.fixture(name="files")
+def create_log_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     return Files.create(tmp_path, monkeypatch)
 
 

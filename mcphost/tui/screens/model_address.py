@@ -1,9 +1,9 @@
 """Form for a model at an address of one's own, such as a gateway or a vLLM server on an unusual port."""
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from mcphost.config.schema import ModelConfig
+from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ def find_address(text: str) -> str:
     if len(url) > _MAX_LENGTH or len(url.split()) != 1 or not url.lower().startswith(("http://", "https://")):
         return ""
     try:
-        return url if urlsplit(url).hostname else ""
+        return url if split_url(url).hostname else ""
     except ValueError:
         return ""
 
