@@ -98,14 +98,14 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 class UsageError(McpHostError):
-    """The command line, or other input from the user, is invalid."""
+    """Raised if the command line, or other input from the user, is invalid."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid.
+    """Raised if a configuration file is invalid.
 
     The message names the file and the key, and the hint suggests a fix.
     """
@@ -115,33 +115,34 @@ class ConfigError(McpHostError):
 
 
 class LockFileError(ConfigError):
-    """A project's lock file exists but cannot be used.
+    """Raised if a project's lock file exists but cannot be used.
 
-    It is invalid, unreadable, or of an unsupported version.
+    The file is invalid, unreadable, or of an unsupported version.
     """
 
 
 class StoreError(McpHostError):
-    """The database cannot be opened, read or written."""
+    """Raised if the database cannot be opened, read or written."""
 
     kind = "store"
 
 
 class KeyringMissing(McpHostError):
-    """There is no keyring in which a secret could be stored."""
+    """Raised if there is no keyring in which a secret could be stored."""
 
 
 class RegistryError(McpHostError):
-    """A server registry cannot be reached, or its data about a server cannot be used."""
+    """Raised if a server registry cannot be reached, or its data about a server cannot be used."""
 
     exit_code = 4
     kind = "registry"
 
 
 class ConsentDenied(McpHostError):
-    """The user or a rule refused an action, or there was no user to ask; the action was not performed.
+    """Raised if the user or a rule refused an action, or there was no user to ask.
 
-    The message never quotes a server, because models receive it without a review by the user.
+    The action was not performed. The message never quotes a server, because models receive it without a review
+    by the user.
     """
 
     exit_code = 5
@@ -149,14 +150,14 @@ class ConsentDenied(McpHostError):
 
 
 class LockMismatch(McpHostError):
-    """Servers differ from their records in the project's lock file."""
+    """Raised if servers differ from their records in the project's lock file."""
 
     exit_code = 9
     kind = "drift"
 
 
 class ModelError(McpHostError):
-    """A model request failed; `model_kind` is the reason, which determines what the user can do."""
+    """Raised if a model request failed; `model_kind` is the reason, which determines what the user can do."""
 
     exit_code = 7
     kind = "model"
@@ -192,70 +193,73 @@ class ServerError(McpHostError):
 
 
 class StartupError(ServerError):
-    """The server's process did not start, or its URL cannot be reached."""
+    """Raised if the server's process did not start, or its URL cannot be reached."""
 
     kind = "cannot_start"
 
 
 class ConnectionLost(ServerError):
-    """The connection to a running server was lost."""
+    """Raised if the connection to a running server was lost."""
 
     kind = "connection_lost"
     may_have_run = True
 
 
 class UnreadInputError(ConnectionLost):
-    """The server did not read its input and printed nothing, so it was stopped."""
+    """Raised if a server was stopped because it neither read its input nor printed anything."""
 
 
 class RequestNotSent(ConnectionLost):
-    """The request was not sent because there was no connection."""
+    """Raised if a request was not sent because there was no connection."""
 
     may_have_run = False
 
 
 class RequestTimeout(ServerError):
-    """The server did not respond in time; the request was cancelled."""
+    """Raised if the server did not respond in time; the request was cancelled."""
 
     kind = "timeout"
     may_have_run = True
 
 
 class MalformedMessage(ServerError):
-    """A message from the server violates the specification."""
+    """Raised if a message from the server violates the specification."""
 
     kind = "malformed"
     may_have_run = True
 
 
 class UnsupportedCapability(ServerError):
-    """The server did not declare a capability that the request needs; the request was not sent."""
+    """Raised if the server did not declare a capability that a request needs; the request was not sent."""
 
     kind = "not_offered"
 
 
 class TooManyInputRounds(ServerError):
-    """A server asked for input too many times during one request (protocol revision 2026-07-28 or later)."""
+    """Raised if a server requested input too many times during one request.
+
+    This can happen in protocol revision 2026-07-28 and later.
+    """
 
     kind = "too_many_rounds"
 
 
 class SignInRequired(ServerError):
-    """The server requires the user to sign in, or rejects the current credentials."""
+    """Raised if the server requires the user to sign in, or rejects the current credentials."""
 
     exit_code = 6
     kind = "sign_in"
 
 
 class SignInUnchanged(SignInRequired):
-    """The user declined to sign in again, for example to grant more rights.
+    """Raised if the user declined to sign in again, for example to grant more rights.
 
     The current credentials remain in use.
     """
 
 
 class UnsupportedRevision(ServerError):
-    """There is no protocol revision that both mcphost and the server support."""
+    """Raised if there is no protocol revision that both mcphost and the server support."""
 
     kind = "revision"
 
@@ -273,7 +277,7 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """The server responded with a JSON-RPC error.
+    """Raised if the server responded with a JSON-RPC error.
 
     `code`, `server_message` and `data` are the error's code, message and decoded data.
     """

@@ -58,7 +58,10 @@ class ResponseLimits:
             self._framing_bytes = 0
 
     async def read_body(self, chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
-        """Read all *chunks* and return them as one body. Raises TooManyChunks or BodyTooLarge."""
+        """Read all *chunks* and return them as one body.
+
+        Raises BodyTooLarge if the body exceeds *max_bytes*, or TooManyChunks.
+        """
         body = bytearray()
         count = 0
         async for chunk in chunks:

@@ -147,7 +147,7 @@ def _value_count_bound(raw: bytes) -> int:
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets of JSON, chunk by chunk, without those in strings."""
+    """Yield the commas and brackets of JSON, chunk by chunk, excluding those inside strings."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece

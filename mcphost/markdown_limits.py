@@ -24,7 +24,7 @@ _CONTAINER_MARKS = re.compile(r"(?:[ \t>*+-]|\d{1,9}[.)])*+")
 
 
 def fitting_length(source: str) -> int:
-    """Return the length of a prefix of *source* that is short enough to be parsed; see `is_too_long`."""
+    """Return the length of the longest prefix of *source* that is short enough to be parsed."""
     return min(len(source), MAX_SOURCE) if source.isascii() else measure_beginning(source, MAX_SOURCE)
 
 

@@ -84,7 +84,10 @@ class MessageLog:
         return tuple(self._exchanges)
 
     def add(self, direction: Direction, data: bytes) -> None:
-        """Log a message; drop the oldest messages if their number or total size exceeds a limit."""
+        """Log a message; drop the oldest messages if their number or total size exceeds a limit.
+
+        *direction* says whether the message was sent or received.
+        """
         if not data.strip():
             return
         self._count += 1

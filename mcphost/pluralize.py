@@ -29,8 +29,8 @@ def format_dollars(amount: float) -> str:
 def format_cost(amount: float | None, *, has_unknown: bool = False) -> str:
     """Format a cost in US dollars for display: "$0.50", "free", "unknown", or "$0.50 + unknown".
 
-    *amount* is None if the cost is unknown. *has_unknown* is whether the cost of a part is unknown, and therefore not
-    in *amount*.
+    *amount* is None if the cost is unknown. *has_unknown* means that the cost of some part is unknown and not
+    included in *amount*.
     """
     if amount is None or (has_unknown and not amount):
         return _("unknown")

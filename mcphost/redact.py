@@ -302,7 +302,7 @@ class PrivateKeyFilter:
         """Number of words in the full line of the key that was the last line, 0 if there was none."""
 
     def apply(self, text: str) -> str:
-        """Return the next lines of the output, with all parts of a key that began on an earlier line removed."""
+        """Return *text*, the next lines of the output, without parts of a key that began on an earlier line."""
         lines = text.split("\n") if self._lines_left else []
         for number, line in enumerate(lines):
             if end := _KEY_END.search(line):

@@ -161,7 +161,7 @@ def count_unsafe(text: str, limit: int) -> int:
 def measure_beginning(text: str, limit: int) -> int:
     """Return the length of the longest prefix of *text* with at most *limit* characters when sanitized.
 
-    CR LF counts as two characters. A joiner at the end of the prefix is treated as it is in the whole text.
+    CR LF counts as two characters. A joiner at the end of the prefix is kept or marked as in the whole text.
     """
     room = limit
     for match in _UNSAFE.finditer(text, 0, limit):
@@ -173,7 +173,10 @@ def measure_beginning(text: str, limit: int) -> int:
 
 
 def is_shown_within(text: str, limit: int) -> bool:
-    """Return whether *text* has at most *limit* characters when sanitized; a mark can have up to ten."""
+    """Return whether *text* has at most *limit* characters when sanitized.
+
+    A character that is replaced with a mark can count as up to ten characters.
+    """
     return len(text) <= limit and (text.isascii() or measure_beginning(text, limit) == len(text))
 
 

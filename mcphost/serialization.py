@@ -93,8 +93,8 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes JSON to *kind*, which may be a union or a tuple of types.
 
-    The returned function works like `decode`, but looks up the type only once. For a union or tuple, the lookup takes
-    longer than decoding a small value.
+    The returned function works like `decode`, but looks up the type only once. For a union or tuple, the lookup
+    takes longer than decoding a small value. *what* names the data in error messages.
     """
     decoding = msgspec.json.Decoder(kind)
 
@@ -124,9 +124,9 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
     """Return the first *limit* items of a JSON array as raw JSON, and the number of remaining items.
 
-    If there are many items, the remaining ones are neither decoded nor counted, because four megabytes can contain
-    two million of them. The number may then be too low, but it is 0 only if no items remain. Raises
-    MalformedMessage.
+    If there are many items, the remaining ones are neither decoded nor counted, because four megabytes can
+    contain two million of them. The number may then be too low, but it is 0 only if no items remain. Raises
+    MalformedMessage; *what* names the data in its message.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte
@@ -151,8 +151,8 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
     """Return the members of a JSON object with the given *names*, as raw JSON; absent members are omitted.
 
-    Raises MalformedMessage if the JSON is invalid. If a member is repeated, the last one is used. Skipping the
-    other members takes time, but no memory.
+    Raises MalformedMessage if the JSON is invalid; *what* names the data in the message. If a member is
+    repeated, the last one is used. Skipping the other members takes time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
@@ -179,7 +179,8 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
     """Decode JSON to plain Python values.
 
-    Raises MalformedMessage if the JSON is invalid, or if it has too many or too deeply nested values.
+    Raises MalformedMessage if the JSON is invalid, or if it has too many or too deeply nested values; *what*
+    names the data in the message.
     """
     if len(raw) > SMALL_VALUE_BYTES:
         try:

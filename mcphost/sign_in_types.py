@@ -84,13 +84,14 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
     """The progress of a sign-in, which the host also emits as an event; times are in seconds.
 
-    `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read, "client"
-    during client registration, "person" while waiting for the user, "code" while the token is requested, "done"
-    after success, and "over" after the sign-in has ended, successfully or not. `text` describes the step; it is ""
-    for "over". `seconds` is the maximum remaining time of the step.
+    `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read,
+    "client" during client registration, "person" while waiting for the user, "code" while the token is
+    requested, "done" after success, and "over" after the sign-in has ended, successfully or not. `text`
+    describes the step; it is "" for "over". `seconds` is the maximum remaining time of the step.
 
     During the device flow, `polls` is the number of token requests so far, and `interval` is the time until the
-    next one. `slowed` means that the interval is longer, because the server requested that or could not be reached.
+    next one. `slowed` means that the interval is longer than at first, because the server requested that or
+    could not be reached.
     """
 
     server: str

@@ -177,9 +177,9 @@ class SentencePatterns:
     def translate(self, sentence: str, depth: int = 0) -> str:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
-        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
-        nested too deeply are not translated. If several templates match, one is preferred whose values do not contain
-        the end of a sentence; a value at the end of the template may.
+        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that
+        are nested too deeply are not translated. If several templates match, a template whose values do not contain
+        the end of a sentence is preferred; a value at the very end of the template may contain it.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

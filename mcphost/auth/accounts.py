@@ -1,4 +1,4 @@
-"""Descriptions of stored accounts, which contain no secrets, and the index file that lists them.
+"""Stored accounts, described without their secrets, and the index file that lists them.
 
 An account is described by its server, scopes, expiry and similar data. Token ages are measured with the
 boot-time clock, which cannot be set and keeps counting while the machine is suspended.
@@ -41,7 +41,8 @@ def suspend_aware_time() -> float:
 class TokenAges:
     """Tracker of the ages of access tokens, unaffected by later changes to the wall clock.
 
-    The wall clock gives the age of a token when this process first sees it; after that, a monotonic clock is used.
+    The age of a token is computed from the wall clock once, when this process first sees the token. After that,
+    it is measured with a monotonic clock.
     """
 
     def __init__(
@@ -260,7 +261,10 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _rewrite(self) -> None:
-        """Rewrite the index file without the URL queries that earlier versions of mcphost stored; ignore errors."""
+        """Rewrite the index file, removing the URL queries that earlier versions of mcphost stored.
+
+        Errors are ignored.
+        """
         with suppress(OSError, McpHostError):
             async with lock_file(self._directory / "index.lock"):
                 await self._write(await self._read_for_update())
@@ -282,7 +286,7 @@ class AccountIndex:
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
         """Store *entry* in the index under *key* (URL and account name); None removes the entry.
 
-        Raises OSError, McpHostError.
+        Raises OSError or McpHostError if the index cannot be changed.
         """
         async with lock_file(self._directory / "index.lock"):
             content = await self._read_for_update()
@@ -290,7 +294,10 @@ class AccountIndex:
             await self._write(AccountIndexContent((*others, *([entry] if entry else ())), content.chosen))
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select an account for the server at *url*; None clears the selection. Raises OSError, McpHostError."""
+        """Select an account for the server at *url*; None clears the selection.
+
+        Raises OSError or McpHostError if the index cannot be changed.
+        """
         async with lock_file(self._directory / "index.lock"):
             content = await self._read_for_update()
             others = [other for other in content.chosen if other.url != url]

@@ -44,9 +44,10 @@ def browser_commands(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the commands that may open a browser on this machine, in order of preference.
 
-    Each command is a program followed by its arguments. $BROWSER takes precedence: it lists commands, separated by
-    `os.pathsep`, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a container (see
-    `is_in_container`) and, except on macOS, without a display.
+    Each command is a program followed by its arguments. $BROWSER takes precedence: it lists commands, separated
+    by `os.pathsep`, in which `%s` stands for the URL. Without $BROWSER, the result is empty over SSH, in a
+    container and, except on macOS, without a display. *platform* is a value of `sys.platform`; for
+    *marker_files*, see `is_in_container`.
     """
     configured = tuple(
         command for entry in environ.get("BROWSER", "").split(os.pathsep) if (command := _split_command(entry))
@@ -101,7 +102,7 @@ async def open_url(url: str) -> bool:
 def _is_safe_url(url: str) -> bool:
     """Return whether *url* is https, or http on loopback, and safe as an argument of a browser command.
 
-    The caller has already checked the host.
+    Whether the host is trustworthy is not checked here; the caller has already checked it.
     """
     if (
         not 0 < len(url) <= _MAX_URL_LENGTH

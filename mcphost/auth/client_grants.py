@@ -56,10 +56,11 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a `StoredSignIn`, without storing it.
 
-    The issuer must be configured, because the user does not confirm where the credentials are sent. Otherwise, a
-    server could name its own authorization server and receive credentials that are intended for another issuer.
+    *challenge* is the authorization challenge of the server. The issuer must be configured, because the user
+    does not confirm where the credentials are sent. Otherwise, a server could name its own authorization server
+    and receive credentials that are intended for another issuer.
 
-    Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
+    Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes or ConfigError.
     """
     target = grant.target
     resource = await discover_resource(http, target.url, challenge.get("resource_metadata"))
@@ -111,10 +112,10 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_resource(grant: ClientGrant, resource: str) -> None:
-    """Raise UntrustedMetadata if *resource* is neither the server's URL nor the resource in its configuration.
+    """Raise UntrustedMetadata if *resource* is neither the server's URL nor the configured resource.
 
-    During an interactive sign-in, the user would be warned that the token is also valid for other servers on the same
-    host. Here, there is no user to warn.
+    During an interactive sign-in, the user would be warned that the token is also valid for other servers on
+    the same host. Here, there is no user to warn.
     """
     accepted = {canonical_url(url).rstrip("/") for url in (grant.target.url, grant.resource) if url}
     if canonical_url(resource).rstrip("/") not in accepted:

@@ -65,7 +65,10 @@ async def request_device_authorization(
     resource: str,
     scopes: tuple[str, ...],
 ) -> DeviceAuthorization:
-    """Request a device code and a user code (RFC 8628). Raises TokenError, UnsafeUrl, EndpointUnreachable."""
+    """Request a device code and a user code (RFC 8628).
+
+    Raises TokenError, UnsafeUrl or EndpointUnreachable.
+    """
     endpoint = document.device_authorization_endpoint
     if not endpoint:
         raise EndpointUnreachable(f"The authorization server {document.issuer[:200]} does not offer device codes.")
@@ -113,9 +116,10 @@ async def poll_token(
 ) -> TokenSet:
     """Poll the token endpoint until the user has authorized the sign-in; return the tokens.
 
-    *on_poll* is called with the number of requests so far, the seconds until the next request, and a bool: whether
-    this interval is longer than the one that the server first requested. Raises TokenError if the server rejects
-    the sign-in or the code expires. Can be cancelled.
+    *authorization* is the response of `request_device_authorization`. *on_poll* is called with the number of
+    requests so far, the seconds until the next request, and whether this interval is longer than the server's
+    original interval. Raises TokenError if the server rejects the sign-in or the code expires. Can be
+    cancelled.
     """
     interval, deadline, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}

@@ -171,10 +171,11 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
 
 
 async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool) -> DiscoveredIssuer:
-    """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable.
+    """Return the metadata of an issuer.
 
     *is_legacy* means that the MCP server has no metadata. In this case, an issuer without metadata is assumed
-    to have the default endpoints of protocol revision 2025-03-26.
+    to have the default endpoints of protocol revision 2025-03-26. Raises UntrustedMetadata, UnsafeUrl or
+    EndpointUnreachable.
     """
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}
@@ -266,9 +267,10 @@ def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> Non
 
 
 def parse_metadata(response: OAuthResponse, kind: type[T], what: str) -> T:
-    """Parse the metadata in a response as *kind*.
+    """Parse the JSON body of *response* as metadata of the type *kind*.
 
-    Raises UntrustedMetadata; *what* names the metadata in the error message.
+    Raises UntrustedMetadata if the body is not a JSON object or does not match *kind*; *what* names the
+    metadata in the error message.
     """
     if not response.is_json_object():
         raise UntrustedMetadata(

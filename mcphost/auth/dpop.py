@@ -88,8 +88,8 @@ class JwtSigner:
     def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
         """Return a DPoP proof for one HTTP request.
 
-        *token* is the access token that is sent with the request, or "" for none. *nonce* is the nonce that the server
-        requires in the proof, or "" for none.
+        *verb* is the HTTP method of the request, and *token* is the access token that is sent with it, or "" for
+        none. *nonce* is the nonce that the server requires in the proof, or "" for none.
         """
         parts = split_url(url)
         claims: dict[str, Any] = {

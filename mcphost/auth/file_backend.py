@@ -129,19 +129,31 @@ class FileBackend:
         self._pending_warnings: list[str] = []  # collected in threads, reported by the event loop
 
     async def get(self, name: str) -> str | None:
-        """Return the named secret, or None if it is not stored. Raises McpHostError, SecretsLocked."""
+        """Return the named secret, or None if it is not stored.
+
+        Raises SecretsLocked if the file is locked, and McpHostError if it cannot be used.
+        """
         return (await self._read())[1].get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError, SecretsLocked."""
+        """Store the secret.
+
+        Raises SecretsLocked if the file is locked, and McpHostError if it cannot be written.
+        """
         await self._update(lambda known: {**known, name: secret})
 
     async def delete(self, name: str) -> None:
-        """Remove the secret. Raises McpHostError, SecretsLocked."""
+        """Remove the secret.
+
+        Raises SecretsLocked if the file is locked, and McpHostError if it cannot be written.
+        """
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """Read the file, and return a description of its path and protection. Raises McpHostError, SecretsLocked."""
+        """Read the file, and return a description of its path and protection.
+
+        Raises SecretsLocked if the file is locked, and McpHostError if it cannot be used.
+        """
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
@@ -196,9 +208,9 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Return the file and its secrets; if the file is damaged, rename it and return None and an empty dict.
+        """Return a snapshot of the file and its secrets; rename the file if it is damaged.
 
-        The caller must hold the file lock.
+        If the file is missing or damaged, the result is None and an empty dict. The caller must hold the file lock.
         """
         try:
             return self._load()

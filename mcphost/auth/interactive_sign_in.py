@@ -150,10 +150,12 @@ async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -
 def _check_endpoint_query(endpoint: str) -> None:
     """Raise UntrustedMetadata if the URL *endpoint* already contains a parameter that mcphost adds.
 
-    *endpoint* is the authorization endpoint. No parameter may occur more than once (RFC 6749, section 3.1).
-    Otherwise, the server may use either value, and a second `redirect_uri` could send the authorization code to
-    another address. The error is also raised if a server could read a name as one of these parameters, or if a name
-    contains control characters, brackets or percent signs.
+    *endpoint* is the authorization endpoint. No parameter may occur more than once (RFC 6749, section 3.1): a
+    server could use either value, and a second `redirect_uri` could send the authorization code to another
+    address.
+
+    The error is also raised if a server might confuse the name of a parameter with one that mcphost adds, or if
+    a name contains control characters, brackets or percent signs.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -180,7 +182,10 @@ def _authorization_url(
     callback: CallbackServer,
     attempt: AuthorizationAttempt,
 ) -> str:
-    """Return the authorization request as a URL for the browser. Raises UnsafeUrl."""
+    """Return the authorization request as a URL for the browser. Raises UnsafeUrl.
+
+    *callback* has the redirect URI, and *attempt* has the PKCE challenge and the `state`.
+    """
     parameters = {
         "response_type": "code",
         "client_id": client.id,
@@ -208,10 +213,11 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Wait for the first response with the expected `state`, either from the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
 
-    Raises SignInMethodSwitched if the user switches to a device code (offered only if the server supports device
-    codes). Raises SignInFailed if the user declines or time runs out.
+    The browser sends its response to *callback*, *attempt* has the expected `state`, and *url* is the URL that
+    the user opens. Raises SignInMethodSwitched if the user switches to a device code (offered only if the
+    server supports device codes). Raises SignInFailed if the user declines or time runs out.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -304,13 +310,14 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Sign in, store the tokens with their OAuth client, and return both. Can be cancelled.
 
-        If *is_step_up* is true, the scopes of *previous* are requested in addition to those of *challenge* and
-        *scopes*, unless the issuer has changed. If *is_required* is false, SignInNotRequired is raised for a server
-        without OAuth metadata. If *use_device_code* is true, the user enters a code in a browser on any machine. The
-        user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in.
+        *challenge* is the server's authorization challenge. If *is_step_up* is true, the scopes of *previous* are
+        requested in addition to those of *challenge* and *scopes*, unless the issuer has changed. If *is_required*
+        is false, SignInNotRequired is raised for a server without OAuth metadata. If *use_device_code* is true, the
+        user enters a code in a browser on any machine. The user is warned if the issuer differs from
+        *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
-        RegistrationError, TokenError, InvalidScopes.
+        RegistrationError, TokenError or InvalidScopes.
         """
         target = self._target
         self._sign_in_context.begin(has_previous=previous is not None, is_step_up=is_step_up)
@@ -394,8 +401,8 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Store everything that a later token refresh needs, and return it.
 
-        The caller must not await anything between receiving the tokens and calling this method; otherwise, cancellation
-        could lose them.
+        *discovery* is stored for display only. The caller must not await anything between receiving the tokens and
+        calling this method; otherwise, cancellation could lose them.
         """
         self._sign_in_context.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._sign_in_context.signer
@@ -422,8 +429,8 @@ class InteractiveSignIn:
         """Choose one of the issuers listed in *resource*, the metadata of the MCP server.
 
         In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth client, the first listed issuer. If a client id is configured without an issuer, the first issuer with
-        which the client id was used counts as the configured issuer.
+        OAuth client, the first listed issuer. If a client id is configured without an issuer, and the *previous*
+        sign-in used this client id, the issuer of that sign-in counts as the configured issuer.
 
         Raises UntrustedMetadata if the configured issuer is not listed.
         """

@@ -150,14 +150,17 @@ class KeyringBackend:
         await self._run_in_thread(lambda: self._delete(name))
 
     async def describe(self) -> str:
-        """Read from the keyring and return its name. Raises McpHostError if the keyring cannot be used."""
+        """Test the keyring by reading from it, and return its name.
+
+        Raises McpHostError if the keyring cannot be used.
+        """
         return await self._run_in_thread(self._describe)
 
     # -- run in a thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
         """Call *work* and return its result.
 
-        If *work* fails immediately, it is called again a few times; then its last error is raised.
+        If *work* fails immediately, it is called again a few times. If every call fails, the last error is raised.
         """
         start = time.monotonic()
         delays = iter(() if self._is_failing else RETRY_DELAYS)

@@ -45,9 +45,9 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
     """Return whether a connection that this process has accepted at *server* must be refused.
 
-    A connection is refused if it is foreign; see `is_foreign_connection`. There is one exception: if this process
-    runs as root in a container, no connection is refused. The container may share the network of its host, where
-    the same user has a different user id.
+    A connection is refused if it comes from another user; see `is_foreign_connection`. There is one exception:
+    if this process runs as root in a container, no connection is refused. The container may share the network
+    of its host, where the same user has a different user id.
     """
     if os.getuid() == 0 and is_in_container(os.environ):
         return False
@@ -79,7 +79,10 @@ def is_foreign_connection(server: Endpoint, client: Endpoint, uids: frozenset[in
 
 
 def _read_sockets(tables: Path, port: int) -> Iterator[_Socket]:
-    """Yield the sockets that have *port* at one end, including IPv6 sockets that carry IPv4 connections."""
+    """Yield the sockets that have *port* at one end, including IPv6 sockets that carry IPv4 connections.
+
+    *tables* is the folder with the system's socket tables (/proc/net).
+    """
     mark = f":{port:04X} "
     for name in ("tcp", "tcp6"):
         try:

@@ -37,7 +37,7 @@ class EndpointUnreachable(SignInRequired):
 
 
 class OAuthResponse(Struct, frozen=True):
-    """A complete HTTP response. Its repr omits the content, which may be secret."""
+    """A complete HTTP response. The repr omits the body, which may contain secrets."""
 
     url: str
     status: int
@@ -120,7 +120,7 @@ class OAuthHttpClient:
     async def check_url(self, url: str, what: str) -> list[str]:
         """Check a URL and return the addresses of its host, or no addresses if a proxy is used.
 
-        Raises UnsafeUrl or EndpointUnreachable.
+        *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
         """
         check_url(url, what)
         try:
@@ -135,7 +135,7 @@ class OAuthHttpClient:
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
         """Send a GET request and follow redirects within the same origin.
 
-        Raises UnsafeUrl or EndpointUnreachable.
+        *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
         """
         start = url
         for _ in range(MAX_REDIRECTS + 1):
@@ -162,7 +162,7 @@ class OAuthHttpClient:
     ) -> OAuthResponse:
         """Send a POST request with a URL-encoded form; redirects are not followed.
 
-        Raises UnsafeUrl or EndpointUnreachable.
+        *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
         """
         all_headers = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         return await self._send("POST", url, what, urlencode(form).encode(), all_headers)
@@ -170,7 +170,10 @@ class OAuthHttpClient:
     async def post_json(
         self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """Send a POST request with JSON; redirects are not followed. Raises UnsafeUrl or EndpointUnreachable."""
+        """Send a POST request with JSON; redirects are not followed.
+
+        *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
+        """
         all_headers = {"content-type": "application/json", **(headers or {})}
         return await self._send("POST", url, what, encode(value), all_headers)
 
@@ -267,7 +270,10 @@ def _url_at_address(parts: SplitResult, address: str) -> str:
 
 
 async def read_response(response: Any, limits: ResponseLimits, url: str, what: str) -> OAuthResponse:
-    """Read a response of at most MAX_BODY_BYTES. Raises EndpointUnreachable, with *what* in its message."""
+    """Read a response of at most MAX_BODY_BYTES.
+
+    *limits* are enforced while the body is read. Raises EndpointUnreachable, with *what* in its message.
+    """
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     try:
         body = await limits.read_body(response.aiter_raw(), MAX_BODY_BYTES)

@@ -149,7 +149,10 @@ class OAuthProvider:
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers for a request, refreshing a token that expires soon."""
+        """Return the authorization headers for a request, refreshing a token that expires soon.
+
+        *verb* is the HTTP method of the request.
+        """
         await self._load_once()
         sign_in = self.current_sign_in
         if sign_in is not None and sign_in.dpop_key and self._signer is None:
@@ -159,7 +162,10 @@ class OAuthProvider:
         return self._make_headers(sign_in, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers for a request with the current token, without refreshing it."""
+        """Return the authorization headers for a request with the current token, without refreshing it.
+
+        *verb* is the HTTP method of the request.
+        """
         return self._make_headers(self._active_sign_in, verb, url)
 
     def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
@@ -403,16 +409,17 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Store this account as the user's selection for the server, in this run and later ones.
+        """Save this account as the account that the user selected for the server.
 
-        An account named in the configuration takes precedence over the selection.
+        The selection applies to this run and later ones. An account named in the configuration takes precedence
+        over it.
         """
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
         """Delete the OAuth clients stored for the server's issuers; the next sign-in registers a new one.
 
-        Returns whether there were any. Raises SignInRequired if the issuers cannot be discovered.
+        Returns whether any client was deleted. Raises SignInRequired if the issuers cannot be discovered.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
@@ -469,9 +476,10 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token with *client_grant*; return whether the current token now differs from the rejected one.
+        """Fetch a token with *client_grant*; return whether the current token differs from the rejected token.
 
-        If the rejected token has only just been issued, no request is sent, and the result is False.
+        *refusal* describes the response that rejected the token. If that token has only just been issued, no
+        request is sent, and the result is False.
         """
         async with self._refresh_lock:
             sign_in = self.current_sign_in

@@ -28,8 +28,9 @@ from mcphost.serialization import replace
 class OAuthRegistry:
     """The OAuth providers of all servers; each provider is created on first use.
 
-    *client_metadata_url* is where mcphost's client metadata document is published, or "" if it is not. *max_timeout*
-    limits the time for a sign-in, in seconds, even if the configuration allows more; None means no limit.
+    *client_metadata_url* is the URL of mcphost's client metadata document, or "" if none is published.
+    *max_timeout* limits the time for a sign-in, in seconds, even if the configuration allows more; None means
+    no limit.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class OAuthRegistry:
 
         Variable references such as `${keyring:NAME}` in *server* must already be expanded. If *server* contains a
         digest of its certificate authority file, all later OAuth requests require that the file has this digest.
+        *proxy_for* returns the proxy for a URL, or "" for none.
         """
         if not uses_oauth(server):
             return None
@@ -119,8 +121,8 @@ class OAuthRegistry:
     async def sign_in(self, server: ServerConfig, account: str, *, proxy_for: Callable[[str], str]) -> None:
         """Let the user sign in to the account named *account*, and select it once the sign-in is complete.
 
-        Variable references such as `${keyring:NAME}` in *server* must already be expanded. Raises SignInRequired or
-        UsageError.
+        Variable references such as `${keyring:NAME}` in *server* must already be expanded. *proxy_for* returns the
+        proxy for a URL, or "" for none. Raises SignInRequired or UsageError.
         """
         if server.oauth.account != account:
             self._choosable_target(server)
@@ -147,8 +149,8 @@ class OAuthRegistry:
     async def _clear_choice(self, url: str) -> None:
         """Clear the account selection for the server at *url*, unless other accounts are stored for it.
 
-        Without a selection, the default account, which has no name, is used. If other accounts are stored, the
-        selection is kept, because the server might otherwise be used with an account that the user did not select.
+        Without a selection, the default account is used. If other accounts are stored, the selection is kept,
+        because the server might otherwise be used with an account that the user did not select.
         """
         if all(entry.url != hide_query(url) for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -158,14 +160,15 @@ class OAuthRegistry:
     ) -> tuple[bool, bool]:
         """Sign out of a stored account; *server* is None if the server is no longer configured.
 
-        Returns whether the account existed, and whether the server revoked its tokens.
+        *proxy_for* returns the proxy for a URL, or "" for none. Returns whether the account existed, and whether
+        the authorization server revoked its tokens.
         """
         erased, is_revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
         await self._clear_choice(account.url)
         return erased is not None, is_revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
-        """Discard the server's providers if another account has been selected, perhaps by another process.
+        """Discard the server's providers if another account has been selected, possibly in another process.
 
         Called before connecting.
         """
@@ -207,7 +210,8 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is None if the server is no longer configured.
+        *server* is None if the server is no longer configured. *proxy_for* returns the proxy for a URL, or "" for
+        none.
         """
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
@@ -226,7 +230,10 @@ def uses_oauth(server: ServerConfig) -> bool:
 
 
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
-    """Create the SignInTarget of a server from its configuration: its URL, issuer, OAuth client and account."""
+    """Create a server's SignInTarget from its configuration: its URL, issuer, OAuth client and account.
+
+    *client_metadata_url* is used if the configuration names no URL of a client metadata document.
+    """
     oauth = server.oauth
     return SignInTarget(
         server=server.name,

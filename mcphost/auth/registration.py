@@ -1,8 +1,8 @@
-"""The ways to obtain an OAuth client for an authorization server.
+"""Functions that obtain an OAuth client for an authorization server.
 
-An OAuth client is configured, described by a metadata document, registered dynamically, or entered by the user
-(specification: basic/authorization, client registration; RFC 7591). It is stored under its issuer and never
-used with another issuer.
+An OAuth client is configured, described by a metadata document, registered dynamically, or entered by the
+user (specification: basic/authorization, client registration; RFC 7591). It is stored under its issuer and
+never used with another issuer.
 """
 
 import time
@@ -76,8 +76,9 @@ def choose_authentication_method(
 ) -> str:
     """Choose how the client authenticates at the token endpoint.
 
-    The result is *registered_method* if it can be used, or else the first method that both sides support. If the
-    metadata does not list methods, the default is client_secret_basic (RFC 8414, section 2).
+    The result is *registered_method* if it can be used, or else the first method that both mcphost and the
+    server support. If the metadata does not list methods, the default is client_secret_basic (RFC 8414, section
+    2).
     """
     supported = document.token_endpoint_auth_methods_supported
     if (
@@ -198,7 +199,10 @@ def quote_server_text(text: str) -> str:
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
-    """Return a sanitized, shortened description of an OAuth error response (RFC 6749, section 5.2)."""
+    """Return a sanitized, shortened description of an OAuth error response (RFC 6749, section 5.2).
+
+    *members* are the members of the JSON object in the response.
+    """
     values = [members.get("error"), members.get("error_description")]
     texts = [quote_server_text(text) for text in values if isinstance(text, str) and text]
     return f"{': '.join(texts)} (HTTP {response.status})." if texts else f"HTTP {response.status}."

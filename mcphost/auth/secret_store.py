@@ -131,8 +131,8 @@ class SecretStorage:
         """Ask the user, once per run, where to store tokens when the keyring cannot be used.
 
         If the user chooses a file, `place` is that file afterwards; otherwise, `is_declined` is True. Never raises
-        McpHostError. If this call is cancelled before the user has answered, it can be made again. An answer takes
-        effect even if the call is cancelled afterwards.
+        McpHostError. If this call is cancelled before the user has chosen a place, it can be made again. A choice
+        takes effect even if the call is cancelled afterwards.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -152,7 +152,7 @@ class SecretStorage:
                             await self._apply_choice(place)
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file; return "" on success, otherwise what is wrong with *passphrase*."""
+        """Try to unlock the file; return "" on success, otherwise a message about the wrong *passphrase*."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -170,7 +170,7 @@ class SecretStorage:
     async def unlock(self) -> bool:
         """Unlock the encrypted file, asking for its passphrase; return whether it is unlocked.
 
-        If the user leaves the file locked, the question is not asked again in this run, unless `ask_again` is called.
+        If the user leaves the file locked, the user is not asked again in this run, unless `ask_again` is called.
         Never raises McpHostError: if the file cannot be used, it stays locked and the user is warned.
         """
         async with self._question_lock:
@@ -241,7 +241,11 @@ class NamedSecrets:
     def __init__(
         self, keyring: SecretBackend, directory: Path, *, is_file: bool, warn: Callable[[str], None] = lambda text: None
     ) -> None:
-        """Create the backend; secrets are stored in the file if *is_file* is set, otherwise in the keyring."""
+        """Create the backend; secrets are stored in the file if *is_file* is set, otherwise in the keyring.
+
+        *directory* is the folder that contains the file. *warn* receives messages about the file, and about copies
+        that could not be removed.
+        """
         self._keyring = keyring
         self._file = FileBackend(directory / PLAIN_FILE, warn)
         self._is_file = is_file
@@ -265,9 +269,10 @@ class NamedSecrets:
         return await self._file.get(name) if secret is None else secret
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret, and remove any copy of it from the other place.
+        """Store or replace the secret, and remove any copy of it from the place that is not in use.
 
-        If secrets are stored in the file, and the keyring cannot be read, a copy in the keyring is not removed.
+        The two places are the keyring and the file. If secrets are stored in the file, and the keyring cannot be
+        read, a copy in the keyring is not removed.
         """
         await self._used.set(name, secret)
         if self._is_file:
@@ -279,7 +284,10 @@ class NamedSecrets:
         await self._delete_copy(name)
 
     async def delete(self, name: str) -> None:
-        """Remove the secret from both places, even if one of them fails. A missing secret is not an error."""
+        """Remove the secret from the keyring and from the file, even if one of them fails.
+
+        A missing secret is not an error.
+        """
         try:
             await self._used.delete(name)
         finally:

@@ -25,7 +25,10 @@ class SessionSecrets:
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:
-        """Create the store; *place* is the kind of backend, "keyring" or "file"."""
+        """Create the store; *place* is the kind of backend, "keyring" or "file".
+
+        *open_storage* is called on first use and returns the backend.
+        """
         self._open_storage = open_storage
         self._place = place
         self._in_memory: dict[str, str] = {}

@@ -120,15 +120,13 @@ def sign_in_warnings(
 
     The user is warned in three cases:
 
-    The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint to
-    obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device code
-    (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section 5.4). The
-    warning names the risk that applies.
-
-    The *resource* covers more than the MCP server at *server_url*.
-
-    The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none). An
-    attacker who has taken over the server can name an issuer that imitates the previous one.
+    - The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint
+      to obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device
+      code (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section
+      5.4). The warning names the risk that applies.
+    - The *resource* covers more than the MCP server at *server_url*.
+    - The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none).
+      An attacker who has taken over the server can name an issuer that imitates the previous one.
     """
     warnings: list[str] = []
     if previous_issuer not in ("", issuer):
@@ -182,7 +180,7 @@ class ClientResolver:
     ) -> tuple[CallbackServer, OAuthClient]:
         """Choose the OAuth client; return a running listener for its redirect URI, and the client.
 
-        The listener runs until *stack* is closed. Raises SignInFailed, RegistrationError, UnsafeUrl,
+        The listener runs until *stack* is closed. Raises SignInFailed, RegistrationError, UnsafeUrl or
         EndpointUnreachable.
         """
         target = self._target
@@ -222,8 +220,9 @@ class ClientResolver:
     ) -> tuple[CallbackServer, OAuthClient]:
         """Ask the user to enter an OAuth client that they registered.
 
-        The client is stored after a successful sign-in. Raises *error* if the user declines or does not enter a valid
-        client in time.
+        Returns a running listener for the redirect URI, and the client. The listener runs until *stack* is closed.
+        The client is stored after a successful sign-in. Raises *error* if the user declines or does not enter a
+        valid client in time.
         """
         target = self._target
         callback = await self._start_callback_server(stack, target.port, CALLBACK_PATH)
@@ -341,7 +340,10 @@ class SignInContext:
     async def ask_user(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """Ask the user to sign in at *url*, and show any warnings. Returns the result of SignInInteraction.sign_in."""
+        """Ask the user to sign in at *url*, and show any warnings.
+
+        For *terms*, *note*, *code* and the result, see `SignInInteraction.sign_in`.
+        """
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(
             url, request.issuer, resource, server_url, has_code=bool(code), previous_issuer=request.previous_issuer
@@ -370,10 +372,10 @@ class SignInContext:
         )
 
     async def _find_account_in_use(self) -> str:
-        """Return the display name of another account that is selected for this server and signed in.
+        """Return the name of the selected account if it is signed in and differs from this sign-in's account.
 
-        Returns "" if the selected account is the one that this sign-in is for, if it is not signed in, or if the
-        server's configuration sets the account to use.
+        Returns the display name. Returns "" in all other cases, and if the server's configuration sets the account
+        to use.
         """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)

@@ -281,9 +281,10 @@ class TokenStore:
 
         If the keyring fails during this test, it is tried only once when the tokens are stored.
 
-        *required_for* is the name of a server whose tokens must be stored permanently, or "". SignInRequired is raised
-        if these tokens cannot be stored and the user cannot be asked for another place, unless the user configured the
-        place "session". Otherwise, this method never raises.
+        *required_for* is the name of a server whose tokens must be stored permanently, or "". For such a server,
+        SignInRequired is raised if the tokens cannot be stored and the user cannot be asked for another place.
+        There is one exception: if the user configured the place "session", tokens are kept in memory. Otherwise,
+        this method never raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)

@@ -43,8 +43,8 @@ class TokenError(SignInRequired):
     ) -> "TokenError":
         """Create the error for a failed token request, given the server's response.
 
-        *what* is the beginning of the error message, which names the failed operation; *fallback* is the reason to
-        state if the response contains no error.
+        *what* is the beginning of the error message, which names the failed operation. *fallback* is the reason to
+        state if the response contains no error. *hint* tells the user what to do.
         """
         members = response.json_members()
         code = members.get("error")
@@ -158,7 +158,7 @@ def parse_granted_scopes(scope: object) -> tuple[str, ...]:
 
 
 def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
-    """Merge tuples of scopes, keeping the order and dropping duplicates."""
+    """Return the scopes of all *lists* in order, without duplicates."""
     return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
 
 

@@ -142,7 +142,7 @@ def address_scope(address: Address) -> AddressScope:
 
 
 def _scope_of(address: str) -> AddressScope:
-    """Return the scope of an address in the text form that a resolver returns, perhaps with an IPv6 zone."""
+    """Return the scope of an address in the text form that a resolver returns, possibly with an IPv6 zone."""
     return address_scope(ipaddress.ip_address(address.partition("%")[0]))
 
 
@@ -219,7 +219,8 @@ class UrlPolicy:
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """Create the rules for the server at *server_url*.
 
-        *allow_private* means that the user has allowed private and loopback addresses for this server.
+        *resolver* resolves host names. *allow_private* means that the user has allowed private and loopback
+        addresses for this server.
         """
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
@@ -227,7 +228,10 @@ class UrlPolicy:
         self._allow_private = allow_private
 
     async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
-        """Resolve the host of *url* once, check its addresses and return them. Raises UnsafeUrl."""
+        """Resolve the host of *url* once, check its addresses and return them.
+
+        *what* describes the URL in the error message. Raises UnsafeUrl.
+        """
         check_url(url, what)
         _, host, port = url_origin(url)
         addresses = await self._resolve(host, port, what)

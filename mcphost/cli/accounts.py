@@ -232,8 +232,9 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the name of the account selected for a server, or "" if there is none.
 
-    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL. The URLs to look up are
-    those of *accounts*, the stored accounts for the server; if there are none, the URL of *server* is used.
+    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL, so the URLs of
+    *accounts* are looked up, which are the stored accounts for the server. If there are none, the URL of
+    *server* is looked up.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.variable_references import resolve_target
@@ -426,7 +427,7 @@ def _describe_state(account: "Account", *, is_locked: bool) -> str:
 
 
 class StoredSignIns:
-    """Stored accounts that only one server can use, so that they can be deleted together with this server."""
+    """Stored accounts that only one server can use; they can be deleted together with this server."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"

@@ -244,7 +244,10 @@ def _find_format(target: str) -> str:
 
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
-    """Write the rows that match *query* to *out* as CSV or JSON Lines; return the number of rows."""
+    """Write the rows that match *query* to *out*, and return the number of rows.
+
+    *file_format* is "csv" for CSV or "jsonl" for JSON Lines.
+    """
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export
     from mcphost.store.audit_store import FIELDS

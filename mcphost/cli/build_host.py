@@ -240,7 +240,10 @@ def audit_files() -> tuple[Path, Path]:
 
 
 async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
-    """Load the configuration; *profile* overrides `--profile`. Raises ConfigError or UsageError."""
+    """Load the configuration; *profile* overrides `--profile`. Raises ConfigError or UsageError.
+
+    A project's `.mcp.json` is used only if *grants* contains the user's approval of it.
+    """
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)

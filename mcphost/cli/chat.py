@@ -135,10 +135,10 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the Host after the first frame is drawn, and close it after *user_left* is set because the user quit.
+    """Open the Host after the first frame is drawn, and close it when the user quits.
 
-    The id of the conversation that is open at that time is appended to *conversation_ids* if it can be resumed. Any
-    error is appended to *failures* and ends the app.
+    *user_left* is set when the user quits. If the conversation that is open at that time can be resumed, its id
+    is appended to *conversation_ids*. An error ends the app and is appended to *failures*.
     """
     try:
         await app.first_frame_drawn.wait()

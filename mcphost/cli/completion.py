@@ -89,7 +89,11 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the completion script for a shell, or, for `words`, the completions of the command line read from stdin."""
+    """Print the completion script for a shell, or the completions of a partly typed command line.
+
+    If the argument is `words`, the command line is read from standard input. Otherwise, the argument names the
+    shell.
+    """
     if args.shell != "words":
         print_text(SCRIPTS[args.shell])
         return 0
@@ -103,7 +107,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
     """Return the possible completions of the last of *words*, which may be an empty string.
 
-    The result is `[":files"]` where a file name is expected.
+    *config_dir* is the configuration folder, or "" for the default. The result is `[":files"]` where a file
+    name is expected.
     """
     *before, current = words
     name, separator, value = current.partition("=")
@@ -172,7 +177,10 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the first word in *rest* if it is a `servers` action that has its own arguments, else ""."""
+    """Return the `servers` action on a command line if the action has its own arguments, else "".
+
+    *rest* contains the words that follow *command*.
+    """
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""
 
@@ -217,7 +225,10 @@ def _positional_values(line: _Line, config_dir: str) -> list[str]:
 
 
 def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[str]:
-    """Return possible values for *action*, which is an option or a positional argument."""
+    """Return possible values for *action*, which is an option or a positional argument.
+
+    *line* is the partly typed command line.
+    """
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     metavar = action.metavar if isinstance(action.metavar, str) else ""
@@ -243,7 +254,10 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield the names found by *read*; stop silently at an error, because completion cannot show it."""
+    """Yield the names that *read* finds for a configuration folder; stop silently at an error.
+
+    Completion has no way to show an error.
+    """
     try:
         yield from read(config_dir)
     except (OSError, ValueError, RecursionError, McpHostError):

@@ -99,7 +99,7 @@ def _report(checks: list[Check], *, as_json: bool) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Run all checks except those of servers, for example of directories and the configuration."""
+    """Run the checks that do not concern servers, such as those of directories and the configuration."""
     config = await _load_config(options)
     keyring = await _check_keyring(config)
     return [
@@ -240,9 +240,9 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
-    """Return checks of where tokens are stored, and whether the files that contain them are usable.
+    """Check where tokens are stored, and whether the files that contain tokens can be used.
 
-    The first check states how many accounts are stored in each place.
+    The first of the returned checks states how many accounts are stored in each place.
     """
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -290,7 +290,7 @@ async def _check_servers(host: Any, names: list[str], update: Callable[[str], ob
     """Connect to the servers in *names*, and return the checks for each server.
 
     If *names* is empty, all enabled servers are checked. Servers in *names*, and servers that could not be
-    connected, are then diagnosed step by step.
+    connected, are then diagnosed step by step. *update* is called with text for the status line.
     """
     from mcphost.cli.command_runner import connect_servers, find_never_rule_warnings
     from mcphost.serialization import replace

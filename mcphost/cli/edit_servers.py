@@ -313,8 +313,8 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
     """Return whether an edit would use an environment file that the user has not seen yet.
 
-    *entry* is the new entry. The result is True if its environment file has another path or content than that of
-    *server*, the server before the edit. Raises ConfigError if the file cannot be read.
+    *entry* is the new entry, and *server* is the server before the edit. The result is True if the path or the
+    content of the environment file differs between the two. Raises ConfigError if the file cannot be read.
     """
     from mcphost.config.approval_digest import with_file_digests
     from mcphost.config.approval_text import describe_env_path
@@ -358,7 +358,10 @@ async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "Sa
 
 
 async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Open a server's entry in the user's editor; return the saved entry. Raises UsageError, ConfigError."""
+    """Open a server's entry in the user's editor; return the saved entry.
+
+    Raises UsageError if there is no terminal or the editor fails, and ConfigError if the saved text is invalid.
+    """
     import json
     from contextlib import nullcontext
 
@@ -551,7 +554,7 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 def _describe_unused(saved: "SavedServer") -> str:
     """Return the reason why a saved server is not used yet, and a fix if there is one.
 
-    The text contains some of the placeholders {name}, {quoted} and {path}.
+    The text may contain the placeholders {name}, {quoted} and {path}.
     """
     if saved.server is not None:
         return _("{name} is not approved. Read its settings, and approve it: mcphost servers trust {quoted}")

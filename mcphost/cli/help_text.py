@@ -1,4 +1,7 @@
-"""Formatting of `--help` text in the user's language, whose characters may be two terminal columns wide."""
+"""Formatting of `--help` text in the user's language.
+
+Lines are wrapped correctly even if characters are two terminal columns wide, as in Chinese and Japanese.
+"""
 
 import argparse
 import re

@@ -116,9 +116,10 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 
 
 def _print_project_files(source: str | None) -> None:
-    """Print the paths of other hosts' files in the current folder, and the commands that import them.
+    """Print the paths of other MCP hosts' configuration files in the current folder.
 
-    The files are not read. Prints nothing if the user has named a *source*.
+    The command that imports each file is printed as well. The files are not read. Prints nothing if the user
+    has named a *source*.
     """
     from mcphost.config.host_formats import find_places
     from mcphost.config.other_hosts import find_project_files
@@ -246,8 +247,11 @@ def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[
     """Parse the user's answer; return the chosen candidates, and the words that match no single candidate.
 
     The answer consists of names, and of numbers counted from 1. A name with spaces must be quoted, or be the
-    whole answer. The following are ambiguous and match no candidate: a number that is also the name of another
-    candidate, an unquoted name whose words are themselves names or numbers, and a name such as "all" or "none".
+    whole answer. Ambiguous words match no candidate:
+
+    - a number that is also the name of another candidate
+    - an unquoted name whose words are themselves names or numbers
+    - a name such as "all" or "none"
     """
     by_name = {
         candidate.name: candidate for candidate in candidates if candidate.name.lower() not in {"all", *_NONE_WORDS}

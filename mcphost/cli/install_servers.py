@@ -140,7 +140,9 @@ class _Installation:
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show the install plan, ask for confirmation, and write the server's entry.
 
-        Return the plan as JSON data and the saved server; the latter is None if nothing was written.
+        *source* creates the plan, *server* is the server's registry entry, *place* is the URL or file of the
+        registry, and *name* is the server's name in mcp.json. *warnings* are shown with the plan. Returns the plan
+        as JSON data and the saved server; the latter is None if nothing was written.
         """
         from mcphost.cli.servers import summarize_command
         from mcphost.config.server_files import plan_set, scope_file
@@ -264,7 +266,8 @@ async def offer_undo(
 async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
     """Request from npm or uv the digest of the package that a planned server runs, and return it.
 
-    Returns None if the server does not run a package from npm, PyPI or NuGet.
+    *edit* is the planned change to the server's entry, and *option* is the package to install. Returns None if
+    the server does not run a package from npm, PyPI or NuGet.
     """
     from mcphost.host.servers.planned_digest import plan_digest
 
@@ -358,7 +361,11 @@ def plan_json(
     file: str,
     plan: "PlanDescription",
 ) -> dict[str, Any]:
-    """Return an install plan as JSON data, without secrets."""
+    """Return an install plan as JSON data, without secrets.
+
+    *option* is the package or remote endpoint to install, *planned* is the new entry, *name* is the server's
+    name in the configuration *file*, and *plan* is the description of the plan.
+    """
     from mcphost.config.approval_text import masked_environment, masked_headers
     from mcphost.serialization import to_builtins
 
@@ -405,7 +412,7 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerFileEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the package or remote endpoint *option* as the source for an install plan.
+    """Return the source for an install plan: *option*, a package or remote endpoint.
 
     A bundle (.mcpb) is first downloaded and unpacked, if the user agrees. Raises RegistryError, ConsentDenied
     or UsageError.
@@ -431,7 +438,7 @@ async def open_source(
 
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
-    """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
+    """Show the URL and the SHA-256 digest of the bundle *option*, which has not been downloaded yet."""
     from mcphost.host.servers.registry_installer import describe_download
 
     for key, value in describe_download(option).items():

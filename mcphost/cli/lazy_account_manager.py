@@ -62,7 +62,7 @@ class LazyAccountManager:
     async def _prepare(self, server: ServerConfig) -> "tuple[RegistryAccountManager, ServerConfig]":
         """Return a manager for the accounts that *server* may use, and *server* with expanded references.
 
-        References are parts of values such as `${env:NAME}`.
+        References are placeholders in the configuration, such as `${env:NAME}`.
         """
         ready = await anyio.to_thread.run_sync(expand_references, server)
         return await self._accounts_of(server), ready

@@ -1,4 +1,4 @@
-"""Commands `tools`, `resources`, `templates`, `prompts` and `skills`, which list what servers offer."""
+"""Commands `tools`, `resources`, `templates`, `prompts` and `skills`: each lists features of servers."""
 
 import argparse
 from typing import Any
@@ -33,7 +33,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to the servers and print what they offer.
+    """Connect to the servers and print their tools, resources, templates, prompts or skills.
 
     Return the exit code of the first server that failed, or 0.
     """
@@ -83,7 +83,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_entries(command: str, entries: list[dict[str, Any]]) -> None:
-    """Print a table of what the servers offer."""
+    """Print a table of *entries*, the tools, resources or other features that *command* lists."""
     any_off = any(entry.get("off") for entry in entries)
     state = [_("State")] if any_off else []
     headers = (_("Server"), _(_KEY_LABELS[command]), *state, _("Description"))

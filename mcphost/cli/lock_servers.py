@@ -213,7 +213,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 
 
 async def _ask_digests(options: "Options", project: LockableProject, names: list[str]) -> "dict[str, PackageDigest]":
-    """Ask the package tools for the digests of the packages that these servers run; see `ask_digests`."""
+    """Request the digests of these servers' packages from the package tools; see `ask_digests`."""
     from mcphost.registry.package_digests import ask_digests
 
     with show_status(_("Fetching package digests…"), quiet=options.quiet):
@@ -276,8 +276,9 @@ def _report_lock(
 ) -> None:
     """Print the locked servers and their differences from the previous lock file.
 
-    *unknown* maps names of servers to the reason why the digest of their package is unknown; the reasons are
-    printed as well.
+    *drifts* are the differences, and *is_changed* means that the lock file at *path* was rewritten. *unknown*
+    maps names of servers to the reason why the digest of their package is unknown; the reasons are printed as
+    well.
     """
     for name in sorted({drift.server for drift in drifts}):
         _print_drifts(name, [drift for drift in drifts if drift.server == name])
@@ -394,7 +395,7 @@ class Verification:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
         A server is not started if its entry or package differs from the lock file, because the difference has not
-        been reviewed, or if its package could not be compared.
+        been reviewed. It is not started either if its package could not be compared.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 
@@ -502,8 +503,9 @@ class ServerReading:
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
         """Return the error that prevents the server from being read, or None if it can be read.
 
-        *configured* is the server with the given *name* in the current configuration, or None if there is none. It can
-        be read only if it is the same as in the project's file and can be used.
+        *configured* is the server with the given *name* in the current configuration, or None if there is none. A
+        server cannot be read if it is not approved, if another file or the profile prevents its use, if its entry
+        differs from the one in the project's file, or if its environment file is unreadable.
         """
         from mcphost.config.schema import find_config_error
 

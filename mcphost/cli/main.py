@@ -19,7 +19,10 @@ CommandFn = Callable[[str, Namespace], int]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line and return its exit code. Never raises."""
+    """Run one command line and return its exit code. Never raises.
+
+    *argv* are the arguments after the program's name; the default is `sys.argv[1:]`.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     _prepare_streams()
     set_language_later(partial(_choose_language, arguments))
@@ -54,7 +57,10 @@ def _choose_language(arguments: list[str]) -> str:
 
 
 def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Return the function that runs a command, and the parsed arguments for it. Raises UsageError."""
+    """Return the function that runs a command, and the parsed arguments for it.
+
+    *rest* are the words after the command. Raises UsageError.
+    """
     if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
         return _parse_server_edit(rest[0], rest[1:])
     module: Any = import_module(module_of(command))
@@ -64,7 +70,11 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 
 def module_of(command: str, action: str = "") -> str:
-    """Return the full name of the module for a command, or for a `servers` action that has its own arguments."""
+    """Return the full name of the module that implements a command.
+
+    If *action* is given, it is a `servers` action that has its own arguments, and the result is the module that
+    implements this action.
+    """
     name = EDIT_ACTIONS[action][0] if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"
 
@@ -72,8 +82,8 @@ def module_of(command: str, action: str = "") -> str:
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
     """Parse the command line of a `servers` action that has its own arguments.
 
-    An example is `servers add NAME -- COMMAND`. Returns the function that runs the action, and the parsed
-    arguments. Raises UsageError.
+    An example is `servers add NAME -- COMMAND`. *rest* are the words after the action. Returns the function
+    that runs the action, and the parsed arguments. Raises UsageError.
     """
     from mcphost.cli import edit_servers
 

@@ -94,7 +94,10 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the changed server entry if the old entry was approved; return whether the changed entry is approved."""
+    """Approve the server entry *after* a change if the entry *before* the change was approved.
+
+    Returns whether the changed entry is approved.
+    """
     from mcphost.host.servers.server_approval import carry_over
 
     try:

@@ -244,9 +244,10 @@ def _read_prompt(text: str) -> str:
 
 
 class TerminalStatus:
-    """Status line of the `run` command on standard error: the current activity and the progress of tool calls.
+    """Status line of the `run` command: the current activity and the progress of tool calls.
 
-    An implementation of `mcphost.headless.run.StatusDisplay`. Nothing is shown if standard error is not a terminal.
+    The line is shown on standard error. Implements `mcphost.headless.run.StatusDisplay`. Nothing is shown if
+    standard error is not a terminal.
     """
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:

@@ -160,7 +160,10 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print the details of a server in a registry, such as its publisher, and how to install it."""
+    """Print the details of a server in a registry, such as its publisher, and how to install it.
+
+    *versions* contains the registry entries of all versions of the server.
+    """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.popularity import describe_popularity
 

@@ -25,9 +25,9 @@ async def read_pairs(
 ) -> dict[str, str]:
     """Parse the values of a repeated flag, such as `NAME=VALUE`, by the rules of `parse_pair_lines`.
 
-    A missing value is read at the terminal, without echo. Quotes are part of a value, because the shell has already
-    removed its own quotes. Raises UsageError if a value is invalid; the error gives the position of the value, but
-    not its text, which may be a secret.
+    *separator* is "=" for variables or ":" for headers. A missing value is read at the terminal, without echo.
+    Quotes are part of a value, because the shell has already removed its own quotes. Raises UsageError if a
+    value is invalid; the error gives the position of the value, but not its text, which may be a secret.
     """
     from mcphost.config.typed_pairs import PAIR_FORMS, is_pair_name, pair_key
 
@@ -56,10 +56,12 @@ async def split_pair(
 ) -> tuple[str, str]:
     """Split a flag's value, such as `NAME=VALUE`, into the name and the value.
 
-    If the value is missing, it is read at the terminal, without echo. *number* is the position, counted from 1, of
-    this occurrence of the flag; error messages contain it. *is_name* checks the name. Raises UsageError if the name
-    is missing or *is_name* returns False for it, or if the value is missing and the user cannot be asked or types
-    nothing.
+    If the value is missing, it is read at the terminal, without echo. *separator* is "=" or ":", and *is_name*
+    checks the name. *number* is the position, counted from 1, of this occurrence of the flag; error messages
+    contain it.
+
+    Raises UsageError if the name is missing or rejected by *is_name*. Also raises UsageError if the value is
+    missing and the user cannot be asked or types nothing.
     """
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.config.typed_pairs import PAIR_FORMS

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 class PersistentEraStore:
     """Database-backed store of the protocol eras that each server supports.
 
-    With it, mcphost need not probe known servers again. The eras are handshake (protocol revisions up to
-    2025-11-25) and stateless (revisions since 2026-07-28). They are loaded before the first connection to a
-    server and saved when they change. A server is identified by its `client.connect.endpoint_digest`.
+    Because of this store, mcphost does not have to probe known servers again. The eras are handshake (protocol
+    revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are loaded before the first
+    connection to a server and saved when they change. A server is identified by its
+    `client.connect.endpoint_digest`.
     """
 
     def __init__(self, grants: GrantStore) -> None:
@@ -47,7 +48,10 @@ class PersistentEraStore:
         self._unsaved: dict[str, ServerEras] = {}
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the protocol eras that the server supported at the last connection, or None if they are unknown."""
+        """Return the protocol eras that the server supported at the last connection, or None if unknown.
+
+        *digest* is the server's `endpoint_digest`.
+        """
         return self._eras.get(digest)
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
@@ -56,7 +60,10 @@ class PersistentEraStore:
             self._eras[digest] = self._unsaved[digest] = eras
 
     async def load(self, digest: str) -> None:
-        """Load the protocol eras of a server from the database; if this fails, treat them as unknown."""
+        """Load the protocol eras of a server from the database; if this fails, treat them as unknown.
+
+        *digest* is the server's `endpoint_digest`.
+        """
         if digest not in self._eras:
             try:
                 eras = await self._grants.load_eras(digest)

@@ -135,7 +135,10 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 
 def _make_query(args: argparse.Namespace) -> str:
-    """Return the search text with the period of `--since` and `--until`. Raises UsageError for an invalid time."""
+    """Return the search text, with filters for the times in `--since` and `--until` added.
+
+    Raises UsageError for an invalid time.
+    """
     import time
 
     from mcphost.store.message_search import parse_time
@@ -397,7 +400,8 @@ def _print_message(message: Any) -> None:
 def _outcome_text(part: "ToolReturnPart") -> str:
     """Return text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
 
-    Old versions of mcphost recorded only whether a call failed, so the text for their calls says no more than that.
+    For a call that an old version of mcphost recorded, the text states only whether the call failed, because
+    those versions recorded nothing else.
     """
     return {
         "ok": _("{tool} gave: {text}"),

@@ -455,11 +455,11 @@ async def ask_missing_inputs(
     answers: "dict[tuple[str, ServerInput], str]",
     origin: str,
 ) -> None:
-    """Ask for the missing inputs of a new server or, if *reader* is None, print the commands that set them.
+    """Ask for a new server's missing inputs or, if *reader* is None, print the commands that set them.
 
-    Each typed value is added to *answers* and reused if another server from the same *origin* (such as another host's
-    configuration file) has the same input. If no value is typed or a value cannot be stored, the error is printed and
-    the next input is asked for.
+    Each typed value is added to *answers* and reused if another server from the same *origin* (such as another
+    host's configuration file) has the same input. If no value is typed or a value cannot be stored, the error
+    is printed, and the user is asked for the next input.
     """
     from mcphost.host.servers.server_file_editor import describe_missing_input
     from mcphost.serialization import replace

@@ -121,7 +121,10 @@ def _find_registry(record: "InstalledServer", server: "ServerConfig", configured
 
 
 class _Update:
-    """Update of one server: finds the newest version, plans the new mcp.json entry, and asks before writing it."""
+    """The update of one server.
+
+    It finds the newest version, plans the new entry in mcp.json, and asks the user before writing the entry.
+    """
 
     def __init__(
         self,
@@ -222,11 +225,11 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Ignore `--yes`, because the server is not approved and the update would also approve it.
+        """Ignore `--yes` for a server that is not approved, because the update would also approve the server.
 
-        Returns None if the user can be asked instead. Returns a ConsentDenied to report if the user cannot be asked, or
-        if the command names no server, because `--yes` then applies to all servers. Without `--yes`, or with
-        `--dry-run`, does nothing and returns None.
+        Returns None if the user can be asked for confirmation instead. Returns a ConsentDenied to report if the
+        user cannot be asked, or if the command names no server, because `--yes` then applies to all servers.
+        Without `--yes`, or with `--dry-run`, does nothing and returns None.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 
@@ -246,7 +249,9 @@ class _Update:
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show the changes, ask for confirmation, and write the new entry.
 
-        Return a report as JSON data and the saved server; the latter is None if nothing was written.
+        *source* creates the plan for the version *latest*. If *was_approved* is False, the update also approves the
+        server, so all of its settings are shown. Returns a report as JSON data and the saved server; the latter is
+        None if nothing was written.
         """
         from mcphost.cli.install_servers import ask_digest, digest_json
         from mcphost.cli.servers import summarize_command
@@ -289,7 +294,10 @@ class _Update:
     async def _plan(
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
     ) -> "tuple[dict[str, Any], PlannedEntry]":
-        """Ask for values that only the new version requires; return the new mcp.json entry and its plan."""
+        """Ask for values that only the new version requires; return the new mcp.json entry and its plan.
+
+        *source* creates the plan for the version *latest*, and *old_entry* is the entry to be replaced.
+        """
         from mcphost.cli.install_servers import ask_missing, read_values
         from mcphost.host.servers.registry_installer import plan_update
 

@@ -70,8 +70,10 @@ class CoreTaskRunner:
     ) -> None:
         """Create a runner; *capability* is the server's `tasks` capability.
 
-        *send_with_renewal* calls and awaits the function passed to it, which sends a request. If the HTTP session has
-        expired, it renews the session and calls the function again.
+        Requests are sent through *sender*, and background requests run in *group*. *warn* receives messages for the
+        user, and *is_connected* returns whether the connection is still open. *send_with_renewal* calls and awaits
+        the function passed to it, which sends a request. If the HTTP session has expired, it renews the session and
+        calls the function again.
         """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
@@ -86,7 +88,7 @@ class CoreTaskRunner:
         self._progress_by_token: dict[int | str, ProgressThrottle] = {}
 
     def record_tools(self, page: ListToolsResult) -> None:
-        """Record which of the listed tools must be called as tasks."""
+        """Record which of the tools on *page* must be called as tasks."""
         if not self._capability.can_run_tools:
             return
         for definition in page.tools:
@@ -211,7 +213,10 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Create a task with a lifetime of *limit* seconds; return the response. Cancelling this cancels the task."""
+        """Create a task with a lifetime of *limit* seconds, and return the response.
+
+        *token* is the progress token of the call. If the caller is cancelled, the task is cancelled as well.
+        """
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

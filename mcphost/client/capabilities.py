@@ -1,7 +1,7 @@
 """Client capabilities for each protocol revision, and checks for negotiated capabilities.
 
-The client sends no message that needs a capability which was not negotiated. It rejects a server's requests
-that need such a capability (specification: basic/lifecycle, operation).
+If a capability was not negotiated, the client sends no messages that need it, and rejects requests from the
+server that need it (specification: basic/lifecycle, operation).
 """
 
 import re
@@ -141,7 +141,10 @@ _ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 def check_capability(method: str, facts: ServerFacts, server: str) -> None:
-    """Raise UnsupportedCapability if the server did not declare the capability that *method* needs."""
+    """Raise UnsupportedCapability if the server did not declare the capability that *method* needs.
+
+    *facts* contains the declared capabilities, and *server* is the server's name.
+    """
     missing = _missing_capability(method, facts)
     if missing:
         raise UnsupportedCapability(

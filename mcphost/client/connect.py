@@ -294,7 +294,7 @@ class ClientSessionOpener:
 
 
 def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:
-    """Return the hint for a connection that was lost before it was ready, when no tool can have run."""
+    """Return the hint for a connection that was lost during startup, before any tool can have run."""
     return error.hint if server.is_stdio or isinstance(error, RequestNotSent) else _NO_MCP_HINT
 
 
@@ -327,7 +327,7 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[tuple[Channel, float]]:
-    """Open a channel to a server.
+    """Open a channel to a server with *connector*.
 
     Yields the channel, and the number of seconds that the user took to sign in. *first_error* is the error of
     an earlier attempt with another transport, or None if this is the first attempt. If the server cannot be

@@ -80,7 +80,7 @@ def _decode_data(raw: bytes) -> Any:
 def make_era_hint(server: str) -> str:
     """Return a hint that suggests setting the protocol era of *server* to "handshake" in mcp.json.
 
-    It is for a server that can send questions for the user only in the handshake era.
+    Use this hint for a server that can ask the user questions only in the handshake era.
     """
     return (
         f"This server asks in the way of older protocol revisions. Run: mcphost servers edit {quote(server)} "

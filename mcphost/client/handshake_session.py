@@ -334,7 +334,7 @@ class HandshakeSession:
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that `changes` reports, without resources whose subscription the server refused."""
+        """The changes that `changes` reports, excluding resources that the server refused to watch."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:

@@ -134,8 +134,8 @@ class ServerRequestDispatcher:
     def on_call_ended(self, number: int) -> None:
         """Notify the observer if a question is still open after the client request it belongs to has ended.
 
-        *number* identifies the client request, during which the server asked the user the question. The question stays
-        open, because only the sender of a request is allowed to cancel it (specification 2025-11-25,
+        *number* identifies the client request that was running when the server asked the user the question. The
+        question stays open, because only the sender of a request is allowed to cancel it (specification 2025-11-25,
         basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
@@ -222,7 +222,8 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response from the host's handler, or an error response if the handler fails.
 
-        *resolve_context* returns the request's context. This raises no error unless it is cancelled.
+        *request* is the JSON-RPC request, and *server_request* is its decoded content. *resolve_context* returns
+        the request's context. This raises no error unless it is cancelled.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)

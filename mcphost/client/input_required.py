@@ -89,10 +89,10 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Answer all input requests concurrently; return a dict with the answers and the same keys.
+    """Answer all input requests concurrently; return the answers under the keys of the requests.
 
-    Raises ConsentDenied if the user declined a request, and MalformedMessage if a request needs an undeclared
-    capability.
+    Raises ConsentDenied if the user declined a request, and MalformedMessage if there are too many requests or
+    a request needs an undeclared capability.
     """
     if len(input_requests) > MAX_REQUESTS:
         raise MalformedMessage(

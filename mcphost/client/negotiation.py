@@ -183,8 +183,8 @@ class Negotiation:
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
         """Send `initialize` with the revision *offer*, and return the facts that the server declared.
 
-        The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if client and
-        server have no revision in common.
+        The caller must then send `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if
+        client and server have no revision in common.
         """
         offer = offer or self._required_revision or LATEST_HANDSHAKE
         self._channel.set_revision(offer)
@@ -215,9 +215,9 @@ class Negotiation:
     async def _initialize_after_probe(self) -> ServerFacts:
         """Send `initialize` after the probe has failed, and return the facts that the server declared.
 
-        If `initialize` is rejected as well, and the probe timed out, the probe is repeated. If no attempt succeeds,
-        this raises the error of `initialize` or, if that is an HTTP error status, a StartupError that describes all
-        attempts.
+        If `initialize` is rejected and the probe timed out, the probe is repeated. If no attempt succeeds, the
+        error of `initialize` is raised. However, if that error is an HTTP status, a StartupError that describes all
+        attempts is raised instead.
         """
         try:
             return await self.initialize()
@@ -290,10 +290,9 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 class HedgedOpening:
     """Opening of a connection on a pipe with `server/discover` and `initialize`, in either order.
 
-    The second request is sent after a delay, and only if the first has not succeeded by then. If `initialize`
-    succeeds, its result is used even if `server/discover` succeeds as well, because a server that supports both
-    protocol eras (handshake before revision 2026-07-28, stateless since then) uses the era of the request that it
-    read last.
+    The second request is sent after a delay, and only if the first has not succeeded by then. If both succeed,
+    the result of `initialize` is used. The reason is that a server that supports both protocol eras (handshake
+    before revision 2026-07-28, stateless since then) uses the era of the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -311,7 +310,8 @@ class HedgedOpening:
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
         """Send the opening requests in the order of *plan*, and return the facts that the server declared.
 
-        Raises ConnectionLost if restarting the server may help, and otherwise the error of one of the requests.
+        If neither request gives a usable result, this raises ConnectionLost if restarting the server may help, and
+        otherwise the error of one of the requests.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
@@ -370,10 +370,10 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until the server has read the first opening request, and then for *seconds* more.
+        """Wait until the server has read the first opening request, and then for at least *seconds* more.
 
-        If the server took long to read the request, the second wait is extended to half of that time, but not beyond
-        MAX_HEDGE_DELAY. Both waits end early if *answered* is set.
+        If the server took longer than twice *seconds* to read the request, the second wait lasts half as long as
+        the first, but at most MAX_HEDGE_DELAY seconds. Both waits end early if *answered* is set.
         """
         begun = anyio.current_time()
         await self._until_read(answered)

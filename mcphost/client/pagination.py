@@ -397,8 +397,8 @@ class _EntryCollector(Generic[T]):
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
     """Return a sentence that explains why a cursor must not be used, or "" if it can be used.
 
-    The digest of the cursor is added to *seen*, to detect repetitions. *noun* names an entry of the list in the
-    sentence.
+    The digest of the cursor is added to *seen*, to detect repetitions. *noun* is the word for a list entry in
+    the sentence, such as "tool".
     """
     if len(cursor) > MAX_CURSOR_LENGTH:
         return f"A cursor in the list of {noun}s has {len(cursor):,} characters; the rest was left out."

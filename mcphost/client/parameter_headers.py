@@ -32,9 +32,10 @@ class ParameterHeaders(Struct, frozen=True):
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """Return the header values for a tool call, not yet encoded, keyed by header name.
+        """Return the values of the parameter headers for a tool call, keyed by header name.
 
-        Missing and null arguments are omitted. Raises MalformedMessage if an argument cannot be sent in a header.
+        The values are not encoded yet. Missing and null arguments are omitted. Raises MalformedMessage if an
+        argument cannot be sent in a header.
         """
         if not self.headers:
             return {}

@@ -391,7 +391,10 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read messages until the response arrives, and return its result; progress messages extend the deadline."""
+        """Read the messages of *exchange* until the response arrives, and return its result.
+
+        Progress notifications extend the deadline of *attempt*. Raises MalformedMessage if there is no response.
+        """
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:

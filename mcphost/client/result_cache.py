@@ -80,7 +80,7 @@ class ChangeNotifications(WakeupFuture):
         return wanted
 
     def close(self) -> None:
-        """End the iteration after the notifications that are already queued."""
+        """Close the queue; the iteration ends after the notifications that are already queued."""
         self._closed = True
         self._wake()
 

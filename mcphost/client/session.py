@@ -79,14 +79,14 @@ class Session(Protocol):
     ) -> R:
         """Send one request and return its result.
 
-        *deadline* is a time limit in seconds; None means the configured limit, which progress notifications extend up
-        to a maximum. *on_notification* receives progress and log messages about the request, and a
+        *deadline* is a time limit in seconds; None means the configured limit, which progress notifications extend
+        up to a maximum. *on_notification* receives progress and log messages about the request, and a
         TaskStatusNotification if the server runs a tool call as a task; it is called on the event loop and must not
         block. *before_send* is awaited directly before each attempt to send the request, and may raise an error to
         prevent it.
 
         If the caller is cancelled, the server is notified. Raises UnsupportedCapability (nothing was sent),
-        RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
+        RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds or ConsentDenied.
         """
         ...
 
@@ -148,13 +148,12 @@ class Session(Protocol):
 class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
-    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource, and
-    `call_number` identifies the client request. If `call_number` is 0, it is not known which client request caused
-    the server's request, and `candidate_calls` contains the numbers of the client requests that were running.
+    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource,
+    and `call_number` is its number. If `call_number` is 0, it is unknown during which client request the server
+    sent its request; `candidate_calls` then has the numbers of the client requests that were running.
 
-    `task_contexts` contains the context variables of the asyncio task that sent the client request or, if that is
-    unknown, of the tasks that sent the candidates. They are needed because a server's request is usually handled in
-    a different task.
+    `task_contexts` has the context variables of the asyncio tasks that sent these client requests. They are
+    needed because a server's request is usually handled in a different task.
     """
 
     method: str = ""
@@ -228,7 +227,7 @@ class SessionObserver(Protocol):
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
-        """Handle a log message that belongs to no client request."""
+        """Handle a log message that is not associated with a client request."""
         ...
 
     def warn(self, text: str) -> None:
@@ -264,11 +263,14 @@ class EraStore(Protocol):
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the server supported at its last connection, or None if they are unknown."""
+        """Return the eras that the server supported at its last connection, or None if they are unknown.
+
+        *digest* is the server's `connect.endpoint_digest`.
+        """
         ...
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Store the eras that the server supports."""
+        """Store the eras that the server supports; *digest* is the server's `connect.endpoint_digest`."""
         ...
 
 

@@ -227,10 +227,10 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_resumed: bool = False,
     ) -> Raw:
-        """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
+        """Follow a tool call that the server runs as a task (SEP-2663); return its result as undecoded JSON.
 
-        *first* is the task, or the undecoded result that announced it. *tool* is the name of the tool. *is_resumed*
-        means that an earlier run of mcphost created the task.
+        *first* is the task, or the undecoded result in which the server reported the task. *tool* is the name of
+        the tool. *is_resumed* means that an earlier run of mcphost created the task.
         """
         from mcphost.client.task_polling import TaskContext, TaskPoller, parse_created_task, run_extension_task
 

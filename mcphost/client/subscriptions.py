@@ -104,7 +104,7 @@ class Subscriptions:
     def handle_response(self) -> None:
         """Reopen the streams that are waiting because the server could not be reached.
 
-        Called when the server has responded to a request, so that it is known to be reachable again.
+        Called after the server has responded to a request, which shows that it is reachable again.
         """
         if self._reached is not None:
             self._reached.set()
@@ -188,9 +188,9 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Replace the failed *stream* with the stream that it was meant to replace, which is still open.
+        """Restore the previous stream, which is still open, after its replacement *stream* has failed.
 
-        Returns False if there is no such stream.
+        Returns False if there is no previous stream.
         """
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False

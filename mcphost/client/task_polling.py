@@ -63,10 +63,10 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 class TaskContext(Struct, frozen=True):
     """The tool call that a task belongs to, and the time limit of the task.
 
-    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `limit` is in
-    seconds. If `includes_user_time` is true, the time that the user takes to answer questions counts towards it.
-    `is_resumed` is true if an earlier run of mcphost created the task, and `can_cancel` is true if the server
-    supports cancelling tasks.
+    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `limit` is
+    the time limit in seconds. If `includes_user_time` is true, the time that the user takes to answer questions
+    counts towards `limit`. `is_resumed` is true if an earlier run of mcphost created the task, and `can_cancel`
+    is true if the server supports cancelling tasks.
     """
 
     server: str
@@ -251,8 +251,8 @@ class TaskPoller:
     def _time_left(self) -> float:
         """Return the number of seconds that `step` can wait before it must check the time limits again.
 
-        Raises RequestTimeout if a limit is exceeded: the task's lifetime, the time limit of the call, or the time for
-        waiting for the user's input.
+        Raises RequestTimeout if a limit is exceeded: the task's lifetime, the time limit of the call, or the
+        maximum time to wait for the user's input.
         """
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
@@ -284,10 +284,10 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result.
 
-        If *run* is cancelled or fails, the task is cancelled on the server. There are two exceptions: RequestRefused
-        means that the server has already ended the task, and ConnectionLost that the server can no longer be reached.
-        The ConnectionLost that is raised states that the tool may have run. Raises MalformedMessage if a task with the
-        same id is already running.
+        If *run* is cancelled or fails, the task is cancelled on the server. There are two exceptions:
+        RequestRefused means that the server has already ended the task, and ConnectionLost means that the server
+        can no longer be reached. In the latter case, a ConnectionLost error is raised which states that the tool
+        may have run. Raises MalformedMessage if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -342,8 +342,9 @@ async def run_extension_task(
 ) -> Raw:
     """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
 
-    *handler* answers each input request of the task once. *open_stream* opens a subscription to the state of the
-    task; it is used only if the server's poll interval is at least one second.
+    *send* sends a request about the task, such as tasks/update. *handler* answers each input request of the
+    task once. *open_stream* opens a subscription to the state of the task; it is used only if the server's poll
+    interval is at least one second.
 
     Raises RequestRefused if the task failed or was cancelled, and TooManyInputRounds if it requested too many
     inputs. Errors raised while answering an input request, such as ConsentDenied, and by `TaskPoller.step`

@@ -172,7 +172,7 @@ def mask_value(server: ServerConfig, name: str, text: str, is_secret: bool, *, s
 
 
 def count_hidden(server: ServerConfig) -> int:
-    """Return the number of variables, headers and sign-in settings that are masked in full or in part."""
+    """Return the number of variables, headers and sign-in settings that are fully or partly masked."""
     count = sum(mask_value(server, name, text, hides) != text for name, text, hides in list_non_defaults(server.oauth))
     for section, pairs in (("env", server.env), ("headers", server.headers)):
         count += sum(mask_value(server, name, text, False, section=section) != text for name, text in pairs.items())
@@ -184,8 +184,8 @@ def _bound_value(
 ) -> list[str]:
     """Return the form in which a setting's value is included in the approval digest: a kind and a text.
 
-    The kind is "value" (the text is the plain value), "hidden" (the masked value) or "fingerprint". *hidden_count*
-    is the result of `count_hidden`; the other parameters are those of `mask_value`.
+    The kind is "value" (the text is the plain value), "hidden" (the masked value) or "fingerprint".
+    *hidden_count* is the result of `count_hidden`. For the other parameters, see `mask_value`.
     """
     seen = mask_value(server, name, text, is_secret, section=section)
     if seen == text:

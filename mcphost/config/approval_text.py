@@ -23,11 +23,11 @@ MAX_COMPARED_LINES = 500
 
 
 def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
-    """Return the texts to show for the environment variables of an entry the user did not write.
+    """Return the texts to show for the environment variables of an entry that the user did not write.
 
-    The entry may have been pasted, for example. The keys are tuples ("env", NAME). As for a project's server, a
-    value that may be code is shown even if its name suggests a secret. The result is empty for a server with a URL,
-    and for a project's server, whose variables are always shown in this way.
+    The entry may have been pasted, for example. The keys are tuples ("env", NAME). A value that may be code is
+    shown even if its name suggests a secret. The result is empty for a server with a URL. It is also empty for
+    a project's server, because the variables of such a server are always shown in this way.
     """
     if not server.is_stdio or server.source == "project":
         return {}
@@ -202,11 +202,12 @@ def _display_value(
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """Return a line diff: removed lines start with "- ", added lines with "+ ", unchanged lines with two spaces.
+    """Return a line diff of *before* and *after*.
 
-    If there are more than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines
-    of *after* as added. If the comparison would take too long, all lines from the first to the last difference are
-    listed that way.
+    Removed lines start with "- ", added lines with "+ ", and unchanged lines with two spaces. If there are more
+    than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines of *after*
+    as added. If the comparison would take too long, this applies to all lines from the first to the last
+    difference.
     """
     from mcphost.bounded_diff import compare_lines  # needed only when something has changed
 

@@ -1,4 +1,4 @@
-"""Server entries written by somebody other than the user.
+"""Server entries that the user did not write.
 
 The functions remove the settings that only the user may decide, and keep the user's restrictions when such
 an entry replaces one of the user's own entries.
@@ -60,11 +60,11 @@ def keep_restrictions(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return *new*, the replacement for the entry *old*, with the user's restrictions copied from *old*.
 
-    The restrictions are `reviewResults`, `disabledTools`, `timeout`, and the members of `sampling` that are
-    lower than *limits*, the limits of servers that set none. A restriction that *new* sets itself is not
-    changed. Also returns sentences for the user, which list the restrictions that were kept and the other
-    mcphost settings in *old* that were lost. The latter are not copied, because they may be right only for the
-    program or URL of the old entry. *name* is the server's name.
+    *name* is the server's name. The restrictions are `reviewResults`, `disabledTools`, `timeout`, and the
+    members of `sampling` that are lower than *limits*, the default limits. A restriction that *new* sets itself
+    is not changed. Also returns sentences for the user, which list the restrictions that were kept and the
+    other mcphost settings in *old* that were lost. The lost settings are not copied, because they may be right
+    only for the program or URL of the old entry.
     """
     before, own = _own_settings(old), dict(_own_settings(new))
     entry = dict(new)
@@ -91,10 +91,11 @@ def keep_restrictions(
 def _compare(
     old: Mapping[str, Any], before: Mapping[str, Any], new: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return the keys of the settings that were copied from *old* to *entry*, and of those that were lost.
+    """Return the keys of the copied settings, and the keys of the lost settings.
 
-    *before* is the "mcphost" object in *old*. *new* replaces *old*, and *entry* is *new* with the restrictions
-    copied from *old*. A setting is lost if it has another value in *entry* or is missing there.
+    *new* replaces *old*, and *entry* is *new* with the restrictions copied from *old*. *before* is the
+    "mcphost" object in *old*. A setting of *old* is lost if it has another value in *entry* or is missing
+    there.
     """
     pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
     pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]
@@ -113,7 +114,10 @@ def _compare(
 
 
 def _lower_limits(sampling: object, limits: SamplingLimits) -> dict[str, int]:
-    """Return the members of `mcphost.sampling` that are lower than *limits*."""
+    """Return the limits in *sampling* that are stricter than those in *limits*, keyed by their names in mcp.json.
+
+    *sampling* is the value of `mcphost.sampling` in an entry.
+    """
     members = _table(sampling)
     return {
         key: members[key]

@@ -87,7 +87,7 @@ def find_hooks_root(places: ProjectPlaces) -> Path:
 
 
 def hooks_file(root: Path) -> str:
-    """Return the path of a project's hooks file, in the form in which approvals are stored."""
+    """Return the path of a project's hooks file, as the text under which its approval is stored."""
     return replace_surrogates(str(root / PROJECT_FOLDER / HOOKS_FILE))
 
 
@@ -96,7 +96,7 @@ def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
 
     These are the hooks file in *root* if it does not exist, and all existing hooks files in the folders above
     *root*. Such a file was used if the project's root used to be another folder: a new `.git` folder in a
-    subfolder makes that subfolder the root, and thus hides the hooks above it.
+    subfolder makes that subfolder the root and hides the hooks above it.
     """
     above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
     own = root / PROJECT_FOLDER / HOOKS_FILE

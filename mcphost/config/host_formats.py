@@ -97,7 +97,8 @@ class HostFormat(NamedTuple):
     def on_windows(self) -> "HostFormat":
         """Return the format of this host's configuration files on the Windows side of WSL.
 
-        Its `files` are empty, so a server in one of those configuration files is never marked as the user's own.
+        In the result, `files` is empty. Therefore, a server in one of those configuration files is never marked as
+        the user's own.
         """
         return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 

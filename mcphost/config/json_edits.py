@@ -73,8 +73,8 @@ def replace_value(text: str, file: str, path: Sequence[str], before: str, value:
     """Return *text* with the value at *path* replaced by *value*.
 
     The current value must be the string *before*, or a number whose text is *before*. If a key is repeated in
-    an object, the first member counts, as it does when a configuration is read. Raises ConfigError if the
-    member is missing or has another value. Error messages name *file*.
+    an object, the first member is used, as when a configuration is read. Raises ConfigError if the member is
+    missing or has another value. Error messages name *file*.
     """
     document = _parse(text, file)
     plain = _blank(text)
@@ -232,7 +232,7 @@ def _blank(text: str) -> str:
 def _scan(plain: str, start: int) -> _Object:
     """Return the positions of the object or list at *start*, and of its members.
 
-    The items of a list have their indices as keys.
+    *plain* must be valid JSON without comments. The items of a list have their indices as keys.
     """
     if plain[start] != "[":
         return _scan_object(plain, start)
@@ -264,7 +264,7 @@ def _scan_object(plain: str, start: int) -> _Object:
 
 
 def _member_limit(span: _Object, position: int) -> int:
-    """Return the start of the member that follows the one at index *position* in *span*.
+    """Return the start of the member after the member with index *position* in *span*.
 
     For the last member, return the position of the closing brace.
     """
@@ -284,7 +284,10 @@ def _hide_comments(part: str) -> str:
 
 
 def _insert(text: str, plain: str, span: _Object, key: str, value: Any) -> str:
-    """Return *text* with a new member added at the end of the object at *span*."""
+    """Return *text* with a new member added at the end of the object that *span* describes.
+
+    *plain* is *text* without comments and trailing commas, as returned by `_blank`.
+    """
     unit, newline = _indent_unit(text, plain), _newline(text)
     inner = f"{json.dumps(key, ensure_ascii=False)}: "
     if not span.members:
@@ -327,7 +330,10 @@ def _indent_at(text: str, position: int) -> str:
 
 
 def _indent_unit(text: str, plain: str) -> str:
-    """Return the white space of one indentation level, taken from the first indented line."""
+    """Return the white space of one indentation level, taken from the first indented line.
+
+    *plain* is *text* without comments.
+    """
     for line, blanked in zip(text.split("\n"), plain.split("\n"), strict=False):
         if blanked.strip() and (indent := line[: len(line) - len(line.lstrip(" \t"))]):
             return indent

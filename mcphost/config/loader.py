@@ -191,9 +191,9 @@ def find_server_problem(config: HostConfig, server: str) -> str:
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
     """Add the path of the file that configures *server* to *error*, in place.
 
-    The path replaces "mcp.json" in the hint. Together with the server's name, it is also put before the message
-    of a ConfigError, except for a LockFileError, whose message already names the lock file. Does nothing if the
-    server is not configured in a file.
+    The path replaces "mcp.json" in the hint. If *error* is a ConfigError, the path and the server's name are
+    also put before the message, except for a LockFileError, whose message already names the lock file. Does
+    nothing if the server is not configured in a file.
     """
     if not server.file:
         return
@@ -217,8 +217,8 @@ def find_unread_file(config: HostConfig) -> str:
 def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
-    By changing `config.toml`, they could allow tool calls and add hooks, which are programs that run without
-    confirmation.
+    By changing `config.toml`, other users could allow tool calls and add hooks, which are programs that run
+    without confirmation.
     """
     try:
         status = path.stat()
@@ -321,7 +321,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append the servers whose names are not in use yet; report the others in *problems*.
+    """Append the servers in *more* whose names are not in use yet; report the others in *problems*.
 
     This prevents a project from replacing one of the user's own servers.
     """

@@ -86,8 +86,9 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
     """Return the valid servers in a parsed mcp.json, in the order of the file.
 
-    For each invalid entry, *on_problem* is called with a sentence that describes the problem. Raises ConfigError if the
-    document or its `mcpServers` is not an object.
+    *source* is the kind of file, such as "user" or "project". For each invalid entry, *on_problem* is called
+    with a sentence that describes the problem. Raises ConfigError if the document or its `mcpServers` is not an
+    object.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -136,10 +137,11 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """Return the shared folders (`mcphost.roots`) configured in a project's `.mcp.json` or a `--mcp-config` file.
+    """Return the shared folders (`mcphost.roots`) that *document*, a parsed mcp.json, configures.
 
-    The user's own shared folders belong in config.toml, so those in a "user" file are reported to *on_problem* and
-    ignored.
+    Shared folders can be configured in a project's `.mcp.json` or a `--mcp-config` file. *source* is the kind
+    of file. If it is "user", the folders are reported to *on_problem* and ignored, because the user's own
+    shared folders belong in config.toml.
     """
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
     if not isinstance(own, dict):
@@ -172,8 +174,9 @@ class _ServerEntry:
     ) -> None:
         """Create a parser for one server's entry.
 
-        *definitions* are the inputs defined in the file, keyed by id; None means that the entry contains no references.
-        Raises ConfigError if the entry is not an object.
+        *source* is the kind of file that contains the entry. *definitions* are the inputs defined in the file,
+        keyed by id; None means that the entry contains no references. Raises ConfigError if the entry is not an
+        object.
         """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}
@@ -432,7 +435,7 @@ class _ServerEntry:
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value for *key* in the "mcphost" object, converted as by `_get`. Raises ConfigError."""
+        """Return the value for *key* in the "mcphost" object, or *default*; see `_get`. Raises ConfigError."""
         return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
 
     def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
@@ -527,8 +530,8 @@ class _ServerEntry:
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
     """Parse `mcphost.sampling`; return the limits, keyed by the field names of SamplingLimits.
 
-    Invalid limits are reported to *on_problem* and skipped. In a project's file, all limits are ignored, and this is
-    reported.
+    *location* names the file and the server. Invalid limits are reported to *on_problem* and skipped. If
+    *source* is "project", all limits are ignored, and this is reported.
     """
     if value is None:
         return {}
@@ -554,7 +557,10 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether a working directory contains any reference other than a leading `${workspaceFolder}`."""
+    """Return whether a working directory contains any reference other than a leading `${workspaceFolder}`.
+
+    The path of such a directory is not known until the server starts.
+    """
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 
 

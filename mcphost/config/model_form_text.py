@@ -29,10 +29,13 @@ _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 
 
 class InvalidModelFields(UsageError):
-    """Wrong values in form fields; `keys` are those of the fields, in their order."""
+    """Raised if form fields contain invalid values; `keys` has the keys of these fields, in form order."""
 
     def __init__(self, errors: Mapping[str, UsageError]) -> None:
-        """Create an error from the errors of at least one field, by key."""
+        """Create the exception; *errors* maps the key of each invalid field to its error.
+
+        There must be at least one error.
+        """
         messages = [error.message for error in errors.values()]
         super().__init__(" ".join(messages), next(error.hint for error in errors.values()))
         self.keys = tuple(errors)
@@ -41,7 +44,7 @@ class InvalidModelFields(UsageError):
 def format_fields(config: ModelConfig) -> dict[str, str]:
     """Return the text of each form field, keyed by setting; "" means the default.
 
-    Each header is on a line of its own.
+    Each header is on its own line.
     """
     default = ModelConfig()
     texts = {

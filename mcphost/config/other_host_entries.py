@@ -76,11 +76,11 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 
 
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry in the format that most hosts use.
+    """Convert a server entry of another host, in the format that most hosts use, to an entry of mcp.json.
 
-    Its keys are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. `envFile` with an absolute path (VS Code,
-    Cursor), `serverUrl` and `disabledTools` (Windsurf) and `httpUrl` (Gemini CLI) are also recognized. Raises
-    UnusableEntry.
+    The keys `command`, `args`, `env`, `cwd`, `url`, `headers` and `type` are read. `envFile` with an absolute
+    path (VS Code, Cursor), `serverUrl` and `disabledTools` (Windsurf) and `httpUrl` (Gemini CLI) are also
+    recognized. *syntax* is the host's syntax for references to environment variables. Raises UnusableEntry.
     """
     return _with_disabled_tools(_convert_target(entry, syntax), _texts(entry, "disabledTools"))
 
@@ -102,7 +102,10 @@ def _convert_target(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[st
 
 
 def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert a Gemini CLI entry, in which `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
+    """Convert a Gemini CLI entry, in which `url` means HTTP+SSE and `httpUrl` means Streamable HTTP.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
@@ -110,7 +113,10 @@ def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
 
 
 def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert a `[mcp_servers.NAME]` table of Codex."""
+    """Convert a `[mcp_servers.NAME]` table of Codex.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
     if command := _text(entry, "command"):
         env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _variable_names(entry, "env_vars")}}
         converted = _stdio(command, _texts(entry, "args"), env, _text(entry, "cwd"), syntax)
@@ -127,9 +133,9 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names in Codex's list of environment variables to pass on to a server.
+    """Return the names in a list of environment variables that Codex passes on to a server.
 
-    An item of the list is a name, or a table with `name`.
+    The list is the value of *key* in *entry*. An item of the list is a name, or a table with `name`.
     """
     items: Any = entry.get(key)
     if isinstance(items, list):
@@ -143,7 +149,10 @@ def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, A
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry in Zed's `context_servers`, in which `command` may be an object."""
+    """Convert an entry in Zed's `context_servers`, in which `command` may be an object.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
     if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
         raise UnusableEntry("It belongs to a Zed extension, which brings its own program.")
     command = entry.get("command")
@@ -154,7 +163,11 @@ def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, A
 
 
 def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry in goose's `extensions`."""
+    """Convert an entry in goose's `extensions`.
+
+    *syntax* is the host's syntax for references to environment variables. Raises UnusableEntry for an extension
+    that is built into goose.
+    """
     kind = _text(entry, "type")
     if kind == "stdio":
         secrets = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
@@ -165,7 +178,10 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry in opencode's `mcp`, in which `command` is a list."""
+    """Convert an entry in opencode's `mcp`, in which `command` is a list.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
     if _text(entry, "type") == "remote" or "url" in entry:
         return _remote(_text(entry, "url"), _pairs(entry, "headers"), "", syntax)
     command = _texts(entry, "command")
@@ -187,7 +203,8 @@ def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
 
     A relative working directory in the entry is resolved against *folder*. The entry is returned unchanged if
     *folder* is "", if the entry has no command, or if its working directory is absolute or begins with a
-    reference. Raises UnusableEntry if *folder* contains `${`, because mcphost would expand it as a reference.
+    reference. Raises UnusableEntry if *folder* contains `${`: mcphost would treat this as the beginning of a
+    reference.
     """
     if not folder or "command" not in entry:
         return entry
@@ -202,7 +219,7 @@ def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry is disabled in its own host by `"disabled": true` or `"enabled": false`."""
+    """Return whether `"disabled": true` or `"enabled": false` disables an entry in the host it is from."""
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
@@ -241,9 +258,9 @@ def newly_expanded_references(
 ) -> tuple[str, ...]:
     """Return the references in an entry that mcphost expands although the other host does not.
 
-    *entry* is the original entry, in which environment variables are written in *syntax*, and *converted* is the
-    same entry in the format of `mcp.json`. References to secrets in the keyring come first. Inputs are left out,
-    because the user is asked for them.
+    *entry* is the original entry, in which environment variables are written in *syntax*, and *converted* is
+    the same entry in the format of `mcp.json`. References to secrets in the keyring come first. References to
+    inputs are omitted, because mcphost asks the user for their values.
     """
     used = {reference.text for text in entry_texts(converted) for reference in find_references(text)}
     kinds = {"variable", "keyring", "dollar"} if syntax.has_places else {"variable", "keyring", "dollar", "place"}

@@ -159,7 +159,10 @@ def _parse_yaml(text: str, file: str) -> Any:
 
 
 def _check_yaml_events(events: Any, yaml: Any, file: str) -> None:
-    """Raise ConfigError if a YAML file has aliases, or too many values or levels for a configuration file."""
+    """Raise ConfigError if a YAML file has aliases, or too many values or levels for a configuration file.
+
+    *events* are the events of PyYAML's parser for the file.
+    """
     depth = 0
     for count, event in enumerate(events, 1):
         if isinstance(event, yaml.ScalarEvent):
@@ -205,7 +208,7 @@ def find_foreign_servers(
 
 
 def find_project_files(places: Places) -> tuple[tuple[HostFormat, Path], ...]:
-    """Return the files of other hosts in the current folder.
+    """Return the configuration files of other hosts in the current folder, each with its host.
 
     These files are read only when the user imports the servers of that host.
     """

@@ -119,7 +119,10 @@ def _find_entries(document: dict[str, Any], name: str) -> dict[str, dict[str, An
 
 
 def _name_entries(entries: list[Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the entry for each entry that contains its name; *name* takes precedence."""
+    """Yield the name and the members of each entry; *name*, if given, replaces the entry's own name.
+
+    The member `name` is removed. Raises ConfigError if an entry is not an object or has no name.
+    """
     for entry in entries:
         if not isinstance(entry, dict):
             raise ConfigError("It contains no server.", _HINT)
@@ -131,9 +134,10 @@ def _name_entries(entries: list[Any], name: str = "") -> Iterator[tuple[str, dic
 
 
 def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Convert an entry, found at *keys*, to the format of mcp.json if it has another host's format.
+    """Convert *entry* to the format of mcp.json if it has another host's format.
 
-    Raises ConfigError.
+    *keys* is the path of keys to the entry in the pasted text. Raises ConfigError, which names the server
+    *entry_name*.
     """
     if not isinstance(entry, dict):
         raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)

@@ -56,10 +56,11 @@ def split_lines(text: str) -> list[str]:
 
 
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
-    """The configuration folder, the folder in which mcphost was started, and how project files are approved.
+    """The configuration folder, the folder mcphost was started in, and how project files are approved.
 
-    `approval` is "ask" if the user is asked, "stored" if only stored approvals are accepted, or "flag" if a
-    command-line flag also approves `approved_files` for this run: paths with the digests of their content.
+    `approval` is "ask" if the user is asked, and "stored" if only stored approvals are accepted. It is "flag"
+    if a command-line flag also approves `approved_files` for this run. `approved_files` contains paths with the
+    digests of their content.
     """
 
     config_dir: Path
@@ -77,9 +78,10 @@ def find_project_root(folder: Path) -> Path:
 def read_instructions(
     places: ProjectPlaces, on_problem: Callable[[str], None], *, with_project: bool = True
 ) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, and then those of the project, from the project's root down to the starting folder.
+    """Read the user's AGENTS.md, and then the project's AGENTS.md files.
 
-    Unless *with_project* is set, only the user's own file is read. A file is reported and skipped if it is too large,
+    The project's files are read from its root down to the folder in which mcphost was started. Unless
+    *with_project* is set, only the user's own file is read. A file is reported and skipped if it is too large,
     is not UTF-8, or is a link that leads out of the project. Blocks while reading.
     """
     texts: list[ProjectText] = []

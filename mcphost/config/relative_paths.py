@@ -1,4 +1,7 @@
-"""Warnings about relative paths in a server's command line, which the server looks for in another folder."""
+"""Warnings about relative paths in a server's command line that the server will not find.
+
+The server resolves a relative path against its working directory, which may differ from the current folder.
+"""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Recent and favorite models, and models whose providers refused tools.
+"""Recent and favorite models, and models whose providers rejected tools.
 
-All are stored in the state folder. After a provider has refused tools, its model is used without tools for
-REFUSAL_DAYS days, so that later runs do not have to send a request that will fail.
+All are stored in the state folder. After a provider has rejected tools for a model, the model is used
+without tools for REFUSAL_DAYS days, so that later runs do not have to send a request that will fail.
 """
 
 import time
@@ -137,9 +137,9 @@ class ToolRefusals:
         return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
 
     def record(self, model: str, api_base: str, reason: str) -> None:
-        """Record that the provider rejects tools for a model. Raises OSError if this fails.
+        """Record that the provider rejects tools for a model at an API base URL.
 
-        *reason* is the provider's message.
+        *reason* is the provider's message. Raises OSError if this fails.
         """
         refusal = ToolRefusal(
             model=model, api_base=api_base, refused_at=self._clock(), reason=reason[:_MAX_REASON_LENGTH]
@@ -147,11 +147,14 @@ class ToolRefusals:
         self._replace(model, api_base, (refusal,))
 
     def forget(self, model: str, api_base: str) -> None:
-        """Delete the record for a model, so that tools are offered to it again. Raises OSError if this fails."""
+        """Delete the record for a model at an API base URL, so that tools are offered to it again.
+
+        Raises OSError if this fails.
+        """
         self._replace(model, api_base, ())
 
     def forget_all(self) -> int:
-        """Forget all refusals and return the number of forgotten ones. Raises OSError if this fails."""
+        """Delete all records and return how many there were. Raises OSError if this fails."""
         count = len(self.load())
         if count:
             with lock_file_blocking(self._path.with_suffix(".lock")):

@@ -106,7 +106,7 @@ def format_path(path: tuple[str, ...]) -> str:
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Convert text written by `format_path` back to the path of an argument."""
+    """Convert text returned by `format_path` back to the path of an argument."""
     return tuple(map(decode_percent, text.split(".")))
 
 
@@ -194,7 +194,10 @@ def _parse_condition(rule: str, text: str) -> Condition:
 
 
 def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
-    """Parse a condition's value as *operator* requires: as a literal, a folder, a pattern or a number."""
+    """Parse a condition's value as *operator* requires: as a literal, a folder, a pattern or a number.
+
+    Raises UsageError, which quotes *rule*, if the value *plain* is invalid.
+    """
     match operator:
         case "is" | "in":
             return _parse_literal(rule, plain)
@@ -214,7 +217,10 @@ def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
 
 
 def _parse_literal(rule: str, text: str) -> Value:
-    """Parse `true`, `false`, a number or a JSON string; return any other text unchanged."""
+    """Parse `true`, `false`, a number or a JSON string; return any other text unchanged.
+
+    Raises UsageError, which quotes *rule*, for a number that is too large or an incomplete string.
+    """
     if text in ("true", "false"):
         return text == "true"
     if _NUMBER.fullmatch(text):

@@ -17,9 +17,9 @@ _MAX_SHOWN = 200
 def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
     """Return warnings about misspelt operators in rules, and about rules for servers that do not exist.
 
-    *servers* are the names of the configured servers. A rule for a server that is not configured is reported if a
-    configured server has a similar name. If none has, it is reported only if *with_unlike* is set, because the
-    server may be configured in another project.
+    *servers* are the names of the configured servers. A rule for a server that is not configured is reported if
+    a configured server has a similar name. If no configured server has a similar name, the rule is reported
+    only if *with_unlike* is set, because the server may be configured in another project.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -49,8 +49,9 @@ def find_rules_without_tool(
     """Return warnings about rules for tools that do not exist on their server.
 
     *tools* maps the name of each connected server to the names of its tools; rules for other servers are not
-    checked. *undecided* are the names of servers whose tools are not known yet. A rule that may refer to one of
-    these servers is not checked either, because its text can be split into server and tool in several ways.
+    checked. *undecided* are the names of servers whose tools are not known yet. The text of a rule can
+    sometimes be split into server and tool in several ways. A rule is not checked if one of these ways names a
+    server in *undecided*.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -82,7 +83,7 @@ def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
 def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
     """Yield each value in a rule that begins with a misspelt operator, and the correct operator.
 
-    For example, the value `undr:/home` and the operator `under:`. Such a value is compared as plain text, because
+    For example, `undr:/home` is yielded together with `under:`. Such a value is compared as plain text, because
     only `under:` is an operator.
     """
     for condition in rule.conditions:

@@ -28,7 +28,7 @@ class SettingProblem(str):
     setting: str
 
     def __new__(cls, text: str, setting: str) -> Self:
-        """Create a problem with the message *text*."""
+        """Create a problem with the message *text*, caused by the value of *setting*."""
         problem = super().__new__(cls, text)
         problem.setting = setting
         return problem
@@ -306,9 +306,9 @@ class RootConfig(Struct, frozen=True):
 
 
 class SamplingLimits(Struct, frozen=True, kw_only=True):
-    """Limits on the sampling requests that one server may make, and on the tokens (input plus output) that they use.
+    """Limits on the sampling requests that one server may make.
 
-    A session is one run of mcphost.
+    The limits on tokens apply to input plus output. The limits per session apply to one run of mcphost.
     """
 
     requests_per_minute: _Count = 30
@@ -450,7 +450,7 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Settings for what model requests contain, and for how the context window is shared."""
+    """Settings for what model requests contain, and how much of the context window each part may use."""
 
     project_instructions: bool = True
     """Whether to read the AGENTS.md files of a project, which are used once they are approved."""

@@ -87,9 +87,9 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
 
     The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher
     of an installed server are not reported. *known* maps ("env" or "headers", NAME) to the secrets in that
-    value; for these values, exactly the given secrets are returned, whatever the name and the value look like.
-    If *known* is given, the arguments and the URL are not searched. If a value has several secrets, the last
-    one comes first.
+    value; for such a value, exactly these secrets are returned, regardless of the name and the text. If *known*
+    is given, the arguments and the URL are not searched. If a value has several secrets, the last one comes
+    first.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -127,7 +127,7 @@ def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tu
 
 
 def find_moved_secrets(server: ServerConfig) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost created when it moved secrets of this server out of its entry."""
+    """Return the keyring entries that mcphost created when it moved secrets out of this server's entry."""
     pairs = [*server.env.items(), *server.headers.items()]
     pairs += [(key, str(getattr(server.oauth, field))) for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS]
     pairs += [(place.label, place.value) for place in find_secret_places(server)]

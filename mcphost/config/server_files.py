@@ -65,7 +65,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
     def check_undo(self) -> FileSnapshot:
         """Check that the file still has the content that the edit wrote, and return a snapshot of the file.
 
-        Raises ConfigError if the content has changed since then.
+        Raises ConfigError if the content has changed since the edit.
         """
         path = self.file.path
         current = read_snapshot(path)
@@ -74,7 +74,10 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
         return current
 
     def undo(self) -> None:
-        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since then."""
+        """Restore the content that the file had before the edit.
+
+        Raises ConfigError if the file has changed since the edit.
+        """
         path = self.file.path
         current = self.check_undo()
         if self.before is not None:

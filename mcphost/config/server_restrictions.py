@@ -72,8 +72,8 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    Returns all servers, and *never* extended with rules and server names for the project entries. *limits* are the
-    sampling limits of servers that set none.
+    Returns all servers, and the rules in *never* together with copies of them for the project entries. *limits*
+    are the default sampling limits.
 
     The restrictions are required reviews of results, disabled tools, lower sampling limits, and the rules in
     *never*, which forbid tool calls. If a rule forbids arguments copied from one of the user's servers, it also

@@ -134,9 +134,9 @@ class _SecretsTable(Struct, frozen=True):
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Parse a config.toml; an invalid value is reported to *on_problem* and replaced with its default.
 
-    Raises ConfigError if the text is too large or is not valid TOML; the message then contains the parser's reason.
-    Also raises ConfigError if a rule in `consent.never`, a budget or a hook is invalid, or if the name of one of these
-    tables or keys is misspelt.
+    Raises ConfigError if the text is too large or is not valid TOML; the message then contains the parser's
+    reason. Rules in `consent.never`, budgets and hooks are not replaced with defaults: ConfigError is raised if
+    one of them is invalid, or if the name of one of these tables or keys is misspelt.
     """
     return convert_settings(parse_toml(text, file), text, file, on_problem)
 

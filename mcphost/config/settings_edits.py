@@ -103,8 +103,8 @@ def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, A
 def set_model(text: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with the settings in `[model]` replaced by *values*.
 
-    Prices and unknown keys are kept. Dictionaries are written as inline tables. Raises ValueError if the text is
-    invalid or anything else would change.
+    Prices and unknown keys are kept. Dictionaries are written as inline tables. Raises ValueError if the text
+    is invalid, or if the edit would change any other value.
     """
     import tomlkit
 
@@ -137,7 +137,8 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
 def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml in which *values* replace the model in `[profiles.NAME]`.
 
-    Raises ValueError if the text is invalid, the profile does not exist, or anything else would change.
+    Raises ValueError if the text is invalid, if the profile does not exist, or if the edit would change any
+    other value.
     """
     import tomlkit
 
@@ -157,7 +158,8 @@ def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str
 def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml with *values* as the new table `[profiles.NAME]`.
 
-    Raises ValueError if the text is invalid, the profile already exists, or anything else would change.
+    Raises ValueError if the text is invalid, if the profile already exists, or if the edit would change any
+    other value.
     """
     import tomlkit
 
@@ -184,8 +186,8 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 def add_secret_store(text: str, store: SecretStore) -> str:
     """Return the text of a config.toml with the setting `secrets.store` added.
 
-    Returns *text* unchanged if the setting has this value. Raises ValueError if the text is invalid, `secrets.store`
-    has another value, or anything else would change.
+    Returns *text* unchanged if the setting already has the value *store*. Raises ValueError if the text is
+    invalid, if `secrets.store` has another value, or if the edit would change any other value.
     """
     import tomlkit
 

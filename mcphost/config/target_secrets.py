@@ -1,4 +1,4 @@
-"""Plaintext secrets in the arguments and the URL of a server: where they are, and the texts with them masked."""
+"""Functions that find and mask plaintext secrets in the arguments and the URL of a server."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -173,7 +173,7 @@ def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: boo
 
 
 def _without_overlaps(spans: Sequence[SecretSpan]) -> Iterator[SecretSpan]:
-    """Yield the spans that do not overlap an earlier one in the same text."""
+    """Yield the spans that do not overlap an earlier span in the same text."""
     taken: list[SecretSpan] = []
     for span in spans:
         if not any(span.keys == one.keys and span.start < one.end and one.start < span.end for one in taken):

@@ -132,8 +132,8 @@ class TomlTable:
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if there is one.
 
-        If the table does not contain the similar key, the user probably meant that key, so the problem is reported as
-        one that affects its value.
+        If the table does not contain the similar key, the user probably meant that key. The problem is then
+        reported as a problem with the value of that key.
         """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:

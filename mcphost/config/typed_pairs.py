@@ -36,16 +36,19 @@ def is_pair_name(name: str, separator: PairSeparator) -> bool:
 
 
 def pair_key(name: str, separator: PairSeparator) -> str:
-    """Return a key for comparing names: header names are case-insensitive, variable names are not."""
+    """Return a key for comparing names: header names are case-insensitive, variable names are not.
+
+    *separator* is ":" for headers or "=" for variables.
+    """
     return name if separator == "=" else name.lower()
 
 
 def parse_pair_lines(text: str, separator: PairSeparator) -> dict[str, str]:
     """Parse lines of names and values; return the values, keyed by name. Blank lines are ignored.
 
-    White space around a value is removed, and so are the quotes around the value of a variable. Only variables may
-    have an empty value. Raises UsageError with the number of the first invalid line; the message does not quote the
-    line, which may contain a secret.
+    *separator* is "=" for variables or ":" for headers. White space around a value is removed, and so are the
+    quotes around the value of a variable. Only variables may have an empty value. Raises UsageError with the
+    number of the first invalid line; the message does not quote the line, which may contain a secret.
     """
     form = PAIR_FORMS[separator]
     pairs: dict[str, str] = {}

@@ -105,10 +105,10 @@ def resolve_folder(text: str) -> str:
 def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict[str, dict[str, Any]]:
     """Parse text that a user typed or pasted; return the configuration entries, keyed by server name.
 
-    *text* is a command line, a URL, or JSON as shown in READMEs. The form `NAME -- COMMAND`, used on the command
-    line of mcphost and of other hosts, and commands that add a server to another host, are also accepted. Without
-    *name*, use the name in the text, or derive one from the host or the program. See `make_entry` for *cwd*. Raises
-    ConfigError or UsageError.
+    *text* is a command line, a URL, or JSON as shown in READMEs. Two other forms are accepted: `NAME --
+    COMMAND`, which mcphost and other hosts accept on their command lines, and a complete command that adds a
+    server to another host. Without *name*, the name is taken from the text or derived from the host or the
+    program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
     """
     text, name = _strip_prompt(text), name.strip()
     if not text:
@@ -182,7 +182,8 @@ def _guess_scheme(address: str) -> str:
 def _find_json(words: list[str]) -> tuple[str, str] | None:
     """Return the name ("" if none) and the JSON in a command that adds a server to Claude Code or VS Code.
 
-    Returns None for any other command. Raises UsageError if the command has options.
+    *words* is the command line. Returns None for any other command. Raises UsageError if the command has
+    options.
     """
     if tuple(words[:3]) == _ADD_JSON:
         command, rest = words[:3], words[3:]
@@ -229,8 +230,8 @@ def _parse_claude_add(words: list[str], cwd: str | None) -> tuple[str, dict[str,
 def _split_claude_options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the options of `claude mcp add` with their values, and the other words.
 
-    Options stand before and after the name and the URL. After "--", and after a program that follows the name, all
-    words belong to the program. As in Claude Code, several variables may follow one `--env`.
+    Options may come before or after the name and the URL. After "--", and after a program that follows the
+    name, all words belong to the program. As in Claude Code, one `--env` may be followed by several variables.
     """
     options: list[tuple[str, str]] = []
     plain: list[str] = []
@@ -256,7 +257,11 @@ def _split_claude_options(words: list[str]) -> tuple[list[tuple[str, str]], list
 
 
 def _add_pair(pairs: dict[str, str], option: str, text: str, separator: PairSeparator) -> None:
-    """Add `NAME=VALUE` or `NAME: VALUE` to *pairs*; the error does not quote the text, which may contain a secret."""
+    """Add `NAME=VALUE` or `NAME: VALUE` to *pairs*.
+
+    Raises UsageError if *text* has no name or no value. The error names *option*, but does not quote *text*,
+    which may contain a secret.
+    """
     name, found, value = split_pair_line(text, separator)
     value = value.strip() if separator == ":" else value
     if not found or not is_pair_name(name, separator) or (separator == ":" and not value):
@@ -273,8 +278,8 @@ def _unread_options(command: list[str]) -> UsageError:
 def _split_name(words: list[str]) -> tuple[str, list[str]]:
     """Split `NAME -- COMMAND` into the name ("" if none) and the command, which may be a URL.
 
-    After a prefix such as "mcphost servers add", "--" is optional. Without a prefix, the first word is not treated
-    as NAME if it is the name of an installed program, because "--" may be that program's own first argument. Raises
+    After a prefix such as "mcphost servers add", "--" is optional. Without a prefix, a first word that is the
+    name of an installed program is not treated as NAME, because "--" may be an argument of that program. Raises
     UsageError if there are options after the prefix.
     """
     if tuple(words[:3]) in _ADD_COMMANDS:

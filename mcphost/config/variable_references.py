@@ -45,11 +45,16 @@ _DOLLAR = "$"
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a string: its `text`, its position `start`, and the `name` of what it refers to.
+    """A reference in a string: its `text`, its position `start`, and the `name` that it contains.
 
-    `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
-    asked for, "place" for a folder or the system's path separator, and "dollar" for a dollar sign. References of the
-    kind "unknown" are not expanded.
+    `kind` is one of these:
+
+    - "variable": an environment variable
+    - "keyring": a secret in the keyring
+    - "input": a value that the user was asked for
+    - "place": a folder, or the system's path separator
+    - "dollar": a dollar sign
+    - "unknown": a reference that is not expanded
     """
 
     kind: ReferenceKind
@@ -115,8 +120,8 @@ def has_nested_reference(text: str) -> bool:
 def is_host_variable(reference: Reference) -> bool:
     """Return whether a reference of unknown kind probably belongs to another MCP host.
 
-    For example, `${command:NAME}` does. Other unknown forms, such as `${1%.*}`, may be shell syntax in the
-    arguments of a server that a shell starts.
+    The result is True for `${command:NAME}`, for example. It is False for forms such as `${1%.*}`, which may be
+    shell syntax in the arguments of a server that is started through a shell.
     """
     return reference.kind == "unknown" and _HOST_VARIABLE.match(reference.name) is not None
 
@@ -413,9 +418,9 @@ def _find_authority(text: str) -> tuple[int, int]:
 def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup | None = None) -> ServerConfig:
     """Return the server with the references in its command, arguments, folder and URL expanded.
 
-    A leading `~` is expanded in all of them except the URL. References to secrets are looked up in *keyring*, and only
-    where `may_have_secrets` allows them. Raises ConfigError if a value is missing, if the resulting command is empty,
-    if the resulting URL is not valid, or if a secret determines its host.
+    A leading `~` is expanded in all of them except the URL. References to secrets are looked up in *keyring*,
+    but only where `may_have_secrets` allows them. Raises ConfigError if a value is missing, if the command
+    becomes empty, if the URL becomes invalid, or if a secret determines the host.
     """
     if not has_target_references(server):
         return server
@@ -439,7 +444,8 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Loo
 def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
     """Raise ConfigError if the host in a server's URL depends on a secret.
 
-    *url* is the URL with all references expanded; it is compared with the URL that other secrets would give.
+    *url* is the URL with all references expanded. It is compared with the URL that results from different
+    secrets.
     """
     expander = ReferenceExpander(environ, lambda name: "0", server=server)
     with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())

@@ -212,7 +212,7 @@ def _explain_http(server: ServerConfig, error: McpHostError) -> DiagnosisStep:
 def _find_wrong_transport(server: ServerConfig, status: int) -> str:
     """Return a hint to correct the entry if *status* suggests a wrong HTTP transport, otherwise "".
 
-    *status* is the HTTP status of the failed request. The hint is about the "type" or the path of the URL.
+    *status* is the HTTP status of the failed request. The hint suggests another "type" or another path in the URL.
     """
     if server.transport == "sse" and status in _SSE_STATUSES:
         return 'Remove "type": "sse": the server seems to speak Streamable HTTP.'

@@ -19,8 +19,8 @@ _DEMO = "demo"
 class ConversationCommands:
     """Handlers for the commands that list, read and open conversations, and that list and switch models.
 
-    Commands take effect in the order in which they were sent: a command that changes the conversation or the model
-    of the next message waits in *turn_order* until the earlier commands have started their turns.
+    Commands take effect in the order in which they were sent. A command that changes the conversation or the model
+    of the next message therefore waits in *turn_order* until the earlier commands have started their turns.
     """
 
     def __init__(self, host: Host, turn_order: TurnOrder) -> None:

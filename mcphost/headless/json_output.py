@@ -140,7 +140,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: "Account") -> dict[str, Any]:
-    """Return a signed-in account as JSON, with the time that it remains valid and its OAuth scopes.
+    """Return a signed-in account as JSON, including how long it remains valid and its OAuth scopes.
 
     Each scope has a description.
     """
@@ -155,7 +155,7 @@ def account_json(account: "Account") -> dict[str, Any]:
 
 
 def account_state(account: "Account") -> str:
-    """Return "expired", or text about the time that an account stays signed in.
+    """Return text that states how long an account stays signed in, or "expired".
 
     The text is, for example, "signed in for 3 more hours".
     """

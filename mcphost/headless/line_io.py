@@ -28,8 +28,8 @@ class OversizedLine:
 class InputLines:
     """Asynchronous iterator over input lines without their line feeds; the last line may lack a line feed.
 
-    A daemon thread reads the input, because event loops cannot watch regular files, and because a thread that is
-    blocked while reading from a terminal cannot be stopped.
+    A thread reads the input, because event loops cannot watch regular files. It is a daemon thread, because a
+    thread that is blocked while reading from a terminal cannot be stopped.
     """
 
     def __init__(self, descriptor: int) -> None:

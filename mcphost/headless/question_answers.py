@@ -385,7 +385,7 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert the value in an answer `{"accept": …}` to a question about the budget.
+    """Convert the value of an answer `{"accept": …}` to an answer to the budget question *question*.
 
     The question asks whether to send a request that exceeds the budget. Raises UsageError if the question does not
     offer the chosen alternative.

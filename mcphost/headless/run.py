@@ -115,7 +115,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
-    """The JSON object in the last line that `--output events` prints."""
+    """The JSON object that `--output events` prints as its last line."""
 
     exit_code: int
     outcome: str = ""
@@ -209,12 +209,13 @@ async def run_turn(
     """Start the servers that are needed, send *prompt*, print events and the result, and return the exit code.
 
     Only servers whose tools could be called are started; with *yes*, these are all servers. The caller must have
-    entered the host's context, but not started the host. If the answer does not match the JSON Schema in *sent*, the
-    model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the answer,
-    and *status* shows what the run is waiting for.
+    entered the host's context, but not started the host. If the answer does not match the JSON Schema in *sent*,
+    the model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the
+    answer, and *status* shows what the run is waiting for.
 
-    Raises ConfigError if no model is selected, or if a project's lock file cannot be used; ConsentDenied if a server is
-    not approved, UsageError if a file in *sent* cannot be attached, and ModelError if the model's provider is unknown.
+    Raises ConfigError if no model is selected or a project's lock file cannot be used, and ConsentDenied if a
+    server is not approved. Raises UsageError if a file in *sent* cannot be attached, and ModelError if the model's
+    provider is unknown.
     """
     if host.model_selection.model is None:
         if unread := find_unread_settings(host.config.problems):
@@ -296,13 +297,13 @@ async def wait_for_servers(
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
 ) -> McpHostError | None:
-    """Wait until each of the *wanted* servers is ready or has failed; return an error that ends the run, else None.
+    """Wait until the *wanted* servers are ready or have failed; return an error that ends the run, or None.
 
-    The run ends if an enabled server is not approved, even one that is not wanted, or if the lock file of a wanted
-    server's project cannot be used. If there are enabled servers that are not wanted, and all of them are approved,
-    *print_message* receives a message that names them. If standard error is not a terminal, it receives the message
-    only if no server is wanted. If the wait takes longer than a second, *print_starting* receives the names of the
-    servers that are still starting.
+    The run ends if any enabled server is not approved, or if the lock file of a wanted server's project cannot be
+    used. If there are enabled servers that are not wanted, and all of these are approved, *print_message* receives
+    a message that names them. If standard error is not a terminal, it receives this message only if no server is
+    wanted. If the wait takes longer than a second, *print_starting* receives the names of the servers that are
+    still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]

@@ -52,9 +52,9 @@ def quote_rule(server: str, tool: str = "") -> str:
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether calls to any of this server's tools may be allowed without a question.
+    """Return whether calls to at least one of this server's tools may be allowed without a question.
 
-    They may be allowed by a rule, by a granted permission, or by `trustAnnotations`. Raises StoreError.
+    A call may be allowed by a rule, by a granted permission, or by `trustAnnotations`. Raises StoreError.
     """
     config = host.config
     if view.config.trust_annotations or any(

@@ -22,7 +22,7 @@ class TurnOrder:
     def join(self) -> "Generator[TurnPlace]":
         """Return a context manager that takes the next place in the queue, and leaves it at the end of the block.
 
-        If `stop` is called before the place has started, the block ends early, without an error.
+        If `stop` is called before the command has started its turn, the block ends early, without an error.
         """
         place = TurnPlace(self)
         self._waiting[place] = None

@@ -1,1 +1,4 @@
-"""The core of mcphost, which needs no user interface: servers, conversations, tool calls, consent and the audit log."""
+"""The core of mcphost, independent of any user interface.
+
+It contains the servers, conversations, tool calls, consent and the audit log.
+"""

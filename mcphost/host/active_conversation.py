@@ -113,7 +113,7 @@ class Conversation:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number of each message in the store, in order; 0 for an unsaved message."""
+        """The numbers of the messages in the store, in order; the number of an unsaved message is 0."""
         return self._numbers
 
     @property
@@ -301,9 +301,10 @@ class Conversation:
         return not self._is_failing
 
     def _notice_others(self, number: int) -> bool:
-        """Notify the user if the number of a saved message shows that another process changed the conversation.
+        """Notify the user if another process added messages to the conversation or deleted it.
 
-        Return whether another process deleted it.
+        *number* is the number that the store gave to a message that was just saved; it shows what other processes did.
+        Returns whether the conversation was deleted.
         """
         before, self._last_number = self._last_number, number
         if number > before + 1:
@@ -358,7 +359,7 @@ class Conversation:
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
-        """Return the store's number for the last saved message among the first *count*; 0 if none is saved."""
+        """Return the number, in the store, of the last saved message among the first *count*; 0 if none is saved."""
         return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     async def save_draft(self, message: Message) -> None:
@@ -423,7 +424,7 @@ class ActiveConversation:
 
     @property
     def for_call(self) -> CallContext:
-        """The conversation to which the tool call that the current task handles belongs, and its messages.
+        """The conversation and messages that belong to the tool call that the current task is handling.
 
         If the current task handles no tool call, these are the open conversation and its messages.
         """
@@ -461,8 +462,9 @@ class ActiveConversation:
     async def switch_branch(self, number: int) -> None:
         """Switch to the branch of the conversation that ends with message *number*.
 
-        See `ConversationStore.list_branches`. A save that is running is completed first. Raises UsageError while a turn
-        is running or if messages cannot be saved. Raises StoreError if the store cannot be read or written.
+        See `ConversationStore.list_branches`. If messages are being saved, this is completed first. Raises UsageError
+        while a turn is running or if messages cannot be saved. Raises StoreError if the store cannot be read or
+        written.
         """
         self.require_idle()
         await self.current.save()
@@ -511,7 +513,10 @@ class ActiveConversation:
         self._publish_opened()
 
     def _keep_unsaved(self) -> None:
-        """If the conversation about to be replaced has unsaved messages, keep it until `run` or `close` saves them."""
+        """Keep the conversation that is about to be replaced until its unsaved messages are saved.
+
+        `run` or `close` saves them. Does nothing if there are no unsaved messages.
+        """
         if self.current.unsaved_count and self.current not in self._left:
             self._left.append(self.current)
             self._has_unsaved.set()

@@ -38,7 +38,7 @@ def argument_path(name: str) -> str:
 
 
 def member_path(path: str, key: str) -> str:
-    """Return the path of a member of the object at *path*, such as `a.b` or `a["b.c"]`."""
+    """Return the path of the member *key* of the object at *path*, such as `a.b` or `a["b.c"]`."""
     return f"{path}.{key}" if key.isidentifier() else f"{path}[{dumps(key)}]"
 
 
@@ -68,8 +68,7 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin per server; `omitted` is the number of origins that were left out of
-    `found`.
+    `found` contains at least one origin for each server; `omitted` is the number of origins left out of `found`.
 
     `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS`
     if the arguments are too large to be compared at all. `media` are the images, PDF files and audio that were sent
@@ -80,8 +79,8 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or
     `unchecked` is no longer configured.
 
-    `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. The user is then
-    asked about the call unless a permission that covers it names the servers.
+    `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. The call may then
+    run without asking the user only if the rule or grant that allows it names these servers.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

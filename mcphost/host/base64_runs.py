@@ -34,7 +34,10 @@ _LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
 
 
 class _Format(NamedTuple):
-    """Encoding of line breaks in a text, with patterns for lines of base64 of 76, 72, 64 or 60 characters."""
+    """The form of line breaks in a text, and patterns that match lines of base64 in it.
+
+    The lines have 76, 72, 64 or 60 characters.
+    """
 
     line_break: str
     has_escapes: bool
@@ -93,7 +96,8 @@ _JSON = _Format(
 def replace_base64(text: str, shorten: Callable[[str], str]) -> str:
     """Return *text* with each long run of base64 replaced by the result of *shorten*.
 
-    *shorten* gets the run without line breaks. A result that is not shorter than BASE64_LENGTH is not used.
+    *shorten* is called with the run without line breaks. The run is kept if the result is not shorter than
+    BASE64_LENGTH.
     """
     return _replace(text, _TEXT, lambda run: shorten(run.replace("\r", "").replace("\n", "")))
 

@@ -469,8 +469,7 @@ class _LateParts:
         may_auto_send = self.auto_approval.may_send
         executor = ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
-            core.audit,
-            ApprovalChecks(grants.find_end, self.consent.is_forbidden, may_auto_send),
+            core.audit, ApprovalChecks(grants.find_end, self.consent.is_forbidden, may_auto_send),
         )  # fmt: skip
         executor.page_calls = Lazy(lambda: self.pages.calls) if OPEN_PAGE in core.frontend.kinds else None
         return executor

@@ -86,7 +86,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the files do not differ from the configuration in use, and have no new problems."""
+        """Whether the files match the configuration in use and have no new problems."""
         return not (self.can_apply or self.at_start or self.problems)
 
     @property
@@ -368,8 +368,8 @@ class ConfigChangeDetector:
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Return the names of the profiles that were added, removed or changed.
 
-        A profile is not included if its only change is that it now names the selected model, because mcphost itself
-        saves this change when the user selects a model.
+        When the user selects a model, mcphost itself saves the model in the profile. A profile in which only the model
+        was changed to the selected one is therefore not included.
         """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():

@@ -270,7 +270,7 @@ def _detect_image(data: str) -> ImageInfo | None:
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
     """Return a pair: a description of the image, and the image itself (None if it is invalid or too large).
 
-    The type is detected from the bytes; the description mentions a declared type that differs.
+    The type is detected from the bytes. If the declared type differs, the description mentions it.
     """
     declared = short_mime_type(block.mime_type)
     is_small = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4

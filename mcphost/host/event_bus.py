@@ -152,11 +152,17 @@ class EventBus:
             queue.put(event)
 
     def notify(self, level: NoticeLevel, text: str, hint: str = "") -> None:
-        """Publish a NoticeEvent, which the frontend shows to the user."""
+        """Publish a NoticeEvent, which the frontend shows to the user.
+
+        *text* is the notice, and *hint* suggests what the user can do, "" for none.
+        """
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Notify the user of an error in a stored file, even if no queue is open yet."""
+        """Notify the user of an error in a stored file, even if no event queue is open yet.
+
+        *text* describes the error, and *hint* suggests what the user can do.
+        """
         self.notify_early("error", text, hint)
 
     def notify_early(self, level: NoticeLevel, text: str, hint: str = "") -> None:

@@ -91,9 +91,9 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
 
-    `source` says where the folder was configured. `keep` is the scope in which the user added or removed it, "" if the
-    user did neither. `why` explains why the folder is unavailable, `warning` why sharing it is a risk. See
-    `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
+    `source` describes where the folder was configured. `keep` is the scope in which the user added or removed it,
+    "" if the user did neither. `why` is the reason why the folder is unavailable, and `warning` the reason why
+    sharing it is a risk. See `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
     """
 
     path: str
@@ -117,7 +117,7 @@ class RootsChanged(HostEvent, frozen=True, tag="roots"):
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """Event published when a server receives the user's folders, or the user refuses to share any with it.
+    """Event published when a server receives the user's folders, or the user refuses to share folders.
 
     `uris` are the file: URIs that the server received last; `refused` means that the user's latest answer was a
     refusal.
@@ -214,7 +214,10 @@ class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
 
 
 class ServersAwaited(HostEvent, frozen=True, tag="servers_awaited"):
-    """Event published when a turn waits for these servers to start before its first model request."""
+    """Event published when a turn waits for servers to start before its first model request.
+
+    `servers` contains the names of these servers.
+    """
 
     servers: tuple[str, ...]
 
@@ -342,7 +345,7 @@ class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
     """Event published when a background call has ended and any required review is complete.
 
     The result is added to the call's conversation afterwards. `in_open_conversation` is False if another
-    conversation is open now, or if the user has gone back to a point in the conversation before the call.
+    conversation is open now, or if the current branch of the open conversation no longer contains the call.
     """
 
     call: str
@@ -373,9 +376,9 @@ class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
     """Event published when a request to a server ends while questions from the server are still open.
 
-    The request is a tool call or any other request during which the server asked the questions. `number` identifies
-    these questions (see `Question.number`). They stay open until the user answers them or the server cancels its
-    requests.
+    The server asked these questions during the request, which is a tool call or another request. `number`
+    identifies the questions (see `Question.number`). They stay open until the user answers them or the server
+    cancels its requests.
     """
 
     server: str

@@ -40,7 +40,10 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def describe_author(message: Message) -> str:
-    """Return a heading for a message from mcphost, a prompt or a background call, or "" for other messages."""
+    """Return a heading that says where a message came from, such as "Background result".
+
+    Returns "" unless the message came from mcphost itself, from an MCP prompt or from a background call.
+    """
     if message.is_automatic:
         return "mcphost, to continue the answer"
     if message.late_result is not None:

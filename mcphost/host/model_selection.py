@@ -63,6 +63,7 @@ class ModelSelection:
         """Create a selection of the model *config*; *factory* creates the clients of this and other models.
 
         *has_images*, which is called in a worker thread, returns whether the open conversation contains an image.
+        *system_prompt* is the configured system prompt, "" for the default.
         """
         self.config = config
         self.system_prompt = system_prompt
@@ -206,8 +207,8 @@ def describe_switch(name: str) -> str:
 def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
     """Describe which abilities of the previous model the model *name* lacks; return "" if none are known.
 
-    *has_images* means that the conversation contains images; the text then says that they are left out if the new
-    model accepts no images.
+    *has_images* means that the conversation contains images. If the new model accepts no images, the text then
+    states that the images are not sent.
     """
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:

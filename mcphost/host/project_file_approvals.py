@@ -91,7 +91,10 @@ class ProjectApprovals:
         return ProjectFileStatus(text, source) if is_decided else None
 
     async def _are_stored(self, texts: Iterable[ProjectText]) -> bool:
-        """Return whether the user approved all files permanently with exactly this content. Raises StoreError."""
+        """Return whether the user permanently approved each of the files with its current content.
+
+        Raises StoreError.
+        """
         for text in texts:
             stored = await self._grants.find_trusted(text.path)
             if stored is None or stored.digest != text.digest:
@@ -99,7 +102,7 @@ class ProjectApprovals:
         return True
 
     async def is_stored(self, path: str) -> bool:
-        """Return whether the user approved the file at *path* permanently, with any content. Raises StoreError."""
+        """Return whether the user permanently approved any version of the file at *path*. Raises StoreError."""
         return await self._grants.find_trusted(path) is not None
 
     async def find_approved(self, path: str) -> ProjectText | None:
@@ -120,8 +123,8 @@ class ProjectApprovals:
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a warning for each file that changed after a command-line flag approved the project's files.
 
-        Each warning is a sentence saying that the file is not used. The list is empty if the files were not approved by
-        a flag.
+        Each warning is a sentence that states that the file is not used. The list is empty if the files were not
+        approved by a flag.
         """
         if self._approval != "flag":
             return []
@@ -184,9 +187,10 @@ class ProjectApprovals:
         self._recorded.add((text.path, text.digest))
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a file, in all of its versions. Raises StoreError.
+        """Revoke the approval of all versions of a file. Raises StoreError.
 
-        The user is asked again about this version in a later session, and about another version when it is found.
+        The user is asked about the current version again in a later session, and about another version as soon as it is
+        found.
         """
         await self._grants.remove_trusted(text.path)
         # Otherwise, a program that can write the file could bring back a version approved earlier in this session.

@@ -228,9 +228,9 @@ def _keep_field(new: T, old: T, key: str) -> T:
 
 
 def describe_kept_setting(problem: str) -> str:
-    """Return *problem*, found in config.toml while mcphost is running, as a message for the user.
+    """Return a message for the user about *problem*, found in config.toml while mcphost is running.
 
-    If the problem is an invalid setting, the message says that the value in use is kept instead of the default.
+    If the problem is an invalid setting, the message states that the value in use is kept instead of the default.
     """
     if not isinstance(problem, SettingProblem):
         return problem

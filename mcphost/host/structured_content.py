@@ -1,4 +1,7 @@
-"""Conversion of a tool result's structured content to text, without long base64 or parts of the content blocks."""
+"""Conversion of a tool result's structured content to text.
+
+Long base64 data and everything that the content blocks already contain are left out.
+"""
 
 import json
 from collections.abc import Iterable
@@ -90,7 +93,7 @@ class ContentIndex:
         return value in self._media or ("\n" in value and _unwrap(value) in self._media)
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether structured content contains nothing that the content blocks do not contain."""
+        """Return whether the content blocks contain everything that the structured content *value* contains."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
@@ -119,8 +122,8 @@ class ContentIndex:
     def _equals_texts(self, value: Any) -> bool:
         """Return whether structured content equals the text blocks of the same result.
 
-        If the value is an object whose only member is `result`, a wrapper that some SDKs add, it is enough that this
-        member equals the text blocks.
+        Some SDKs wrap a value in an object whose only member is `result`. For such an object, the member is compared
+        with the text blocks.
         """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]

@@ -1,9 +1,9 @@
 """Renaming of arguments whose names a provider rejects, such as `filter[id]`.
 
-The model receives tools with other names for these arguments. In the model's calls, the server's own names are
-restored first, so reviews, rules and the server see only these. In earlier calls that are sent to the provider
-again, the arguments are renamed as in the tool. Only the arguments themselves are renamed, not the members of
-their values.
+The model receives tools in which these arguments have other names. When the model calls a tool, the names
+that the server uses are restored first, so that reviews, rules and the server see only these. When earlier
+calls are sent to the provider again, their arguments are renamed as in the tool. Only the arguments
+themselves are renamed, not the members of their values.
 
 This module runs in the worker process. It does no I/O.
 """
@@ -28,9 +28,10 @@ Names = Mapping[str, str]
 
 
 def rename_arguments(schema: dict[str, Any]) -> tuple[dict[str, Any], Names]:
-    """Return an object schema in which every argument has a name that providers accept, and the new names.
+    """Return an object schema in which every argument has a name that providers accept.
 
-    The description of a renamed argument contains the server's name for it.
+    Also returns the renamed arguments: the server's names, keyed by the new names. The description of a renamed
+    argument contains the server's name for it.
     """
     properties = cast("dict[str, Any]", schema.get("properties") or {})
     accepted = _choose_names(properties)

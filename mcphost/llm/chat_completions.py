@@ -93,7 +93,10 @@ def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
 
 
 def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
-    """Encode a conversation as Chat Completions JSON, with cache breakpoints if the provider requires them."""
+    """Encode a conversation as Chat Completions JSON, with cache breakpoints if the model needs them.
+
+    *system* is the system prompt, and *route* describes the provider and its API.
+    """
     chat = list(make_chat_messages(messages, system, route))
     if route.marks_cache:
         mark_cache(chat)
@@ -103,7 +106,8 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
     """Convert messages to Chat Completions JSON, with exactly one result for each tool call.
 
-    Providers reject a conversation in which a tool call has no result.
+    Providers reject a conversation in which a tool call has no result. *system* is the system prompt, and
+    *route* describes the provider and its API.
     """
     if system:
         yield {"role": "system", "content": system}
@@ -200,7 +204,8 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
     """Return the content of a user message: a string, or a list of content items if there is any media.
 
-    A string is used wherever possible, because some servers accept only strings.
+    A string is used wherever possible, because some servers accept only strings. *route* determines which media
+    are sent.
     """
     items: list[Json] = []
     for part in message.parts:
@@ -279,6 +284,7 @@ def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
     """Return the id of a tool call to use in a request.
 
     This is the id that the provider assigned, if this model accepts it, and otherwise mcphost's id.
+    *is_same_model* means that the request goes to the model that made the call.
     """
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
@@ -318,8 +324,9 @@ def is_reasoning_item(block: Any) -> bool:
 def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
     """Return the message that contains a tool result in a request.
 
-    If the provider accepts images, but not in tool results, the images are added to *pictures*, which the caller
-    sends in a user message after the results.
+    *call_id* is the id of the tool call in the request. If the provider accepts images, but not in tool results
+    (see *route*), the images are added to *pictures*, which the caller sends in a user message after the
+    results.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
     if part.reused_at:

@@ -18,7 +18,10 @@ _SIZE_PATTERN = re.compile(
 
 
 class RefusedSizes(NamedTuple):
-    """The sizes of the context window and the rejected request in tokens; 0 if not in the message."""
+    """The sizes of the context window and of the rejected request, in tokens.
+
+    A size is 0 if the provider's message does not contain it.
+    """
 
     window: int = 0
     size: int = 0

@@ -121,7 +121,7 @@ class DemoModel:
         return ModelFacts(supports_images=False, supports_tools=True, input_price=0.0, output_price=0.0)
 
     async def load_facts(self) -> None:
-        """Do nothing: all facts are known."""
+        """Do nothing: the demo model's facts are built in."""
 
     async def prepare(self) -> None:
         """Do nothing: no preparation is needed."""
@@ -242,9 +242,10 @@ def find_requests(text: str) -> list[DemoRequest]:
 
 
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each argument that the rule's pattern captured; numbers are converted.
+    """Yield the name and value of each argument that the rule's pattern captured in *match*.
 
-    If the pattern has no groups but the rule names arguments, the first argument gets the default value 5.
+    Numbers are converted. If the pattern has no groups but the rule names arguments, the first argument gets
+    the default value 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):

@@ -74,8 +74,9 @@ class LiteLlmModel:
     ) -> None:
         """Create a model.
 
-        If the model's provider rejects tools, this is recorded for later runs in the result of *load_refusals*; None
-        disables this.
+        *config* configures the model, and *worker* is the process that calls litellm. API keys are read from
+        *environ* or else from *keyring*. If the model's provider rejects tools, this is recorded for later runs in
+        the result of *load_refusals*; None disables this.
         """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
@@ -108,7 +109,10 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts about the model from the configuration, its own server, or litellm's list, in this order."""
+        """Facts about the model, from the configuration, its own server, or litellm's list.
+
+        The sources are listed in order of preference.
+        """
         return self._facts
 
     async def prepare(self) -> None:
@@ -194,11 +198,14 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Send the request once and yield the events of the answer; *deadline* is a time on the event loop's clock.
+        """Send the request once and yield the events of the answer.
 
-        Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if the
-        request may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and
-        ModelError for any other failure.
+        *deadline* is a time on the event loop's clock. Errors are raised as follows:
+
+        - _RetryableError: nothing was received, and the same request may succeed later
+        - _ToolsRefusedError: the request may succeed without tools
+        - _DefinitionRefusedError: the request may succeed without some of the tools
+        - ModelError: any other failure
         """
         from mcphost.llm import errors
         from mcphost.llm.chat_completions import AnswerAssembler
@@ -307,8 +314,8 @@ class LiteLlmModel:
     ) -> "list[RefusedTool]":
         """Send small test requests to find the tools that the provider rejects.
 
-        Raises ModelError if a test request fails for another reason, or if no rejected tool is found within the time
-        limit.
+        *completion* is the request that the provider rejected with *refused*. Raises ModelError if a test request
+        fails for another reason, or if no rejected tool is found within the time limit.
         """
         from mcphost.llm.chat_completions import encode_tools
         from mcphost.llm.refused_tools import find_refused_tools, simplify_refused

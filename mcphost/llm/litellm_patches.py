@@ -41,9 +41,9 @@ def patch_litellm() -> None:
 def patch_cost_calculation() -> None:
     """Patch litellm not to compute a cost at the beginning of each answer.
 
-    For this, litellm 1.110 would load a tokenizer to count the tokens of a stream that has no tokens yet, which
-    takes a fifth of the time from the start of the worker to the first answer. The worker computes costs from the
-    final token counts.
+    To compute this cost, litellm 1.110 would load a tokenizer and count the tokens of a stream that has no
+    tokens yet. This takes a fifth of the time from the start of the worker to the first answer. The worker
+    computes costs from the final token counts.
     """
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import litellm_logging
@@ -206,7 +206,8 @@ def patch_ollama_requests() -> None:
 def _check_ollama_chunk(error_class: Any, _stream: Any, chunk: Any) -> Any:
     """Raise the error that Ollama has sent as a line of the answer; return any other chunk unchanged.
 
-    Without this patch, litellm 1.110 would report a missing key instead of Ollama's error.
+    *error_class* is the class of the exception. Without this patch, litellm 1.110 would report a missing key
+    instead of Ollama's error.
     """
     problem: Any = cast("Json", chunk).get("error") if isinstance(chunk, dict) else None
     if isinstance(problem, str):
@@ -236,8 +237,8 @@ def patch_tool_names(ollama: Any) -> None:
 def patch_strict_removal() -> None:
     """Patch litellm to keep tool arguments that are named `strict`.
 
-    For Gemini, vLLM and watsonx, litellm 1.110 removes OpenAI's member `strict` from tools, and with it every other
-    member of this name.
+    For Gemini, vLLM and watsonx, litellm 1.110 removes OpenAI's member `strict` from tools. It also removes
+    every other member with this name.
     """
     with suppress(ImportError, AttributeError):
         from litellm.llms.hosted_vllm.chat import transformation as vllm
@@ -251,7 +252,10 @@ def patch_strict_removal() -> None:
 
 
 def remove_strict_flags(value: Any) -> Any:
-    """Remove the members `strict` that are true or false from a JSON value, in place; return the value."""
+    """Remove every member named `strict` whose value is a boolean from a JSON value, in place.
+
+    Returns the value.
+    """
     if isinstance(value, dict):
         members = cast("Json", value)
         if isinstance(members.get("strict"), bool):

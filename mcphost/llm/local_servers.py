@@ -223,8 +223,9 @@ async def find_served_model(
 ) -> LocalModel | None:
     """Return the facts that a model's server reports about the model, or None if it reports none.
 
-    *config* is the model's configuration. An Ollama server may be at any address; another server is contacted
-    only if it is on this machine. No API key or configured header is sent. Safe to cancel.
+    *config* is the model's configuration, and *seconds* is the time limit. An Ollama server may be at any
+    address; another server is contacted only if it is on this machine. No API key or configured header is sent.
+    Safe to cancel.
     """
     provider, _, name = config.name.partition("/")
     if provider in OLLAMA_PROVIDERS:
@@ -330,7 +331,10 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 
 
 async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format to clients that send *key*."""
+    """Identify a server that lists its models in OpenAI's format to clients that send *key*.
+
+    Returns None if the server does not.
+    """
     if not key.isascii() or not key.isprintable():
         return None
     async with JsonClient(uses_proxies=False, timeout=LATE_PROBE_SECONDS) as client:

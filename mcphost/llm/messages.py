@@ -36,8 +36,8 @@ class Usage(Struct, frozen=True, kw_only=True):
 class CopiedText(Struct, frozen=True):
     """Parts of the text of a message that were copied from a server's prompt or resource.
 
-    `source` names the prompt or resource. `spans` are the start and end of each copied part; they are empty if the
-    server's text was too long to be compared, so that any part of the text may be a copy.
+    `source` names the prompt or resource. `spans` has the start and end of each copied part. It is empty if the
+    server's text was too long to be compared; any part of the text may then be a copy.
     """
 
     server: str
@@ -262,8 +262,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     def is_typed(self) -> bool:
         """Whether the user typed the message.
 
-        False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and messages
-        with another role than "user".
+        False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and
+        messages whose role is not "user".
         """
         return self.role == "user" and self.prompt is None and self.late_result is None and not self.is_automatic
 

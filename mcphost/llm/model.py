@@ -21,8 +21,14 @@ class ToolSpec(Struct, frozen=True):
 class TokenShare(Struct, frozen=True):
     """Estimated input tokens of one part of a model request.
 
-    `kind` is "system", "definitions" (the tool definitions of a server), "results" (of a tool), "attachments" (from a
-    server, or from the user if `server` is ""), "messages", or "sampling" (a complete request from a server).
+    `kind` is one of these:
+
+    - "system": the system prompt
+    - "definitions": the tool definitions of a server
+    - "results": the results of a tool
+    - "attachments": attachments from a server, or from the user if `server` is ""
+    - "messages": the messages
+    - "sampling": a complete request from a server
     """
 
     kind: str
@@ -34,9 +40,9 @@ class TokenShare(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
-    A `tool_choice` of "required" requires at least one tool call, and "none" forbids tool calls. A provider that
-    does not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the provider is told to
-    limit the answer to one tool call, if it supports this.
+    A `tool_choice` of "required" requires at least one tool call, and "none" forbids tool calls. A provider
+    that does not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the answer is
+    limited to one tool call, provided that the provider supports this.
     """
 
     messages: tuple[Message, ...]
@@ -182,7 +188,7 @@ class ChatModel(Protocol):
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts known about the model; the first answer may add more."""
+        """Facts known about the model; more may become known with the first answer."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:

@@ -265,8 +265,8 @@ class ModelFinder:
     ) -> tuple[tuple[AvailableModel, ...], tuple[str, ...]]:
         """Return all models of *provider*, and the names of all providers that have models.
 
-        The models are those that `list_all` returns and, if an API key of the provider was found, those in the list
-        that the provider returns. *provider* may also be the prefix of the names of local models. Safe to cancel.
+        The models come from `list_all` and, if an API key of the provider was found, from the provider's own list.
+        *provider* may also be the prefix of the names of local models. Safe to cancel.
         """
         models = await self.list_all(selected=selected)
         if provider in LISTING_PROVIDERS:
@@ -302,8 +302,8 @@ class ModelFinder:
     async def _list_own_endpoints(self, known: Sequence[AvailableModel]) -> list[AvailableModel]:
         """Request the model lists of remote servers; return the models that are not in *known*.
 
-        The servers are those at the base URLs of the *known* models that are not on this machine and use OpenAI's
-        format.
+        A list is requested from each server at the base URL of a *known* model, if the server is not on this
+        machine and uses OpenAI's format.
         """
         endpoints = {
             (config.api_base.rstrip("/"), config.api_key_env): config

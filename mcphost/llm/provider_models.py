@@ -100,10 +100,10 @@ async def list_endpoint_models(
 ) -> tuple[tuple[ModelConfig, ListedModel], ...]:
     """Request the model lists of the servers at the base URLs of *endpoints* concurrently.
 
-    The servers must use OpenAI's format. Return a pair for each model: the endpoint that offers it, and the
+    The servers must use OpenAI's format. Returns a pair for each model: the endpoint that offers it, and the
     model, whose name begins with the endpoint's provider. *keys* maps variables to API keys; a key is sent only
-    to an endpoint that names the key's variable and has an https URL. A server that does not respond in time,
-    or whose response is invalid, contributes no models. Safe to cancel.
+    to an endpoint that names the key's variable and has an https URL. A server that does not respond within
+    *seconds*, or whose response is invalid, contributes no models. Safe to cancel.
     """
     found: dict[int, tuple[ListedModel, ...]] = {}
 
@@ -165,7 +165,7 @@ def _find_address(provider: str, environ: Mapping[str, str]) -> str:
 
 
 def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[ListedModel, ...]:
-    """Return the chat models in a provider's list, in the order of the list."""
+    """Return the chat models in *answer*, a provider's list of models, in the order of the list."""
     entries = list_objects(answer, "models" if provider == "gemini" else "data", MAX_LISTED_MODELS)
     return tuple(
         _parse_model(provider, name.removeprefix("models/"), entry)

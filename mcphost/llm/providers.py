@@ -98,7 +98,10 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Return whether mcphost has its own facts about the provider; litellm supports many more providers."""
+    """Return whether mcphost has its own information about the provider.
+
+    litellm supports many more providers.
+    """
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
@@ -189,7 +192,7 @@ def _needs_named_key(url: str) -> bool:
 def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Return whether an environment variable sets the provider's base URL to a remote URL without TLS.
 
-    The variables are those that litellm and the provider's library read, such as `OPENAI_BASE_URL`.
+    The variables that litellm and the provider's library read are checked, such as `OPENAI_BASE_URL`.
     """
     prefixes = {provider.upper(), *(name.removesuffix("_API_KEY") for name in key_names)}
     names = {f"{prefix}_{ending}" for prefix in prefixes for ending in ("API_BASE", "BASE_URL")}

@@ -61,12 +61,12 @@ def refuses_definition(failure: CallFailure) -> bool:
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return those of the *tools* that the provider rejects.
+    """Return the tools in *tools* that the provider rejects.
 
-    *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with some
-    of the tools. Tools that are named in the message are tested first. After that, the list is repeatedly divided
-    in half, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be determined.
-    Errors raised by *probe* propagate. Safe to cancel.
+    *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with
+    some of the tools. Tools that are named in the message are tested first. After that, the list is repeatedly
+    divided in half, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be
+    determined. Errors raised by *probe* propagate. Safe to cancel.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)
@@ -80,9 +80,9 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
 
 
 async def simplify_refused(refused: RefusedTool, probe: ProbeFn) -> RefusedTool:
-    """Return the rejected tool; its `simple` is set if the provider accepts a simpler schema.
+    """Return the rejected tool, with `simple` set if the provider accepts a simpler schema.
 
-    *probe* sends a test request to find out whether the provider accepts it.
+    *probe* sends a test request to find out whether the provider accepts the simpler schema.
     """
     simple = simplify_tool(refused.spec)
     return refused if simple is None or await probe([simple]) else replace(refused, simple=simple)

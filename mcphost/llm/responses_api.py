@@ -53,7 +53,7 @@ def refuses_summary(message: str) -> bool:
 
 
 def make_responses_arguments(chat: Json, *, is_summarized: bool = False) -> Json:
-    """Convert arguments of litellm's Chat Completions function to those of its Responses API function.
+    """Convert arguments for litellm's Chat Completions function to those for its Responses API function.
 
     If *is_summarized* is set, a summary of the reasoning is requested. OpenAI's models disclose their reasoning
     only as a summary.

@@ -57,7 +57,7 @@ class StreamSummary:
 def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker_protocol.WorkerEvent]:
     """Convert a litellm chunk to worker events, and update *summary*.
 
-    Any part of the chunk may be missing or None.
+    *call_id* is the id of the command that requested the answer. Any part of the chunk may be missing or None.
     """
     notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):

@@ -66,7 +66,7 @@ _LIMITS = {
 
 
 class SchemaDialect(Struct, frozen=True, kw_only=True):
-    """Rules for the schemas that a provider accepts and that litellm passes on undamaged."""
+    """Rules for the schemas that a provider accepts and that litellm passes on unchanged."""
 
     is_rewritten: bool = False
     """Whether the whole schema is rewritten with few keywords and without references."""
@@ -131,7 +131,7 @@ _CLAUDE_PROVIDERS = ("vertex_ai", "vertex_ai_beta", "openrouter", "azure_ai")
 
 
 def find_dialect(provider: str, model: str) -> SchemaDialect:
-    """Return the schema dialect for a model; by default, that of OpenAI."""
+    """Return the dialect of JSON Schema that a model accepts; the default is OpenAI's dialect."""
     if provider in _CLAUDE_PROVIDERS and "claude" in model.lower():
         return _ANTHROPIC
     return _DIALECTS.get(provider, _OPENAI)
@@ -144,9 +144,9 @@ class ToolSchemaAdapter:
         self._adapted: dict[tuple[SchemaDialect, bool, bytes], tuple[Raw, Names]] = {}
 
     def adapt_tools(self, tools: list[Json], provider: str, model: str) -> tuple[list[Json], dict[str, Names]]:
-        """Return tools in Chat Completions format with accepted schemas, and their renamed arguments.
+        """Return tools in Chat Completions format with schemas that the provider accepts.
 
-        The provider accepts the schemas. The renamed arguments are keyed by tool name; see `argument_names`.
+        Also returns the renamed arguments of each tool, keyed by tool name; see `argument_names`.
         """
         dialect = find_dialect(provider, model)
         adapted: list[Json] = []
@@ -210,7 +210,7 @@ def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
 
 
 def _modernize(node: Json) -> None:
-    """Convert older forms to those of draft 2020-12, and add `items` to arrays that lack it.
+    """Convert older forms of JSON Schema to draft 2020-12, and add `items` to arrays that lack it.
 
     OpenAI requires `items`. The schema is changed in place.
     """
@@ -311,7 +311,7 @@ class _SchemaRewriter:
         return not self._is_exhausted
 
     def _join(self, branches: list[Json]) -> Json:
-        """Return a schema that accepts every value that one of *branches* accepts.
+        """Return a schema that accepts every value that at least one of *branches* accepts.
 
         Duplicate and empty branches are dropped.
         """
@@ -381,7 +381,7 @@ class _SchemaRewriter:
         return result
 
     def _typed(self, schema: Json) -> Json:
-        """Return a subschema with a type; if it has none, the dialect's types for any value are added.
+        """Return *schema* with a type; if it has none, add the types that mean "any value" in the dialect.
 
         Without a type, litellm would add the type `object` for Gemini.
         """
@@ -392,8 +392,8 @@ class _SchemaRewriter:
     def _merge(self, schema: Json, depth: int, chain: frozenset[str]) -> Json:
         """Return a schema into which the subschemas of its `allOf`, `anyOf` and `oneOf` are merged.
 
-        All their properties are included, but a property is required only if the schema itself or `allOf` requires it.
-        *depth* and *chain* are those of `_rewrite`.
+        All their properties are included, but a property is required only if the schema itself or `allOf` requires
+        it. For *depth* and *chain*, see `_rewrite`.
         """
         members, chain = self._resolve(schema, chain)
         if depth and not self._count_entries(members):
@@ -420,8 +420,8 @@ class _SchemaRewriter:
     def _resolve(self, schema: Json, chain: frozenset[str]) -> tuple[Json, frozenset[str]]:
         """Replace a local `$ref` with its target; a circular or broken reference is dropped.
 
-        *chain* contains the references that lead to the schema. The returned set also contains the references that were
-        replaced.
+        *chain* contains the references that lead to the schema. Returns the new schema, and *chain* with the
+        references that were replaced added.
         """
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")

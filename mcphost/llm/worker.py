@@ -128,7 +128,7 @@ def import_litellm(result: list[Any]) -> None:
 
 
 def configure_litellm(litellm: Any) -> None:
-    """Turn off litellm's output, log handlers and retries, and its unreported changes to requests."""
+    """Turn off litellm's output, log handlers, retries and unreported changes to requests."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = 0
@@ -274,7 +274,8 @@ class LiteLlmWorker:
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
         """Send a request; return the stream, its summary, and the function that converts a chunk to events.
 
-        *arguments* are the keyword arguments for litellm's `acompletion`.
+        *target* is the model as litellm resolved it, and *arguments* are the keyword arguments for litellm's
+        `acompletion`.
         """
         if self._uses_responses_api(request, target, arguments):
             summary = StreamSummary(call_id, "responses")
@@ -295,8 +296,8 @@ class LiteLlmWorker:
         """Send a request to the Responses API and return the stream of events.
 
         For a reasoning model, a summary of the reasoning is requested first. OpenAI rejects this for some models,
-        and for organizations that are not verified; the request is then sent again without it, as are later
-        requests to the same model and base URL.
+        and for organizations that are not verified. In that case, the request is sent again without the summary,
+        and later requests to the same model and base URL do not request it either.
         """
         key = (request.model, request.api_base)
         is_summarized = (target.is_reasoning or bool(request.reasoning_effort)) and request.reasoning_effort != "none"
@@ -316,7 +317,8 @@ class LiteLlmWorker:
         """Return whether the stream ended without a finish reason, which means that the answer was cut off.
 
         Returns False if that cannot be determined. *source* is the provider's own stream. It must be taken from
-        *stream* before the end, because litellm 1.110 then removes it.
+        *stream* before *stream* ends, because litellm 1.110 removes it then. *summary* shows whether the answer has
+        any content.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
@@ -352,7 +354,7 @@ class LiteLlmWorker:
         return arguments
 
     def _resolve(self, model: str, api_base: str = "") -> "ResolvedModel":
-        """Return the name, provider and base URL that litellm uses for a model, and its listed facts.
+        """Return the name, provider and base URL that litellm uses for a model, and litellm's facts about it.
 
         The facts are None if the model is not in litellm's list. All values are empty if litellm does not know the
         provider.
@@ -407,9 +409,10 @@ class LiteLlmWorker:
     def _compute_cost(
         self, target: "ResolvedModel", summary: "StreamSummary", *, is_cached: bool = True
     ) -> float | None:
-        """Return the cost in US dollars from litellm's price list, or None if the list has no price for the model.
+        """Return the cost of an answer in US dollars, or None if litellm lists no price for the model.
 
-        If *is_cached* is False, return what the answer would have cost without the provider's cache.
+        *summary* has the token counts. If *is_cached* is False, the result is the cost of the same answer without
+        the provider's cache.
         """
         if not (summary.input_tokens or summary.output_tokens) or not target.provider:
             return None
@@ -457,7 +460,11 @@ class LiteLlmWorker:
 
 
 class ResolvedModel(Struct, frozen=True):
-    """A model as litellm knows it; `provider` is "" for an unknown provider, `info` is None for an unlisted model."""
+    """A model with litellm's information about it.
+
+    `provider` is "" if litellm does not know the provider, and `info` is None if the model is not in litellm's
+    list.
+    """
 
     name: str = ""
     provider: str = ""

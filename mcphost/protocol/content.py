@@ -31,14 +31,14 @@ class AnnotatedContent(WireStruct, frozen=True):
 
 
 class TextContent(AnnotatedContent, frozen=True, tag="text"):
-    """Plain text."""
+    """A content block with plain text."""
 
     text: str
     raw_annotations: Raw = field(default=Raw(), name="annotations")
 
 
 class ImageContent(AnnotatedContent, frozen=True, tag="image"):
-    """An image; `data` is base64 text, not validated."""
+    """A content block with an image; `data` is base64 text, not validated."""
 
     data: str
     mime_type: str
@@ -46,7 +46,7 @@ class ImageContent(AnnotatedContent, frozen=True, tag="image"):
 
 
 class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
-    """Audio; `data` is base64 text, not validated."""
+    """A content block with audio; `data` is base64 text, not validated."""
 
     data: str
     mime_type: str
@@ -54,7 +54,7 @@ class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
 
 
 class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
-    """A link to a resource, which need not be in the server's list of resources."""
+    """A link to a resource, which may be missing from the server's list of resources."""
 
     uri: str
     name: str = ""

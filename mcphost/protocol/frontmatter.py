@@ -36,7 +36,7 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar, kept as text because YAML versions disagree on the types of some (`yes`, `1_0`)."""
+    """An unquoted scalar, kept as text because its type can depend on the YAML version (`yes`, `1_0`)."""
 
     text: str
 

@@ -11,7 +11,7 @@ from mcphost.serialization import Raw, WireStruct, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """The notifications/progress notification; `progress` and `total` may have fractions."""
+    """The notifications/progress notification; `progress` and `total` may be fractional."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str

@@ -91,8 +91,8 @@ class GetTask(ClientRequest[Task], frozen=True):
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
     """A request that waits for the result of an existing task by repeating tasks/get.
 
-    `tool` is the tool whose call created the task. Cancelling this request does not cancel the task; only cancelling
-    the call that created it does.
+    `tool` is the tool whose call created the task. Cancelling this request does not cancel the task; a task is
+    cancelled only if the call that created it is cancelled.
     """
 
     METHOD: ClassVar[str] = "tasks/get"

@@ -85,7 +85,7 @@ async def download(url: str, sha256: str, path: Path) -> None:
     """Download a file of at most MAX_BUNDLE_BYTES to *path* and verify it against *sha256* (hex).
 
     Redirects to other hosts are followed, because GitHub releases use them. Every URL must be https and resolve to
-    a public address, except that URLs on this machine are accepted if *url* itself is on this machine. Raises
+    a public address. URLs on this machine are accepted only if *url* itself is on this machine. Raises
     RegistryError or OSError.
     """
     policy = UrlPolicy(url)
@@ -166,8 +166,8 @@ def _create_file(path: Path, mode: int) -> BinaryIO:
 def extract(bundle: Path, target: Path) -> BundleManifest:
     """Extract a bundle to *target*, replacing the content of *target*, and return the bundle's manifest.
 
-    Only regular files and folders with ordinary names are accepted, within limits on their number, size and compression
-    ratio. Raises RegistryError or OSError, and then leaves *target* unchanged.
+    Only regular files and folders with ordinary names are accepted, within limits on their number, size and
+    compression ratio. If RegistryError or OSError is raised, *target* is unchanged.
     """
     _check_directory_size(bundle)
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")

@@ -286,7 +286,7 @@ class HttpRegistry:
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
         """Return the newest cached entry for each server version, and the time of the oldest response used.
 
-        The time is when the response was fetched, in seconds since 1970.
+        The time is the time at which that response was fetched, in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()

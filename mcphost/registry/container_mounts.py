@@ -66,9 +66,8 @@ def check_mount(option: str, value: str) -> None:
 def host_path_inputs(option: str, value: str) -> frozenset[str]:
     """Return the names of the inputs that determine which folder of this machine a container can access.
 
-    *option* is the option of the mount, such as `--mount`, and *value* is its value, in which each input is
-    represented by its placeholder from `mark_input`. Raises RegistryError if the registry entry itself specifies
-    the folder.
+    *option* is the option of the mount, such as `--mount`. *value* is its value, in which the placeholders returned
+    by `mark_input` represent the inputs. Raises RegistryError if the registry entry itself specifies the folder.
     """
     if _MARK.fullmatch(value):
         return _names_in(value)
@@ -91,7 +90,7 @@ def _check_source(option: str, value: str, source: str) -> frozenset[str]:
 
 
 def _split_fields(option: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of `--mount` as tuples of the usual key and the value.
+    """Yield the key and value of each field of a `--mount` option; aliases of keys are replaced.
 
     The type must be given, because Docker's default is a volume, whose options can mount anything. Raises
     RegistryError if a field or the type is not allowed.

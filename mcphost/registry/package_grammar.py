@@ -138,12 +138,12 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError if the package may not be in the public registry that its runner uses.
+    """Raise RegistryError if an entry's package seems to be in a private package registry.
 
-    The public registry is the one that the runner uses by default. The address in the entry is never used:
-    the runner gets the package from the registry that the user configured. If the package is meant to come
-    from a private registry, that registry could have a different package with the same name. The domains of
-    public registries begin with the type of their packages, such as npm.
+    The address in the entry is never used: the runner gets the package from the package registry that the user
+    configured, usually the public one. If the package is in a private registry, the public one could contain a
+    different package with the same name. An address is accepted if its domain begins with the type of the package,
+    such as npm, as the domains of the public registries do.
     """
     kind, address = package.registry_type, package.registry_base_url
     if kind == "oci" or not address:

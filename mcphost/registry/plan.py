@@ -79,7 +79,7 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def secret_keys(self) -> tuple[tuple[str, str], ...]:
-        """Places in the entry for which the user enters a secret, such as `("env", "API_KEY")`."""
+        """The places in the entry where the user enters a secret, such as `("env", "API_KEY")`."""
         return tuple(value.keys for value in self.values if value.has_secret)
 
     @property

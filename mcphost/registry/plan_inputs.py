@@ -139,10 +139,9 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the names, fixed values, defaults and choices of the definitions in *ones*.
 
-    *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as
-    `${env:NAME}` or `${keyring:NAME}`, which would send the user's secrets to the server, and for an
-    environment variable that the entry must not set because it changes which code programs load, how they
-    connect, or where they find their settings.
+    *place* is the kind of definitions, such as "header". Raises RegistryError for a reference such as `${env:NAME}`
+    or `${keyring:NAME}`, which would send the user's secrets to the server. Also raises RegistryError for
+    environment variables that change which code programs load, how they connect, or where they find their settings.
     """
     for one in ones:
         variables = list(one.variables.values())

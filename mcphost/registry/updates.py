@@ -32,7 +32,10 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values, keyed by name, of the inputs that *option* still has."""
+        """Return the recorded values of all inputs that *option* has, keyed by the input's name.
+
+        Values of inputs that the recorded version had, but *option* does not, are omitted.
+        """
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 
@@ -71,10 +74,10 @@ def merge_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Merge *planned* into *old*, the mcp.json entry of an installed server.
 
-    Returns the new entry and the updated plan, which lists only the missing inputs that are still needed. The
-    user's settings are kept. A variable or header that is built from inputs may hold a reference to a secret, so it
-    is replaced only if one of these inputs is in *given*, the names of the inputs with new values. *asked* contains
-    the names of the inputs that each variable and header is built from.
+    Returns the new entry and the updated plan, which lists only the inputs that still need a value. The user's
+    settings are kept. *asked* contains the names of the inputs that each variable and header is built from, and
+    *given* the names of the inputs with new values. The current value of a variable or header may contain a
+    reference to a secret; it is therefore replaced only if one of its inputs is in *given*.
     """
     kept: set[str] = set()
     values = {value.keys: value for value in planned.values}

@@ -1,13 +1,14 @@
 """Worker process that decodes base64 images and scales them down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64 data: the
-size of the base64 data in bytes, the maximum width and height of the result in pixels, the maximum size of an encoded
-image in bytes, and the maximum number of colors. A response is one line of JSON. If the fourth number is 0, the
-response contains the pixels; otherwise, it contains a JPEG or PNG file. If the fifth number is 0, the number of colors
-is not limited.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64
+data: the size of the base64 data in bytes, the maximum width and height of the result in pixels, the maximum
+size of an encoded image in bytes, and the maximum number of colors. A response is one line of JSON. If the
+fourth number is 0, the response contains the pixels; otherwise, it contains a JPEG or PNG file. If the fifth
+number is 0, the number of colors is not limited.
 
-Before the first image is decoded, the process gives up the right to open files and sockets. The parent process kills
-the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.
+Before the process decodes the first image, it prevents itself from opening files and sockets. The parent
+process kills the worker if it takes too long. If the parent process has exited, an alarm signal ends the
+worker.
 """
 
 import base64
@@ -113,7 +114,7 @@ def _decode_image(
 
 
 def _has_too_many_pixels(image: Any, body: bytes) -> bool:
-    """Return whether decoding an image could take more than about 300 MB."""
+    """Return whether decoding an image could take more than about 300 MB of memory."""
     pixels = image.width * image.height
     if image.format != "JPEG":
         return pixels > (MAX_WEBP_PIXELS if image.format == "WEBP" else MAX_PIXELS)

@@ -1,9 +1,10 @@
 """Worker process that extracts the text of PDF files; the only module that imports pypdf.
 
-Run as `python -m mcphost.sandbox.pdf_worker`. A request is a line with two numbers (the size of the file and the
-maximum size of its text, in bytes), followed by the file; a response is one line of JSON. Before the first file is
-read, the process gives up the right to open files and sockets. After SOFT_SECONDS, no further pages are read. The
-parent process kills the worker if it takes too long; if the parent is gone, an alarm signal ends the worker.
+Run as `python -m mcphost.sandbox.pdf_worker`. A request is a line with two numbers (the size of the file and
+the maximum size of its text, in bytes), followed by the file; a response is one line of JSON. Before the
+process reads the first file, it prevents itself from opening files and sockets. After SOFT_SECONDS, no further
+pages are read. The parent process kills the worker if it takes too long. If the parent process has exited, an
+alarm signal ends the worker.
 """
 
 import codecs

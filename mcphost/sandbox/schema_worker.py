@@ -1,9 +1,9 @@
 """Worker process that validates values against JSON schemas; the only module that imports jsonschema_rs.
 
-Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers (the sizes of the schema and of
-the value in bytes), followed by both; a response is one line of JSON. A validation cannot be interrupted from inside
-the process, so the parent process kills the worker if it takes too long; if the parent is gone, an alarm signal ends
-the worker.
+Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers (the sizes of the schema
+and of the value in bytes), followed by both; a response is one line of JSON. A validation cannot be interrupted
+from inside the process, so the parent process kills the worker if it takes too long. If the parent process has
+exited, an alarm signal ends the worker.
 """
 
 import itertools

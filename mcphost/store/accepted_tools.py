@@ -48,7 +48,10 @@ class ToolFingerprintStore:
         self._database = database
 
     async def load_all(self, server: str, server_digest: str) -> dict[str, ToolFingerprint]:
-        """Return the fingerprints of a server's tools, keyed by tool name, oldest first."""
+        """Return the fingerprints of a server's tools, keyed by tool name, oldest first.
+
+        *server_digest* is the digest of the server's configuration.
+        """
         rows = await self._database.run(
             lambda db: db.execute(
                 "SELECT tool, raw, digest, turned, accepted_from FROM pins WHERE server = ? AND server_digest = ?"
@@ -93,7 +96,8 @@ class ToolFingerprintStore:
     ) -> None:
         """Store changed definitions that the user has not accepted, each with the fingerprint of its tool.
 
-        A later `save` of the same tool deletes its changed definition.
+        *server_digest* is the digest of the server's configuration. A later `save` of the same tool deletes its
+        changed definition.
         """
         new = tuple(fingerprints)
 
@@ -115,11 +119,17 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's changed definition, which the user has not accepted, or b"" if none is stored."""
+        """Return a tool's changed definition, which the user has not accepted, or b"" if none is stored.
+
+        *server_digest* is the digest of the server's configuration.
+        """
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's accepted definition, as sent by the server, or b"" if none is stored."""
+        """Return a tool's accepted definition, as sent by the server, or b"" if none is stored.
+
+        *server_digest* is the digest of the server's configuration.
+        """
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:

@@ -57,10 +57,16 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 class AuditFinding(Struct, frozen=True):
     """A problem that verification found in the audit log; `row` is the number of the affected row, or 0.
 
-    `what` is the kind of problem: "edited", "moved" or "missing" for rows, "unlinked" if a row does not continue the
-    chain of hashes, "recorded" if a row reports a problem that was detected when the row was written, "head" if the log
-    does not match its checkpoint file, "triggers" if the triggers that prevent changes were removed, or "unreadable" if
-    the file cannot be read.
+    `what` is the kind of problem:
+
+    - "edited": a row was changed
+    - "moved": a row has another number than when it was written
+    - "missing": rows were removed
+    - "unlinked": a row does not continue the chain of hashes
+    - "recorded": a row reports a problem that was detected when the row was written
+    - "head": the log does not match its checkpoint file
+    - "triggers": the triggers that prevent changes were removed
+    - "unreadable": the file cannot be read
     """
 
     row: int
@@ -262,7 +268,10 @@ def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tu
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Return the problems found in one row; *last* is the number and hash of the preceding row."""
+    """Return the problems found in one row of the audit log.
+
+    *fields* are the columns of the row, and *last* is the number and hash of the preceding row.
+    """
     seq = fields["seq"]
     gap = _check_gap(last, seq)
     findings = [*gap]
@@ -303,7 +312,10 @@ def _check_link(last: AuditPosition, seq: int, prev: str) -> list[AuditFinding]:
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the original number of a row that was moved, or 0 if it cannot be found."""
+    """Return the original number of a row that was moved, or 0 if it cannot be found.
+
+    *fields* are the columns of the row.
+    """
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():
@@ -319,8 +331,9 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
     """Check that the end of the log matches the checkpoint.
 
-    *what* is the result of `find_chain_break`, and *last* is the position of the log's last row. Returns a list
-    with one finding if the end does not match; otherwise, returns [].
+    *what* is the result of `find_chain_break`: a phrase that says how the log differs from the checkpoint, or
+    "" if they match. *last* is the position of the log's last row. Returns a list with one finding if they
+    differ; otherwise, returns [].
     """
     if not what:
         return []

@@ -1,9 +1,9 @@
-"""The audit log: an append-only table of questions to the user, decisions and actions.
+"""The audit log: an append-only table that records questions to the user, decisions and actions.
 
 Its rows are chained by hashes. The log is a separate file because it must outlive the database, whose
 conversations can be deleted, and because only its commits are synced to disk. docs/audit.md explains how to
-verify it without mcphost. A new audit log begins with records of the permissions that were granted before it
-existed.
+verify it without mcphost. A new audit log begins with records of the permissions that were granted before
+it existed.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ class AuditCheckpoint:
     """
 
     def __init__(self, path: Path | None) -> None:
-        """Use the file at *path*; None disables the checkpoint."""
+        """Create a checkpoint in the file at *path*; None disables the checkpoint."""
         self._path = path
 
     def read(self) -> AuditPosition | None:
@@ -206,10 +206,10 @@ class AuditStore:
         warn: Callable[[str, str], None] = lambda text, hint: None,
         initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None.
+        """Create a writer for the log in the file at *path*, or in memory if *path* is None.
 
-        *checkpoint* is the path of the checkpoint file, or None for no checkpoint. *warn* is called with a warning for
-        the user and a hint. *initial_records* returns the first records of a new audit log.
+        *checkpoint* is the path of the checkpoint file, or None for no checkpoint. *warn* is called with a warning
+        for the user and a hint. *initial_records* returns the first records of a new audit log.
         """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True, name="audit log")
@@ -247,8 +247,9 @@ class AuditStore:
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
         """Queue a row and write it to disk; the `seq` of the returned entry is 0 if writing failed.
 
-        A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row remains
-        queued for the next attempt. Raises only CancelledError, after a running write has finished.
+        See `enqueue` for the parameters. A row on disk survives a power failure. If the file cannot be written, the
+        user is warned, and the row remains queued for the next attempt. Raises only CancelledError, after a running
+        write has finished.
         """
         entry = self.enqueue(factory, about)
         await self.flush()

@@ -93,7 +93,7 @@ class CompactionStore:
     async def undo(self, number: int) -> None:
         """Mark a compaction as undone.
 
-        It is kept in the database, because the cost of creating it still counts.
+        It is kept in the database, because the cost of creating it is still included in the totals.
         """
         await self._database.run(
             lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))

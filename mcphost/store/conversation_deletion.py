@@ -79,7 +79,8 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
     """Remove some of a conversation's entries from the search index; return whether there are more.
 
-    If the index is damaged, it is emptied, and then rebuilt in the background.
+    *title* is the conversation's title, which must be removed as well. If the index is damaged, it is emptied,
+    and then rebuilt in the background.
     """
     try:
         return search_index.remove_piece(db, conversation_id, title)

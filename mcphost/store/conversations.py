@@ -392,9 +392,9 @@ class ConversationStore:
     ) -> None:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        Manual calls and the index of reusable tool results are copied as well. The title of the copy ends with *mark*
-        in parentheses, and with a number if a conversation already has this title. *at* is the creation time of the new
-        conversation, in seconds since 1970. Raises StoreError.
+        *new_id* is the id of the new conversation, and *at* is its creation time in seconds since 1970. Manual
+        calls and the index of reusable tool results are copied as well. The title of the copy ends with *mark* in
+        parentheses, and with a number if a conversation already has this title. Raises StoreError.
         """
         from mcphost.store.manual_calls import copy_manual_calls
 

@@ -83,16 +83,16 @@ class Database:
         name: str = CONVERSATION_STORE,
         companion: Path | None = None,
     ) -> None:
-        """Use the file at *path*, or memory if it is None; *name* denotes the database in error messages.
+        """Create a database in the file at *path*, or in memory if *path* is None.
 
-        *warn* is called on the event loop with a warning and a hint.
+        *name* denotes the database in error messages. *warn* is called on the event loop with a warning and a hint.
 
-        If *durable* is true, data written by a finished `run` survives a power failure, and a file that was deleted or
-        replaced is reopened. If the path cannot be written, every `run` then raises StoreError; otherwise, memory is
-        used instead.
+        If *durable* is true, data written by a finished `run` survives a power failure, and a file that was deleted
+        or replaced is reopened. If the path cannot be written, every `run` then raises StoreError; otherwise,
+        memory is used instead.
 
-        *companion* is the path of a file that another part of the program creates once the database has been used. If
-        it exists but the database has no tables, the user is warned that the data was lost.
+        *companion* is the path of a file that another part of the program creates once the database has been used.
+        If it exists but the database has no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations

@@ -155,8 +155,9 @@ class GrantStore:
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """Extend grants to a changed tool definition that the user has accepted.
 
-        Grants that covered the definition with the digest *before* now cover the definition with the digest *after*. If
-        they were suspended because of the change, the suspension ends.
+        *server_digest* is the digest of the server's configuration. Grants that covered the definition with the
+        digest *before* now cover the definition with the digest *after*. If they were suspended because of the
+        change, the suspension ends.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -262,7 +263,7 @@ class GrantStore:
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
         """Store the protocol eras that a server supports, so that the next connection can skip detection.
 
-        *digest* is the digest of the server's address or command, as for `load_eras`.
+        *digest* is the digest of the server's address or command. For the eras, see `load_eras`.
         """
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))

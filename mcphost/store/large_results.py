@@ -48,7 +48,10 @@ class ResultStore:
     """
 
     def __init__(self, directory: Path | None, config: ResultsConfig | None = None) -> None:
-        """Store files in *directory*; if it is None, nothing can be stored or read."""
+        """Create a store in the folder *directory*; if it is None, nothing can be stored or read.
+
+        *config* sets limits on the size and age of stored results.
+        """
         self._directory = directory
         self.config = config or ResultsConfig()
         """The limits in use; lower ones delete results the next time one is stored."""

@@ -41,9 +41,9 @@ class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
     `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and
-    `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text` and
-    `images` are what the user sees. `model_text` is the text that the model may receive, or None if it is the same
-    as `text`; `user_images` are the indexes of the images that the model may not receive.
+    `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text`
+    and `images` are shown to the user. `model_text` is the text that the model may receive, or None if it is
+    the same as `text`; `user_images` are the indexes of the images that the model may not receive.
     """
 
     server: str

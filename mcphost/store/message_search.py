@@ -180,8 +180,8 @@ def _split_scripts(text: str) -> list[str]:
 def _make_term(piece: str, *, is_prefix: bool) -> str:
     """Return an FTS5 search term for *piece*: words, or characters of a script without spaces.
 
-    For the latter, the term consists of overlapping pairs of characters. *is_prefix* means that the last word may
-    be incomplete.
+    For such a script, the term consists of overlapping pairs of characters. *is_prefix* means that the last
+    word may be incomplete.
     """
     run = UNSPACED.search(piece)
     if run is None:
@@ -302,7 +302,7 @@ class EarlierPrompt(Struct, frozen=True):
 class EarlierPrompts(Struct, frozen=True):
     """Messages that the user sent, newest first, without duplicates.
 
-    `has_more` means that there are older ones, which were not read. `notes` are sentences for the user.
+    `has_more` means that older messages exist that were not read. `notes` are sentences for the user.
     """
 
     prompts: tuple[EarlierPrompt, ...] = ()
@@ -370,7 +370,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 
 
 def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int) -> list[int]:
-    """Return the ids of the newest documents that match, newest first."""
+    """Return the ids of the newest documents that match *query*, newest first, at most *limit*."""
     matches, values = _select_matches(query)
     return [document for (document,) in db.execute(f"SELECT rowid {matches} ORDER BY rowid DESC LIMIT {limit}", values)]
 

@@ -62,7 +62,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 
 
 def m003_grants(db: sqlite3.Connection) -> None:
-    """Convert the user's grants for single tools to rules with conditions, scope and expiry.
+    """Convert the user's grants for individual tools to rules with conditions, scope and expiry.
 
     The grants remain valid.
     """

@@ -45,7 +45,10 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store a change, replacing an earlier change for the same folder."""
+        """Store a change, replacing an earlier change for the same folder.
+
+        *place* is the project folder in which the change applies, or "" for everywhere.
+        """
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -56,7 +59,10 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the change for a folder, so that the configuration applies to the folder again."""
+        """Delete the change for a folder, so that the configuration applies to the folder again.
+
+        *place* is the project folder in which the change applies, or "" for everywhere.
+        """
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 

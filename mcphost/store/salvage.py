@@ -74,7 +74,7 @@ _CONNECT = """
 
 
 class SalvagedConversation(Struct, frozen=True):
-    """A conversation found in a damaged file; `id` and `title` are those of the copy.
+    """A conversation found in a damaged file; `id` and `title` belong to the copy.
 
     `messages` is the number of readable messages, and `lost` is the number of messages known to be missing.
     `is_new` is False if nothing was copied because the store already had all readable messages.
@@ -213,10 +213,11 @@ def _is_key(conversation: str, number: int) -> bool:
 def _copy_next(
     db: sqlite3.Connection, reader: PageReader, after: str, mark: str
 ) -> tuple[str, SalvagedConversation] | None:
-    """Copy the conversation whose id is the next one after *after*; return its id and the copy.
+    """Copy the first conversation whose id sorts after *after*; return its id and the copy.
 
-    Returns None if there is no such conversation. If none of it can be read, nothing is copied, and the returned
-    copy has no id; its `lost` is at least 1, because a conversation is stored only with a message.
+    *mark* is added to the title of the copy in parentheses. Returns None if there is no such conversation. If
+    nothing of the conversation can be read, nothing is copied, and the returned copy has no id. Its `lost` is
+    then at least 1, because every stored conversation has at least one message.
     """
     reader.reset_reads()
     (conversation,) = db.execute(_NEXT_CONVERSATION, (after,)).fetchone()
@@ -240,7 +241,10 @@ def _copy_next(
 def _iter_messages(
     db: sqlite3.Connection, reader: PageReader, conversation: str
 ) -> Iterator[tuple[int, bytes, int | None]]:
-    """Yield the number, body and parent number of each readable message of a conversation, in order."""
+    """Yield the number, body and parent number of each readable message of a conversation, in order.
+
+    The parent number is None if the parent is the message that was stored just before.
+    """
     query = "SELECT number, parent, page, cell FROM salvaged_messages WHERE conversation = ? ORDER BY number"
     for number, parent, page, cell in db.execute(query, (conversation,)):
         row = reader.read_row(Place(page, cell))
@@ -319,7 +323,8 @@ def _copy_rows(
 ) -> str:
     """Copy a conversation without its manual calls, and return the title of the copy.
 
-    *target* is the id of the copy, and *mark* is added to the title in parentheses.
+    *target* is the id of the copy, *details* is the data in the conversation's row, and *mark* is added to the
+    title in parentheses.
     """
     now = time.time()
     db.execute(

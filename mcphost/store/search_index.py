@@ -101,7 +101,7 @@ def result_file_name(path: str) -> str:
 def list_texts(message: Message, *, is_shown: bool = False) -> list[str]:
     """Return the searchable pieces of text in a message, each truncated, in display order.
 
-    If *is_shown* is true, tools have the names that users see, which are not those in the index.
+    If *is_shown* is true, tools have their display names instead of the names in the index.
     """
     texts: list[str] = []
     format_name: Callable[[str], str] = format_tool_name if is_shown else str
@@ -303,7 +303,10 @@ def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
 
 
 def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove up to 500 index entries of a conversation; return whether there may be more."""
+    """Remove up to 500 index entries of a conversation; return whether there may be more.
+
+    *title* is the conversation's title, whose index entry is removed as well.
+    """
     rows = db.execute(
         "SELECT d.id, d.number, m.body FROM search_documents d"
         " LEFT JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number"

@@ -83,7 +83,10 @@ A type is one letter: n (NULL), i (integer), r (real), t (text) or b (blob).
 
 
 class PageReader:
-    """Reader of one file. Use it as a context manager; it is not safe for use by several threads at once."""
+    """Reader of the rows in one SQLite file.
+
+    Use it as a context manager. It is not safe for use by several threads at once.
+    """
 
     def __init__(self, file: Path, is_wanted: ShapeFilter) -> None:
         """Open *file* and its write-ahead log, if any; only rows that *is_wanted* accepts are read.
@@ -257,7 +260,9 @@ def _signed(value: int) -> int:
 def _count_local_bytes(payload_size: int, usable: int, *, is_table: bool) -> int:
     """Return the number of bytes of a payload that are stored in the page itself.
 
-    The other bytes are in overflow pages. *usable* is the number of bytes that SQLite uses in each page.
+    The other bytes are in overflow pages. *payload_size* is the size of the payload, and *usable* is the number
+    of bytes that SQLite uses in each page. *is_table* means that the page belongs to a table with row ids, not
+    to an index.
     """
     most = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
     if payload_size <= most:
@@ -274,7 +279,11 @@ def _type_of(serial: int) -> str:
 
 
 def _decode_values(payload: bytes, at: int, serials: list[int]) -> Iterator[Value]:
-    """Yield the values of a record, stopping at the first one that is incomplete in *payload*."""
+    """Yield the values of a record, stopping at the first one that is incomplete in *payload*.
+
+    The values begin at position *at*. *serials* are the serial types of the values, as defined by the SQLite
+    file format.
+    """
     for serial in serials:
         size = (serial - 12) // 2 if serial >= 12 else (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)[serial]
         if size > len(payload) - at:

@@ -73,7 +73,10 @@ class TaskStore:
         await self._database.run(work)
 
     async def delete(self, server_digest: str, task_id: str) -> None:
-        """Delete a stored task, for example because it has finished."""
+        """Delete a server's stored task with this id, for example because the task has finished.
+
+        *server_digest* identifies the server.
+        """
         await self._database.run(
             lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )

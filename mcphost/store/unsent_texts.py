@@ -27,11 +27,11 @@ _SAVE = """
 class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
-    `attachments` are those of the queued messages, followed by those of the text. `origin` is "typed" if the user
-    typed the text, "inserted" if the user entered it in another way, or "mixed". `sources` are the names of the
-    servers whose prompts were inserted into the texts; earlier versions stored a single name, `source`. `copies`
-    are the parts of the text that were copied from a server, and `queued_copies` are the corresponding parts of
-    each queued message.
+    `attachments` lists the attachments of the queued messages, followed by the attachments of the text.
+    `origin` is "typed" if the user typed the text, "inserted" if the user entered it in another way, or
+    "mixed". `sources` are the names of the servers whose prompts were inserted into the texts; earlier versions
+    stored a single name, `source`. `copies` are the parts of the text that were copied from a server, and
+    `queued_copies` are the corresponding parts of each queued message.
     """
 
     text: str = ""
@@ -89,8 +89,8 @@ class UnsentTextStore:
     async def claim_new(self) -> tuple[str, UnsentText]:
         """Take over the newest unsent text of a new conversation whose process has exited.
 
-        Returns its place and the text. If there is no such text, returns a new place and an empty UnsentText. Raises
-        StoreError.
+        Returns the key under which the text is stored, and the text. If there is no such text, returns a new key
+        and an empty UnsentText. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:

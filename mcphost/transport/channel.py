@@ -101,15 +101,24 @@ class Authorizer(Protocol):
     """Source of credentials for HTTP requests to one server."""
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers for a request, with lowercase names. Raises SignInRequired."""
+        """Return the authorization headers for a request, with lowercase names. Raises SignInRequired.
+
+        *verb* is the HTTP method of the request.
+        """
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the authorization headers that are available now, without waiting or refreshing a token."""
+        """Return the authorization headers that are available now, without waiting or refreshing a token.
+
+        *verb* is the HTTP method of the request.
+        """
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to recover from a 401 or 403 response without asking the user; return whether to retry the request."""
+        """Try to get valid credentials without asking the user; return whether to retry the request.
+
+        *refusal* describes the 401 or 403 response to the request.
+        """
         ...
 
 

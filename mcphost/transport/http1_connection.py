@@ -128,7 +128,8 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def _has_unread_input(self) -> bool:
         """Return whether the socket has data, or the end of the stream, that the event loop has not read yet.
 
-        An idle server sends nothing, so the connection has been closed, for example while the loop was busy.
+        A server sends nothing on an idle connection. Unread input therefore means that the server has closed the
+        connection, for example while the event loop was busy.
         """
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is None or sock.fileno() < 0 or not hasattr(select, "poll"):  # no poll on Windows

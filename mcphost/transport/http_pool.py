@@ -99,7 +99,7 @@ class HttpConnectionPool:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called; no more requests are sent then."""
+        """Whether `close` was called. A closed pool sends no more requests."""
         return self._closed
 
     async def test_connection(self) -> None:
@@ -149,7 +149,7 @@ class HttpConnectionPool:
     def _take_idle(self, seconds: float) -> HttpConnection | None:
         """Return a usable connection that was idle for less than *seconds*, or None.
 
-        All connections are closed that are not usable or were idle for longer, so that they do not fill the pool.
+        Connections that are not usable or were idle for longer are closed, so that they do not fill the pool.
         """
         oldest = time.monotonic() - seconds
         while self._idle:

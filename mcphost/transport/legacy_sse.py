@@ -99,7 +99,8 @@ class SseConnector(HttpConnector):
     ) -> tuple[str, list[bytes]]:
         """Return the URL for POST requests, and any messages that arrived after it in the same chunk.
 
-        *deadline* is an event loop time.
+        *answer* is the response with the event stream, and *decoder* decodes its events. *deadline* is an event
+        loop time.
         """
         early_messages: list[bytes] | None = None
         endpoint = ""
@@ -225,7 +226,8 @@ class _MessagePoster:
     async def _post(self, line: bytes, *, is_repeatable: bool = True) -> None:
         """Send one message, with a time limit so that a slow server does not block later messages.
 
-        Raises ServerError if the server rejects the message or does not accept it in time.
+        *is_repeatable* is False if the server must not handle the message twice. Raises ServerError if the server
+        rejects the message or does not accept it in time.
         """
         try:
             with anyio.fail_after(SEND_TIMEOUT):

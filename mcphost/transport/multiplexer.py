@@ -88,10 +88,10 @@ class Multiplexer:
     with warnings about the server.
 
     *write* queues a line for writing, and must not block. *write_now* writes a line immediately, instead of
-    together with later lines; it is used if no other request is in flight. *wait_writable* returns None if the pipe
-    to the server has room. Otherwise, it returns an awaitable that completes when the pipe has room; a full pipe
-    thus delays only the tasks that write to it. *is_drained* returns whether the server has read everything that
-    was written, and *may_have_been_read* whether it may have read some of it.
+    together with later lines; it is used if no other request is in flight. *wait_writable* returns None if the
+    pipe to the server has room. Otherwise, it returns an awaitable that completes when the pipe has room, so a
+    full pipe delays only the tasks that write to it. *is_drained* returns whether the server has read
+    everything that was written, and *may_have_been_read* returns whether the server may have read some of it.
     """
 
     def __init__(

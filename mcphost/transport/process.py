@@ -83,9 +83,10 @@ def _register_password(proxy: str) -> None:
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """Return the path of the executable for *command*. Raises StartupError if there is none.
+    """Return the path of the executable for *command*.
 
-    Relative folders in PATH are relative to *folder*, the server's working folder.
+    PATH is taken from *environment*. Relative folders in PATH are relative to *folder*, the server's working
+    folder. Raises StartupError if there is no such executable or no such folder.
     """
     if folder and not os.path.isdir(folder):
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
@@ -203,7 +204,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
     ) -> "ServerProcess":
-        """Start the command *argv*, with *child* as its asyncio protocol; return *child*. Raises StartupError."""
+        """Start the command *argv* in *folder* with exactly the variables in *environment*.
+
+        *child* becomes the asyncio protocol of the process and is returned. Raises StartupError.
+        """
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
@@ -309,12 +313,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def pause_writing(self) -> None:
-        """Note that the input pipe of the process is full; called by asyncio."""
+        """Record that the input pipe of the process is full; called by asyncio."""
         if self._writable is None:
             self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Note that the input pipe of the process has room again; called by asyncio."""
+        """Record that the input pipe of the process has room again; called by asyncio."""
         self._wake_writers()
         self._writable = None
 

@@ -517,9 +517,10 @@ class HttpChannel:
         return self._received_count > count
 
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
-        """Return whether the response to a GET is an event stream.
+        """Return whether *answer*, the response to a GET request, is an event stream.
 
-        Raises SessionExpired if the server earlier opened a GET stream in *session*, but no longer knows this session.
+        Raises SessionExpired if the server earlier opened a GET stream in *session*, but no longer knows this
+        session.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without a GET stream send 405; some send 404, which does not mean that the session has expired.

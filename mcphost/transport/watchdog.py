@@ -76,7 +76,8 @@ class ProcessGroupFile:
 def stop_stale_groups(folder: Path) -> int:
     """End the process groups left behind by killed mcphost processes, and return the number of groups.
 
-    Never raises an error; blocks for about 2 s at most.
+    *folder* contains the files in which the groups are recorded. Never raises an error; blocks for about 2 s at
+    most.
     """
     stale: dict[int, str] = {}
     try:

@@ -1,4 +1,4 @@
 """The terminal user interface (TUI), built on Textual: screens, dialogs and widgets.
 
-The TUI displays the host's events and puts the host's questions to the user, who makes every decision.
+The TUI displays the host's events, and shows its questions, such as consent prompts, to the user.
 """

@@ -27,7 +27,7 @@ class Action(NamedTuple):
 
     @property
     def default_keys(self) -> tuple[str, ...]:
-        """The default keys, beginning with the one that is shown to the user; () if there are none."""
+        """The default keys, beginning with the key that is shown to the user; () if there are none."""
         return tuple(self.keys.split(",")) if self.keys else ()
 
 
@@ -112,14 +112,7 @@ ACTIONS: tuple[Action, ...] = (
         priority=True,
     ),
     Action("audit", "f10", N_("audit"), N_("Audit log"), N_("Show the audit log and verify it"), "audit"),
-    Action(
-        "accounts",
-        "f12",
-        N_("accounts"),
-        N_("Accounts"),
-        N_("Choose accounts; sign in and out"),
-        "accounts",
-    ),
+    Action("accounts", "f12", N_("accounts"), N_("Accounts"), N_("Choose accounts; sign in and out"), "accounts"),
     Action(
         "folders",
         "ctrl+o",
@@ -486,9 +479,9 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 class Alias(NamedTuple):
     """Another name for a command, often the name that similar programs use.
 
-    `action` is the name of the action that the alias runs. If it is "", `hint` is a sentence that says what to use
-    instead. In `hint`, the name of an action in braces stands for that action's key, and {settings_file} for
-    config.toml.
+    `action` is the name of the action that the alias runs. If `action` is "", the alias runs nothing, and `hint` is
+    a sentence that explains what to use instead. In `hint`, the name of an action in braces stands for that
+    action's key, and {settings_file} stands for config.toml.
     """
 
     action: str = ""

@@ -167,7 +167,7 @@ class McpHostApp(QuestionApp):
         self.theme_choice.configure(name)
 
     def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
-        """Use changed keys from the configuration, and show them in all hints except those of earlier notices."""
+        """Apply the configured *keys*, and update all key hints except those in existing notices."""
         self.key_table, _problems = build_key_table({one.action: one.keys for one in keys})
         self.key_table.use_in_hints()
         self._bindings = self.key_table.build_bindings()
@@ -419,9 +419,9 @@ class McpHostApp(QuestionApp):
     # -- global actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a modal screen is open, disable all global actions except "quit", "stop" and "answer".
+        """Return whether *action* is enabled; while a modal screen is open, most global actions are not.
 
-        If auto-approve is on, the key that turns it off also works while a modal screen is open.
+        The exceptions are "quit", "stop", "answer" and, if auto-approve is on, the action that turns it off.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
@@ -521,7 +521,7 @@ class McpHostApp(QuestionApp):
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
         """Start a worker that finds the tool calls matched by an edited permission rule.
 
-        The previous worker, if any, is cancelled.
+        A worker that is still running for an earlier version of the rule is cancelled.
         """
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
@@ -576,7 +576,7 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     async def action_theme(self) -> None:
-        """Open the list of themes, and return once it is ready to receive the next key."""
+        """Open the list of themes; return once the list has the focus."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
         await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)

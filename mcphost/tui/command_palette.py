@@ -1,6 +1,7 @@
-"""The command palette, which lists the actions of the page and all global ones, each with its key.
+"""The command palette, which lists the current page's actions and all global actions with their keys.
 
-The actions are listed in groups until the user types a query; then only the matching actions are listed.
+A page is a full-screen view over the chat, such as the list of servers. The actions are listed in groups until
+the user types a query; then only the matching actions are listed.
 """
 
 from collections.abc import Iterator
@@ -56,9 +57,10 @@ _PADDING = 2
 
 @dataclass(eq=False)
 class ActionHit(Hit):
-    """An action that the palette lists; `title` may have its matching letters highlighted.
+    """An action that the palette lists.
 
-    `group` is the heading under which the action is listed, or "" while the user searches.
+    In `title`, the letters that match the query may be highlighted. `group` is the heading under which the action
+    is listed, or "" while the user searches.
     """
 
     title: Content = Content("")  # noqa: RUF009 - immutable
@@ -176,7 +178,7 @@ class ActionPalette(CommandPalette):
 class CommandPaletteProvider(Provider):
     """Source of the palette's entries: the actions of the page behind the palette, and global actions.
 
-    Only global actions that are available on that page are listed. The action that opens the palette and the one
+    Only global actions that are available on that page are listed. The action that opens the palette and the action
     that closes the page are omitted.
     """
 
@@ -193,8 +195,8 @@ class CommandPaletteProvider(Provider):
     async def search(self, query: str) -> Hits:
         """Yield the actions that match the query.
 
-        The query must match the title, label or command of the action, or all its words must occur in the action's
-        texts.
+        The query must match the title, label or slash command of the action. Otherwise, every word of the query must
+        occur in these texts, in the description or in an alias of the action.
         """
         matcher = self.matcher(query)
         for key, title, action in self._page_actions():
@@ -211,7 +213,10 @@ class CommandPaletteProvider(Provider):
                 yield self._hit(action, score, matcher.highlight(_(action.title)), "")
 
     def _page_actions(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the key, title and action of each action of the page behind the palette; nothing for the chat."""
+        """Yield the key, title and action name of each action of the page behind the palette.
+
+        Yields nothing if the chat is behind the palette.
+        """
         if self.screen is getattr(self.app, "chat", None):
             return
         for bar in self.screen.query(KeyBar):

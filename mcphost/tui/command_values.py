@@ -35,7 +35,7 @@ _IN_DEMO = N_("The demo has only its own model.")
 
 
 class ValueActions(NamedTuple):
-    """The app's functions that apply a chosen value."""
+    """Functions of the app that apply the value of a slash command, such as a theme name."""
 
     use_theme: Callable[[str], None]
     open_server: Callable[[str], None]
@@ -120,7 +120,7 @@ class CommandValues:
         return ""
 
     async def use_model(self, name: str) -> None:
-        """Switch to the model called *name*, which a custom command requires."""
+        """Switch to the model *name*, unless it is already in use; custom commands can require a model."""
         from mcphost.config.profiles import switch_model
         from mcphost.tui.screens.model_use import begin_use
 
@@ -170,7 +170,11 @@ class CommandValues:
     async def _use_model(
         self, setup: "Setup", name: str, use: "Callable[[ModelChoice | None], None]", restore: Callable[[], None]
     ) -> bool:
-        """Find the model called *name*, and pass it to *use*; return False if it cannot be used now."""
+        """Find the model called *name*, and pass it to *use*; return False if it cannot be used now.
+
+        If the model is not found, a notification shows the reason, and *restore* is called. *restore* is not called if
+        queued messages are put back into the composer instead.
+        """
         try:
             model = await self._find_model(setup, name)
         except McpHostError as error:
@@ -249,8 +253,8 @@ def _find_folded(models: Sequence["AvailableModel"], name: str, fold: Callable[[
 def describe_unknown(action: str, value: str, names: Sequence[str]) -> str:
     """Return the error message for a command whose *value* is not one of *names*.
 
-    *action* is the action that the command runs. The message lists similar names or, if none is similar and there
-    are at most 12 names, all of them.
+    *action* is the action that the command runs. The message lists the names that are similar to *value*. If no
+    name is similar and there are at most 12 names, it lists all names.
     """
     text = _(_UNKNOWN[action]).format(name=clean_line(value, 60))
     folded = {name.casefold(): name for name in names[:_MAX_COMPARED]}

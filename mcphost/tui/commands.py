@@ -31,9 +31,9 @@ SEND_HINT = N_("{error} To send it as a message, put a space before it.")
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     """Return an error message if *text* is an unknown slash command, or "" if it is an ordinary message.
 
-    *names* are the known commands, with their slashes; the error message suggests the most similar one. If *text*
-    is a known command followed by other text, the error message says that the command takes no arguments. Text that
-    begins with a space, or with a path such as `/etc/hosts`, is an ordinary message.
+    *names* are the known commands, with their slashes; the error message suggests the most similar command. If
+    *text* is a known command followed by other text, the error message states that the command takes no arguments.
+    Text that begins with a space, or with a path such as `/etc/hosts`, is an ordinary message.
     """
     match = _COMMAND_PATTERN.match(text)
     if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):

@@ -62,10 +62,10 @@ def show_summary(chat: "ChatScreen") -> None:
 def make_sections(
     compaction: "Compaction", numbers: "Sequence[int]", messages: "Sequence[Message]"
 ) -> tuple[Section, ...]:
-    """Return a viewer section for each sentence of a summary, with the messages on which the sentence is based.
+    """Return a viewer section for each sentence of a summary, with the messages that it summarizes.
 
-    *numbers* are the numbers of *messages* in the conversation store. Long messages are shortened in the middle; after
-    a total of 2,000,000 characters, messages are omitted.
+    *numbers* are the numbers of *messages* in the conversation store. Long messages are shortened in the middle.
+    Once the total length exceeds 2,000,000 characters, further messages are omitted.
     """
     by_number = dict(zip(numbers, messages, strict=True))
     left = _MAX_TOTAL_CHARS

@@ -33,7 +33,7 @@ class ConfigurableApp(Protocol):
         ...
 
     def use_keys(self, keys: tuple[KeyConfig, ...]) -> None:
-        """Use the keys in the configuration."""
+        """Apply the configured *keys*."""
         ...
 
 

@@ -1,4 +1,7 @@
-"""Diffs that show what a tool call would change, and rendering of text with visible whitespace."""
+"""Diffs that show what a tool call would change.
+
+Also renders code with visible whitespace.
+"""
 
 import os
 import re
@@ -112,7 +115,10 @@ class TextDiff(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A file that a tool call would write: its full path, the path as given in the call, and the new content."""
+    """A file that a tool call would write.
+
+    It contains the full path, the path as given in the tool call, and the new content.
+    """
 
     path: str
     display_path: str
@@ -145,7 +151,7 @@ def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWri
 class FileDiffRequested(Message):
     """Request for the diff between a file and the text that a tool call would write to it.
 
-    `on_compared` receives the diff. It is not called if the file cannot be read within READ_SECONDS.
+    `on_compared` is called with the diff. It is not called if the file cannot be read within READ_SECONDS.
     """
 
     def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:
@@ -168,8 +174,9 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 def diff_file(file_write: FileWrite) -> TextDiff | None:
     """Return the diff between a file's content and the new text, or None if the file cannot be read.
 
-    Only a regular file of at most 256 kB is compared. If the file does not exist, is larger or is not UTF-8, the diff
-    consists only of a title that says so. Call this in a worker thread, because it blocks on the file system.
+    Only a regular file of at most 256 kB is compared. If the file does not exist, is larger or is not UTF-8, the
+    diff consists only of a title that states this. Call this function in a worker thread, because it blocks on the
+    file system.
     """
     name = clean_line(file_write.display_path, 200)
     try:
@@ -207,9 +214,9 @@ def _read(path: str) -> bytes | None:
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
-    The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
-    are compared. If the pairs have more than MAX_REPLACED characters in total, the pair that exceeds the limit is not
-    compared, and later pairs are left out; the title of the last diff says so.
+    The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20
+    pairs are compared. If the pairs have more than MAX_REPLACED characters in total, the pair that exceeds the
+    limit is not compared, and later pairs are omitted; the title of the last diff states this.
     """
     pairs = _find_replacements(arguments)
     steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown
@@ -246,9 +253,9 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared, and the title says so. If an exact comparison would have to examine
-    more than *max_steps* pairs of lines, everything between the common beginning and the common end is shown as
-    replaced. Only the first 300 rows are returned, followed by a row with the number of rows left out.
+    Texts of more than 5,000 lines are not compared, and the title states this. If an exact comparison would have to
+    examine more than *max_steps* pairs of lines, everything between the common beginning and the common end is
+    shown as replaced. Only the first 300 rows are returned, followed by a row with the number of omitted rows.
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
@@ -270,7 +277,10 @@ def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) 
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split the text after each LF, which remains at the end of its line. No other character ends a line."""
+    """Split the text after each LF, which remains at the end of its line.
+
+    No other character ends a line.
+    """
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 

@@ -49,7 +49,7 @@ QUESTION_KINDS = frozenset(DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
-    """Create the dialog for a question, or return None if questions of this type have no dialog."""
+    """Create the dialog for a question; return None if there is no dialog for this type of question."""
     from mcphost.host.questions.questions import ShareRoots  # loaded with the first question
 
     place = DIALOGS.get(question.KIND)
@@ -74,7 +74,10 @@ _MIN_LISTED_CALLS = 2
 
 
 class QuestionDisplay(Protocol):
-    """Interface that TuiFrontend uses to show questions in the app. No method waits for the user."""
+    """Interface that TuiFrontend uses to show questions in the app.
+
+    None of the methods waits for the user.
+    """
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
         """Show a question's dialog or, depending on *mode*, a small card that announces the question.
@@ -89,15 +92,18 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """Keep typed text out of the message being written while the user's entry is checked.
+        """Capture typed text while mcphost checks something that the user entered, such as a passphrase.
 
-        An entry is, for example, a passphrase. The state ends when `close_check` is called or, after a wrong entry,
-        when the question is asked again.
+        Text typed during the check therefore does not go into the message being written. The capture ends when
+        `close_check` is called or, if the entry was wrong, when the question is asked again.
         """
         ...
 
     def close_check(self) -> None:
-        """End the state that `open_check` began: typed text goes into the message being written again."""
+        """End the capture of typed text that `open_check` started.
+
+        Afterwards, typed text goes into the message being written.
+        """
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
@@ -171,7 +177,10 @@ class TuiFrontend:
 
     @property
     def who(self) -> str:
-        """Who answers the questions: "person", or "nobody" after `close`, when every question is declined."""
+        """Who answers the questions: "person" or, after `close`, "nobody".
+
+        After `close`, all questions are declined.
+        """
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
@@ -214,9 +223,9 @@ class TuiFrontend:
                         self._display.update_questions(self.pending_questions)
 
     def _begin_check(self, check: EntryCheck, answer: Any) -> None:
-        """If *answer* is an entry that mcphost checks, show no other question until the check has ended.
+        """If mcphost will check *answer*, show no other question until *check* has ended.
 
-        Such entries are passphrases and pasted redirect URLs.
+        Only passphrases and pasted redirect URLs are checked; if one is wrong, its question is asked again.
         """
         from mcphost.host.questions.sign_in import EnterPassphrase, KeepInEncryptedFile, PastedRedirect
 
@@ -304,7 +313,10 @@ class TuiFrontend:
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question, after the user has answered or postponed one; *mode* is explained at `OpenMode`."""
+        """Show the next question, after the user has answered or postponed the previous one.
+
+        *mode* is explained at `OpenMode`.
+        """
         self._open_mode = mode
         try:
             self._show_next()

@@ -1,4 +1,4 @@
-"""Least-recently-used cache of decoded images, and a check of whether the terminal can show images."""
+"""Least-recently-used cache of decoded images, and a function that checks for image support."""
 
 import os
 from collections import OrderedDict

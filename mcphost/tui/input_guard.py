@@ -71,9 +71,9 @@ class AnswerGuard:
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
         """Return whether to ignore a key because it was pressed too soon to be meant for the question.
 
-        This is the case within GUARD_SECONDS of the question's appearance or of another key. After a key that moved the
-        focus or scrolled, only letters are ignored, because a user who presses Tab or an arrow key and then Enter is
-        answering the question, not typing text.
+        This is the case for GUARD_SECONDS after the question has appeared or another key has been pressed. If that
+        other key moved the focus or scrolled, only letters are ignored, because a user who presses Tab or an arrow key
+        and then Enter is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
@@ -81,13 +81,13 @@ class AnswerGuard:
     def is_confused(self, ago: float) -> bool:
         """Return whether to ignore Enter, because another key was ignored shortly before.
 
-        For example, if the user presses Tab too early, it is ignored, and Enter would then press a different button
-        than the user expects.
+        For example, a Tab that is pressed too early is ignored. Enter would then press the button that has the focus
+        instead of the button that the user meant.
         """
         return self._has_delay and clock() - ago - self._ignored_at < IGNORED_FACTOR * GUARD_SECONDS
 
     def record_ignored(self, ago: float) -> None:
-        """Record that a key had no effect."""
+        """Record that a key, pressed *ago* seconds ago, was ignored."""
         self._ignored_at = max(self._ignored_at, clock() - ago)
 
     def record_moved(self) -> None:
@@ -119,11 +119,11 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the paste is over, and later keys are therefore not part of it."""
+        """Whether the paste is over, which means that later keys are not part of it."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
-        """Record a key other than Enter; return whether it belongs to the paste."""
+        """Record a key other than Enter; return whether it is part of the paste."""
         at = clock() - ago
         is_pasted = at - self._pasted_at < GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
         self._last_key_at = max(self._last_key_at, at)
@@ -248,7 +248,8 @@ IGNORED_HINT = N_("the keys before had no effect: look where you are, then press
 class InputGuardApp(App[None]):
     """App that delivers a key, paste or click to a screen only if the user meant it for that screen.
 
-    It does not depend on other parts of the app. It is a base class because input reaches Textual's App first.
+    This class does not depend on other parts of the app. It is a base class of the app because Textual passes all
+    input to the App first.
     """
 
     _last_input: Widget | None = None
@@ -345,7 +346,7 @@ class InputGuardApp(App[None]):
         return self._held_enter.is_held(ago, on_button=isinstance(screen.focused, Button))
 
     def _was_pasted(self, event: _UserInput, ago: float) -> bool:
-        """Return whether a key or click may belong to a paste that contains the code that ends a paste."""
+        """Return whether a key or click may be part of a paste that contains the end-of-paste escape code."""
         if isinstance(event, events.Paste):
             if not event.is_forwarded:
                 self._paste_guard, self._is_press_pasted = PasteGuard(), True
@@ -365,7 +366,11 @@ class InputGuardApp(App[None]):
         return is_pasted
 
     def _acts_on_question(self, screen: Screen[Any], event: _UserInput) -> bool:
-        """Return whether a key or click that was probably pasted might answer a question; if so, show a hint."""
+        """Return whether an input event that was probably not typed or clicked by the user might answer a question.
+
+        If so, show a hint. The event is a key that may come from pasted text, or a click that may have come too
+        soon.
+        """
         key = event.key if isinstance(event, events.Key) else ""
         if not isinstance(screen, Guarded):
             return self._is_answer(key)
@@ -394,7 +399,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether to deliver the event, which is *ago* seconds old, to the question.
+        """Return whether to deliver the event to the question; *ago* is its age in seconds.
 
         Text typed before the user has moved the focus into the question goes into the message being written instead.
         """

@@ -151,8 +151,8 @@ class KeyTable:
         screen, with a dash. Set *in_sentence* to false for hints separated by " · ": keys are then written in lower
         case, and a hint for a screen-specific action without a key is omitted.
 
-        If there are *values*, *text* is also formatted with them. Do not call `str.format` on the result instead,
-        because a key can be a brace.
+        If there are *values*, *text* is also formatted with them. Pass them here instead of calling `str.format` on the
+        result, because the result can contain a brace as the name of a key.
         """
         form = self.long if in_sentence else self.short
         if not in_sentence and not all(self.local_changes.values()):
@@ -166,8 +166,8 @@ class KeyTable:
     def _leave_out_removed(self, hints: str) -> str:
         """Remove the hints for actions whose keys the user has removed, and return the remaining hints.
 
-        *hints* is a text in which hints are separated by " · ". If a hint names several actions and any of them still
-        has a key, only the names of the other actions are removed.
+        *hints* is a text in which hints are separated by " · ". If a hint names several actions, only the names of
+        actions without a key are removed, as long as at least one of the actions has a key.
         """
         left: list[str] = []
         for hint in hints.split(" · "):
@@ -187,9 +187,10 @@ class KeyTable:
         return any(self.keys_of(match[1]) for match in _PLACEHOLDER.finditer(text))
 
     def use_in_hints(self) -> None:
-        """Make hints in messages from other packages show the keys of this table.
+        """Use the keys of this table in the hints of other packages.
 
-        Their sentences name default keys, which `translate_sentence` then replaces.
+        Other packages name the default keys in their messages; `translate_sentence` replaces them with the keys of this
+        table.
         """
         is_default = self._keys == DEFAULT_KEYS._keys and not self.local_changes
         use_hints({} if is_default else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
@@ -197,7 +198,7 @@ class KeyTable:
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
         """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.
 
-        *bindings* are those of the screen. A row whose keys the user removed is omitted.
+        *bindings* are the screen's bindings. A row is omitted if the user removed its keys.
         """
         names = {one.action: one.id for _key, one in bindings if one.id in self.local_changes}
         for row in rows:
@@ -218,9 +219,10 @@ class KeyTable:
 
 
 def format_key(key: str, *, in_sentence: bool = False) -> str:
-    """Return a key as the user reads it: "ctrl+p", "F1" or "esc" in a row of keys, and "Ctrl+P" in a sentence.
+    """Return a key as it is shown to the user.
 
-    A single character stays as it is, because "x" and "X" are different keys.
+    A row of keys shows, for example, "ctrl+p", "F1" or "esc"; a sentence shows "Ctrl+P". A single character is not
+    changed, because "x" and "X" are different keys.
     """
     if len(key) == 1:
         return key
@@ -255,8 +257,8 @@ def fill_keys(node: Any, text: str, /, *, in_sentence: bool = True, **values: ob
 class _Key(NamedTuple):
     """A key from the settings, in Textual's spelling, and the problems with it.
 
-    `fault` says why the key cannot be used, and `warning` says which terminals cannot send it; each is "" if it
-    does not apply.
+    `fault` is the reason why the key cannot be used, and `warning` names the terminals that cannot send it; each is
+    "" if there is no such problem.
     """
 
     key: str
@@ -282,9 +284,9 @@ def _read_key(text: str) -> _Key:
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
-    """Return a phrase about the terminals that cannot send this key, or "" if all common terminals can.
+    """Return a phrase that names terminals that cannot send this key, or "" if all common terminals can.
 
-    *name* is the key without its *modifiers*, and *is_function* says whether it is a function key such as F5.
+    *name* is the key without its *modifiers*. *is_function* is true for function keys such as F5.
     """
     if is_function and (int(name[1:]) > 12 or modifiers):
         return _("is missing on many keyboards and terminals")
@@ -337,7 +339,7 @@ def build_key_table(
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
     action. The names of screen-specific actions contain a hyphen. An invalid key is skipped. If a new key is
     another action's default key, it is removed from the other action. An action in KEPT_KEYS always keeps at least
-    one key. *kitty* says whether the terminal supports the Kitty keyboard protocol.
+    one key. *kitty* is true if the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -390,8 +392,8 @@ def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mappi
     """Yield a problem for each new key of a global action that some screens use for another action.
 
     *chosen* maps each key from the settings to the name of its action. *entries* maps the name of each such action
-    to the entry's name as the user wrote it. QUESTION_KEYS contains the default keys of screens that can be
-    assigned to global actions; if none of the keys in *chosen* is one of these, nothing is yielded.
+    to the entry's name as the user wrote it. Nothing is yielded if *chosen* contains no key of QUESTION_KEYS, which
+    are the default keys of screens that can be assigned to global actions.
     """
     for key, name in chosen.items() if QUESTION_KEYS & chosen.keys() else ():
         from mcphost.tui.local_keys import LOCAL_ACTIONS
@@ -406,9 +408,9 @@ def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mappi
 
 
 def _describe_kept(action: Action) -> str:
-    """Describe how *action* can still be invoked although none of the configured keys can be used for it.
+    """Describe how the user can still invoke *action* if none of its configured keys can be used.
 
-    The result is a phrase that names its default key, its slash command or the command palette.
+    The result is a phrase that names the action's default key, its slash command or the command palette.
     """
     if action.default_keys:
         return _("its default key {long} stays in use").format(long=DEFAULT_KEYS.long(action.name))
@@ -426,9 +428,10 @@ def _change_local_keys(
 ) -> dict[str, tuple[str, ...]]:
     """Return the customized keys of screen-specific actions, and report problems with them.
 
-    At most one problem per entry is added to *problems*. *table* contains the keys of the global actions, which no
-    other action can have. If a new key is the default key of another action that is available at the same time, it
-    is removed from the other action. *kitty* says whether the terminal supports the Kitty keyboard protocol.
+    At most one problem per entry is added to *problems*. *table* contains the keys of the global actions, which
+    cannot be assigned to other actions. If a new key is the default key of another action that is available at the
+    same time, it is removed from the other action. *kitty* is true if the terminal supports the Kitty keyboard
+    protocol.
     """
     from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, describe_fixed_key, work_together
 
@@ -466,10 +469,10 @@ def _change_local_keys(
 
 
 def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) -> KeyProblem:
-    """Return the problem that an action has lost default keys to another action.
+    """Return a problem which states that an action has lost default keys to another action.
 
-    *name* is the action that has lost the keys *lost*, and *taker* is the settings entry that they are now assigned
-    to. *way* describes how the action can still be invoked, such as by another key or its slash command.
+    *name* is the action that has lost the keys *lost*, and *taker* is the settings entry to which they are now
+    assigned. *way* describes how the user can still invoke the action, such as by another key or its slash command.
     """
     text = _(
         '{lost} is now assigned to "{taker}", which leaves "{word}" with {way}. Give "{word}" another key, or write '
@@ -510,7 +513,7 @@ def _accept_all(
 ) -> tuple[list[str], list[str]]:
     """Return the keys in *texts* that can be assigned to *action*, and messages about problems with them.
 
-    *chosen* maps each key that the user has already assigned to the name of its action. *kitty* says whether the
+    *chosen* maps each key that the user has already assigned to the name of its action. *kitty* is true if the
     terminal supports the Kitty keyboard protocol.
     """
     keys: list[str] = []

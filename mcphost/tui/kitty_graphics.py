@@ -84,7 +84,7 @@ _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 
 
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
-    """Return whether graphics sequences reach the terminal; tmux and screen would discard them."""
+    """Return whether graphics sequences reach the terminal; tmux and screen discard them."""
     return not (environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("tmux", "screen")))
 
 

@@ -1,8 +1,8 @@
 """Default keys of actions that belong to an individual screen or to one part of the chat.
 
 The user can change these keys in the same way as the keys of global actions. They are not in
-`mcphost.tui.actions`, because they are needed only after the first frame, or if the user has changed one of
-them. The keys of consent dialogs and forms are not listed, because they are fixed.
+`mcphost.tui.actions`, because the first frame needs them only if the user has changed one of them. The keys of
+consent dialogs and forms are not listed, because they are fixed.
 """
 
 from collections.abc import Mapping
@@ -126,9 +126,9 @@ def default_local_keys(name: str) -> tuple[str, ...]:
 
 
 def describe_fixed_key(name: str, key: str) -> str:
-    """Return what *key* always does in the part of the UI where the action *name* works, or "" if nothing.
+    """Describe the fixed function that *key* has in the part of the UI where the action *name* works.
 
-    The user can assign the key to the action only if the result is "".
+    Return "" if the key has no fixed function there; only then can the user assign it to the action.
     """
     return _FIXED_KEYS.get(_find_place(name), {}).get(key, "")
 

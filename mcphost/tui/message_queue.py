@@ -48,8 +48,8 @@ class MessageQueue:
     def take_next(self) -> QueuedMessage | None:
         """Remove and return the oldest message, or return None if the queue is empty.
 
-        Call this after an answer has ended. Messages that were passed to that answer but not delivered stay in
-        the queue, and are sent like any other message.
+        Call this after an answer has ended. Messages that were passed to that answer but not delivered remain in the
+        queue, and are sent like any other message.
         """
         for one in self._messages:
             one.is_steering = False
@@ -66,7 +66,7 @@ class MessageQueue:
         return found
 
     def take(self, place: tuple[int, str] | None) -> QueuedMessage | None:
-        """Remove and return the message at *place*, a pair of its position and its text.
+        """Remove and return the message at *place*, which is a pair of the message's position and its text.
 
         Return None if the message at this position has a different text, or has been passed to the running answer. If
         *place* is None, behave like `take_last`.
@@ -94,10 +94,10 @@ class MessageQueue:
         return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
 
     def steer(self, send: "Callable[[str, Sequence[Part]], bool]", *, newest: bool = False) -> None:
-        """Pass the oldest message that the answer has not received yet to *send*, with its attachments.
+        """Pass the oldest message that the running answer has not received to *send*, with its attachments.
 
         *send* returns False if no answer is running. If *newest* is true, only the newest message is considered. A
-        message that *send* accepted is marked with `is_steering`, moves ahead of the unmarked messages, and remains in
+        message that *send* accepts is marked with `is_steering` and moves ahead of the unmarked messages. It remains in
         the queue until `mark_delivered` is called.
         """
         considered = self._messages[-1:] if newest else self._messages

@@ -75,7 +75,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     @cached_property
     def config_change_notices(self) -> "ConfigChangeNotices":
-        """The watcher of the configuration files, created on first use and then cached."""
+        """The object that watches the configuration files and reports changes; it is created on first use."""
         from mcphost.tui.config_change_notices import ConfigChangeNotices
 
         return ConfigChangeNotices(self.host.config_change_detector, self.chat, self)
@@ -420,7 +420,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.
 
-        Because this sends a request, the action has its own key, and does nothing while another screen covers the chat.
+        This action has its own key, because it sends a request. It does nothing while another screen covers the chat.
         """
         if self.screen is self.chat:
             self.chat.continue_turn()
@@ -468,7 +468,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         self.open_page(CostsScreen(self.host))
 
     def connect_composer(self) -> None:
-        """Make Up in the composer edit the newest message if the model has not answered it yet."""
+        """Make the Up key in the composer open the newest message for editing if it is unanswered."""
         self.chat.query_one(Composer).edit_handler = self._edit_unanswered
 
     def _edit_unanswered(self, text: str) -> bool:
@@ -568,9 +568,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
         self.send_to_background(message.call)
 
     def send_to_background(self, call: str) -> None:
-        """Let the turn continue without waiting for this tool call.
+        """Let the turn continue without waiting for the tool call with the id *call*.
 
-        A notification says whether that succeeded. *call* is the id of the call.
+        A notification states whether this succeeded.
         """
         from mcphost.errors import McpHostError
 

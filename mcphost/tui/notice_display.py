@@ -27,8 +27,8 @@ _NoticeKey = tuple[str, str, SeverityLevel]
 class NoticeApp(App[None]):
     """App that holds back notices while a question is open, and removes obsolete notices.
 
-    It does not depend on other parts of the app. It is a base class because `notify` and `pop_screen` are methods
-    of Textual's App.
+    This class does not depend on other parts of the app. It is a base class of the app because it overrides
+    `notify` and `pop_screen` of Textual's App.
     """
 
     _announcer: "Announcer | None" = None
@@ -47,11 +47,11 @@ class NoticeApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notification, unless an identical one is still visible. Long messages are shortened.
+        """Show a notification, unless an identical one is still visible.
 
-        Identical notifications are skipped because holding down a key could otherwise stack up hundreds of
-        them. While a question is on top, the notification is held back until the question closes. In screen
-        reader mode, the message is announced instead.
+        Long messages are shortened. Identical notifications are skipped because holding down a key could otherwise
+        stack up hundreds of them. While a question is on top, the notification is held back until the question closes.
+        In screen reader mode, the message is announced instead.
         """
         # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
@@ -86,9 +86,9 @@ class NoticeApp(App[None]):
         return bool(self._screen_stack) and isinstance(self.screen, Guarded)
 
     def _hold_notice(self, held: _NoticeKey, timeout: float | None, *, markup: bool) -> None:
-        """Keep a notice until no question is on top.
+        """Hold back a notice until no question is on top.
 
-        If more than MAX_HELD_NOTICES are kept, drop the oldest informational one or, if there is none, the
+        If more than MAX_HELD_NOTICES are held back, drop the oldest informational notice or, if there is none, the
         oldest notice.
         """
         self._held_notices.pop(held, None)
@@ -100,7 +100,7 @@ class NoticeApp(App[None]):
     def hold_notices(self) -> None:
         """Remove the visible notices when a question opens, because they would cover its key hints.
 
-        Warnings, errors and notices that have just appeared are held back, and shown again after the question.
+        Warnings, errors and notices that have only just appeared are shown again after the question is closed.
         """
         for notice in list(self._notifications):
             if notice.severity != "information" or notice.raised_at > time() - _UNREAD_SECONDS:

@@ -225,12 +225,15 @@ class QuestionApp(NavigationApp):
     def open_questions(self) -> "list[Any]":
         """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
 
-        Not all of these screens show questions; callers must pick out the dialogs.
+        Not all of these screens show questions; callers must select the dialogs.
         """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question with its keys enabled; if no question is waiting, show a notification."""
+        """Open the minimized question so that its keys answer it immediately; see `Guarded`.
+
+        Show a notification if no question is waiting.
+        """
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             dialog.is_retry = dialog.question.is_retry  # what the user types next is meant for the input

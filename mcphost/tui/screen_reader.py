@@ -1,4 +1,7 @@
-"""Screen reader mode: check whether it is on, and replace or remove box-drawing and block characters."""
+"""Functions for screen reader mode.
+
+They check whether the mode is on, announce text, and replace or remove box-drawing and block characters.
+"""
 
 from typing import Any
 

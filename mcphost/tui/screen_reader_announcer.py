@@ -89,9 +89,9 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcer that reports state changes and questions to screen readers in lines of text.
+    """Reporter of state changes and questions for screen readers, as lines of text.
 
-    While a question is waiting, each announcement also says which key opens it.
+    While a question is waiting, each announcement also names the key that opens it.
     """
 
     def __init__(self, app: AnnouncingApp) -> None:
@@ -162,10 +162,11 @@ class Announcer:
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened or, if *is_open* is false, one that is held back.
+        """Announce a question that has opened or, if *is_open* is false, a question that is held back.
 
-        A question is held back while the user types; the announcement then names the key that opens it. Otherwise, it
-        names the keys that answer and decline the question, if they currently have this effect.
+        A question is held back while the user is typing; the announcement then names the key that opens the question.
+        Otherwise, the announcement names the keys that answer and decline the question, unless these keys do not work
+        at the moment.
         """
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")

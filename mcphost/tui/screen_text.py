@@ -36,7 +36,10 @@ def clean(text: str) -> str:
 
 
 def fold_separators(text: str) -> str:
-    """Return *text* for comparing names: in lowercase, with a hyphen for each dot, underscore and blank."""
+    """Normalize a name for comparison: convert it to lowercase, and replace separators with hyphens.
+
+    The separators are dots, underscores and spaces.
+    """
     return text.lower().translate(_SEPARATORS)
 
 
@@ -70,9 +73,9 @@ def clean_notice(text: str) -> str:
 def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
     """Return the sanitized beginning of *text*, and the number of characters of *text* that are omitted.
 
-    The beginning has at most *lines* line breaks, and at most about *characters* characters. They are counted after
-    sanitizing, because visible marks are longer than the characters that they replace. The remaining text is not
-    sanitized.
+    The beginning has at most *lines* line breaks and approximately *characters* characters. The characters are
+    counted after sanitizing, because visible marks are longer than the characters that they replace. The remaining
+    text is not sanitized.
     """
     stop = _end_of_lines(text, max(0, characters), lines)
     end, length = 0, _MEASURED_CHARACTERS
@@ -87,7 +90,7 @@ def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
 
 
 def clean_description(text: str) -> str:
-    """Sanitize a server's description, and shorten it with `…` if it would cover the form that it introduces."""
+    """Sanitize a server's description, and shorten it with `…` if it would not leave room for the form."""
     kept, rest = clean_beginning(text, _DESCRIPTION_LENGTH, _DESCRIPTION_LINES)
     return f"{kept}…" if rest else kept
 
@@ -122,7 +125,7 @@ def is_clean(text: str) -> bool:
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:
-    """Return the first *count* lines of *text*, and the number of lines that were left out.
+    """Return the first *count* lines of *text*, and the number of omitted lines.
 
     The returned lines are sanitized, and truncated with `…` after *width* characters.
     """

@@ -30,7 +30,10 @@ _REPEATED = re.compile(r"(.)\1{3,}")
 
 
 class IndexedImage(Struct, frozen=True):
-    """An image with a palette. Each byte in `rows` is the palette index of a pixel, or 255 if it is invisible."""
+    """An image with a palette.
+
+    Each byte in `rows` is the palette index of a pixel, or 255 for a transparent pixel.
+    """
 
     width: int
     rows: tuple[bytes, ...]
@@ -125,7 +128,8 @@ class GraphicsTerminal(Protocol):
 class _Cell:
     """A placeholder cell found in the output.
 
-    It has colors, the number of an image, and the row and column of the cell in that image.
+    `colors` are the colors of the cell, and `number` identifies an image. `row` and `column` are the position of
+    the cell in that image.
     """
 
     def __init__(self, colors: str, row: str, column: str) -> None:
@@ -142,7 +146,10 @@ class _Cell:
 
 
 class _Picture:
-    """An image with the escape sequences that draw each of its rows of cells, cached for one cell size."""
+    """An image with the escape sequences that draw each of its rows of cells.
+
+    The sequences are cached for one cell size.
+    """
 
     def __init__(self, image: IndexedImage, columns: int, rows: int) -> None:
         self._image, self._columns, self._rows = image, columns, rows
@@ -171,10 +178,10 @@ class _Picture:
 
 
 class SixelGraphics:
-    """Images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`.
+    """Images that are drawn as Sixel graphics.
 
-    *draws_itself* is called with the number of an image, and returns whether the terminal draws that image itself,
-    using Kitty's graphics protocol.
+    All output to *terminal* must pass through `draw`. *draws_itself* is called with the number of an image, and
+    returns whether the terminal draws that image itself, using Kitty's graphics protocol.
     """
 
     def __init__(self, terminal: GraphicsTerminal, draws_itself: Callable[[int], bool] = lambda _number: False) -> None:

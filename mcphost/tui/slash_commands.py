@@ -1,4 +1,7 @@
-"""Execution of slash commands in the chat: built-in and custom commands, and hints for unknown ones."""
+"""Execution of slash commands in the chat.
+
+Handles built-in and custom commands, and explains why an unknown command cannot be run.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -37,7 +40,7 @@ class CommandValueSource(Protocol):
         ...
 
     async def use_model(self, name: str) -> None:
-        """Switch to the model called *name*, which a custom command requires."""
+        """Switch to the model *name*, unless it is already in use; custom commands can require a model."""
         ...
 
 
@@ -59,7 +62,10 @@ class SlashCommandRunner:
         self._screen, self._host, self._run_custom, self._values = screen, host, run_custom, values
 
     def complete_value(self, command: str) -> "list[CompletionItem]":
-        """Return completions for the value of *command*, such as "/theme"; empty if it takes none."""
+        """Return completions for the value of a command such as "/theme".
+
+        Return [] if the command takes no value.
+        """
         parsed = parse_slash_command(command)
         if parsed is None or parsed.action is None or not parsed.action.takes_value:
             return []
@@ -68,7 +74,7 @@ class SlashCommandRunner:
     def run(self, draft: Draft, names: Callable[[], Iterable[str]]) -> bool:
         """Run the draft as a command, or explain why that is not possible; return False if it is a message.
 
-        *names* returns all known commands, with their slashes. The draft stays in the composer if it cannot be run.
+        *names* returns all known commands, with their slashes. If the draft cannot be run, it stays in the composer.
         """
         text = draft.text
         parsed = parse_slash_command(text)

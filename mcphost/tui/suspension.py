@@ -1,4 +1,4 @@
-"""Suspension of the TUI while another program, such as the user's editor, has the terminal."""
+"""Suspension of the TUI while another program, such as the user's editor, uses the terminal."""
 
 import signal
 from collections.abc import Generator

@@ -1,7 +1,7 @@
-"""Terminal driver that survives the loss of its terminal, and a final filter for control characters.
+"""Terminal driver that quits the app when its terminal is lost, and a filter for control characters.
 
-The driver also recognizes the terminal's replies about its colors and capabilities, which would otherwise be mistaken
-for key presses.
+The driver also recognizes the terminal's replies about its colors and capabilities, which would otherwise be
+mistaken for key presses.
 """
 
 import asyncio
@@ -158,7 +158,10 @@ class ReplyParser(XTermParser):
         yield from super().tick()
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
-        """Return the keys of a sequence; Textual itself reports Alt+Enter as Enter in most terminals."""
+        """Return the key events for an escape sequence, including Alt+Enter.
+
+        In most terminals, Textual itself reports Alt+Enter as Enter.
+        """
         if sequence == _ALT_ENTER or (alt and sequence == "\r"):
             return [Key("alt+enter", None)]
         return super()._sequence_to_key_events(sequence, alt)
@@ -280,8 +283,8 @@ class ResilientDriver(LinuxDriver):
     async def ask_for_attributes(self) -> frozenset[int]:
         """Return the terminal's device attributes, such as 4 for Sixel graphics.
 
-        Only the first call asks the terminal. It waits for a reply for at most one second; later calls wait only until
-        this second has passed. As long as no reply has arrived, the result is an empty set.
+        Only the first call queries the terminal; it waits at most one second for the reply. Later calls wait only until
+        this second has passed. If no reply has arrived by then, the result is an empty set.
         """
         if self._attributes is None:
             self._attributes = asyncio.get_running_loop().create_future()
@@ -404,7 +407,10 @@ _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 
 class ControlCharacterFilter(LineFilter):
-    """Textual filter that replaces control characters in rendered rows; a changed row may become too wide."""
+    """Textual filter that replaces control characters in rendered rows.
+
+    A row with replaced characters may become too wide.
+    """
 
     def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
         """Return the segments with control characters replaced by visible marks."""

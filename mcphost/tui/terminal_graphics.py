@@ -33,10 +33,11 @@ class AnsweringTerminal(Protocol):
 
 
 def can_trust_attributes(environ: Mapping[str, str]) -> bool:
-    """Return whether the device attributes are those of the terminal that displays the images.
+    """Return whether the device attributes describe the terminal that displays the images.
 
-    In tmux, screen or Zellij, they are not. For example, a tmux built with Sixel support always reports Sixel, even
-    if the terminal that tmux runs in shows text in place of the images; tmux also keeps only the last few images.
+    This is not the case in tmux, screen or Zellij. For example, a tmux built with Sixel support always reports
+    Sixel, even if the terminal in which tmux is running shows text in place of the images; tmux also keeps only the
+    last few images.
     """
     return can_place_pictures(environ) and not environ.get("ZELLIJ")
 
@@ -55,9 +56,9 @@ class TerminalGraphics:
         self._has_answered_sixel = False
 
     async def show(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Prepare a base64 image for *width* columns and *height* / 2 rows; return it, or an error message.
+        """Prepare a base64 image for *width* columns and *height* / 2 rows.
 
-        *height* is in half-block pixels, of which each row has two.
+        *height* is in half-block pixels; each row has two of them. Returns the image, or an error message.
         """
         how = self._settings.screen.pictures
         async with self._choosing:

@@ -1,4 +1,7 @@
-"""Desktop and terminal notifications while the terminal is not focused, and the window title."""
+"""Notifications while the terminal does not have the focus, and the window title.
+
+The notifications are shown by the desktop or by the terminal.
+"""
 
 import os
 import sys
@@ -107,14 +110,14 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 
 
 def describe_question(question: "Question[Any]") -> str:
-    """Return a sentence that announces a question; the only details in it are the server and the tool."""
+    """Return a sentence that announces a question; it contains no details except the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
     return _("mcphost asks: {name}").format(name=name) if name else _("mcphost asks you something")
 
 
 def describe_call(server: str, tool: str) -> str:
-    """Return the shortened names of a server and a tool; an empty name is left out."""
+    """Return the shortened names of a server and a tool; an empty name is omitted."""
     return " / ".join(clean_line(name, _NAME_LENGTH) for name in (server, tool) if name)
 
 
@@ -127,10 +130,10 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Notifier that alerts the user while the terminal is not focused.
+    """Notifier that alerts the user while the terminal does not have the focus.
 
-    It also shows mcphost's state in the window title: "mcphost - asks", "mcphost - answering" or "mcphost -
-    ready". A user whose terminal does not report its focus gets no notifications.
+    It also shows mcphost's state in the window title: "mcphost - asks", "mcphost - answering" or "mcphost - ready".
+    If the terminal does not report its focus, no notifications are sent.
     """
 
     def __init__(

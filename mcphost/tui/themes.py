@@ -1,7 +1,8 @@
 """Color themes, and the choice of a theme.
 
 A theme is a TOML file with a color for each role, such as "accent". The theme that the user chose last takes
-precedence over the configured theme. If neither is set, the dark or light theme is used, to match the terminal.
+precedence over the configured theme. If neither is set, the dark or light theme is used, whichever matches the
+terminal's background.
 """
 
 import os
@@ -45,11 +46,14 @@ _MAX_THEMES = 100
 
 
 class ThemeError(Exception):
-    """Raised for an invalid theme file; the message names the file and what to correct."""
+    """Error in a theme file; the message names the file and states what to correct."""
 
 
 def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that contain theme files: the user's, the package's and the source tree's."""
+    """Return the folders that contain theme files.
+
+    These are the user's folder, if it is given, and the folders in the package and in the source tree.
+    """
     here = Path(__file__).resolve()
     shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
     return shipped if user_folder is None else (user_folder, *shipped)
@@ -65,7 +69,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the path of a theme's file, or None if there is none.
+    """Return the path of the theme file for *name*, or None if there is no such theme.
 
     A file in the user's folder takes precedence.
     """
@@ -90,7 +94,10 @@ def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
 
 
 def read(path: Path) -> Theme:
-    """Read a theme file. Raises ThemeError if the file cannot be read, or a color is missing or invalid."""
+    """Read a theme file.
+
+    Raises ThemeError if the file cannot be read, or if a color is missing or invalid.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -215,10 +222,10 @@ class ThemeOptions(NamedTuple):
 
 
 class ThemeChoice:
-    """The app's theme, which is reloaded when its file changes. The user can preview and choose themes.
+    """The app's theme.
 
-    If neither a chosen nor a configured theme is set, or the theme is "auto", the default dark or light theme is
-    used.
+    The user can preview and choose themes. The theme is reloaded when its file changes. If neither a chosen nor a
+    configured theme is set, or the theme is "auto", the default dark or light theme is used.
     """
 
     def __init__(self, app: "App[Any]", options: ThemeOptions) -> None:
@@ -265,7 +272,10 @@ class ThemeChoice:
         self._app.stylesheet.set_variables(self._app.get_css_variables())
 
     def _is_replaced(self, name: str) -> bool:
-        """Return whether the user's themes folder has a theme of this name, which overrides any built-in one."""
+        """Return whether the user's themes folder contains a theme of this name.
+
+        Such a theme overrides the built-in theme of the same name.
+        """
         return self._user_folder is not None and os.path.isfile(self._user_folder / f"{name}.toml")
 
     def show_wanted(self) -> None:
@@ -278,12 +288,18 @@ class ThemeChoice:
         self.show_wanted()
 
     def choose(self, name: str) -> None:
-        """Use this theme until the app exits. To keep the choice for later runs, call `remember` on a thread."""
+        """Use this theme until the app exits.
+
+        To keep the choice for later runs, call `remember` on a thread.
+        """
         self.wanted = name
         self.show_wanted()
 
     def remember(self) -> None:
-        """Store the chosen theme for later runs. Blocks. Raises OSError or ConfigError."""
+        """Store the chosen theme for later runs.
+
+        This method blocks. Raises OSError or ConfigError.
+        """
         if self._remembered is not None:
             self._remembered.save(self.wanted, self.configured)
 

@@ -8,7 +8,7 @@ from textual.drivers.web_driver import WebDriver
 
 
 class ServedDriver(WebDriver):
-    """Textual's web driver, changed to quit the app when the serving process has ended.
+    """Textual's web driver, extended to quit the app when the serving process has ended.
 
     Textual's own driver would keep the app running without input, in a process that can no longer be reached.
     """

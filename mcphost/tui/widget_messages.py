@@ -22,8 +22,8 @@ AttachmentAction = Literal["open", "remove", "refresh"]
 class Section(NamedTuple):
     """One section of long text: a heading written by mcphost, and text that may come from a server.
 
-    The viewer draws a bar before every row of the text, so that the text cannot imitate a heading. If a heading wraps,
-    the bar is also drawn before every row of the heading except the first.
+    The viewer draws a bar before every row of the text, so that the text cannot imitate a heading. If the heading
+    is too long for one row, the bar is also drawn before its continuation rows.
     """
 
     heading: str
@@ -38,8 +38,8 @@ def join_sections(sections: Sequence[Section]) -> str:
 class ImageDecodeRequested(Message):
     """Posted when an image becomes visible, to have it decoded for display.
 
-    `data` is the image in base64, and `width` and `height` are the maximum size in pixels. `on_decoded` receives the
-    decoded image, or a phrase that says why the image cannot be shown.
+    `data` is the image in base64, and `width` and `height` are the maximum size in pixels. `on_decoded` is called
+    with the decoded image, or with a phrase that states why the image cannot be shown.
     """
 
     def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
@@ -136,7 +136,10 @@ class ActionRequested(Message):
 
 
 class LinkClicked(Message):
-    """Posted when the user clicks a link. The app only displays the URL and never opens it."""
+    """Posted when the user clicks a link.
+
+    The app only displays the URL and never opens it.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -146,9 +149,9 @@ class LinkClicked(Message):
 class TextViewRequested(Message):
     """Posted when the user opens long text in the viewer.
 
-    `full_text_file` names the file with the full text if `text` is only its beginning. If `sections` are given, they
-    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. If `language` names
-    a programming language, the text is highlighted.
+    If `text` is only the beginning of the full text, `full_text_file` is the name of the file that contains the
+    full text. If `sections` are given, they are shown instead of `text`. `on_end_shown` is called once the end of
+    the text has been visible. If `language` names a programming language, the text is highlighted.
     """
 
     def __init__(
@@ -172,9 +175,9 @@ class TextViewRequested(Message):
 class RulePreviewRequested(Message):
     """Posted when the user edits a permission rule, to show which tool calls the rule would match.
 
-    `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`,
-    and the earlier tool calls in stored conversations, each with whether the rule matches it. The second value is
-    None if the stored conversations cannot be read.
+    `on_compared` is called with two values. The first is whether the rule matches the tool call given by `tool` and
+    `arguments`. The second contains the earlier tool calls in stored conversations, and whether the rule matches
+    each of them; it is None if the stored conversations cannot be read.
     """
 
     def __init__(
@@ -194,8 +197,8 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to have them validated.
 
-    `on_checked` receives the violations of the tool's input schema as SchemaErrors, which is falsy if there are
-    none.
+    `on_checked` is called with the violations of the tool's input schema as SchemaErrors, which is falsy if there
+    are no violations.
     """
 
     def __init__(
@@ -211,8 +214,8 @@ class ArgumentCheckRequested(Message):
 class EditorRequested(Message):
     """Posted when the user asks to edit text in an external editor.
 
-    `on_edited` receives the edited text and "", or None and an error message. `name` is the name of the file that the
-    editor opens.
+    `name` is the name of the file that the editor opens. `on_edited` is called with the edited text and "" or, if
+    editing failed, with None and an error message.
     """
 
     def __init__(self, text: str, on_edited: Callable[[str | None, str], None], name: str = "arguments.json") -> None:
@@ -266,10 +269,10 @@ class QueueRow(NamedTuple):
 
 
 class QueueRecallRequested(Message):
-    """Posted when the user wants to move a queued message back to the composer, or to drop it.
+    """Posted when the user wants to move a queued message back to the composer, or to remove it.
 
-    The message is dropped if `is_removal` is true. `place` is the position and the text of the message, or None
-    for the newest one.
+    The message is removed if `is_removal` is true. `place` is the position and the text of the message, or None for
+    the newest message.
     """
 
     def __init__(self, place: tuple[int, str] | None = None, *, is_removal: bool = False) -> None:
@@ -283,7 +286,10 @@ class SteerRequested(Message):
 
 
 class CopyRequested(Message):
-    """Posted when the user copies text to the clipboard; `confirmation` is the notification to show."""
+    """Posted when the user copies text to the clipboard.
+
+    `confirmation` is the notification to show once the text is copied.
+    """
 
     def __init__(self, text: str, confirmation: str = N_("Copied.")) -> None:
         super().__init__()

@@ -172,7 +172,10 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Return whether the text of an answer may be recorded; a form with secret fields may not."""
+    """Return whether the text of an answer may be recorded.
+
+    The result is False for a form with secret fields.
+    """
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 

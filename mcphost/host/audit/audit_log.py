@@ -67,7 +67,8 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 def is_call_ambiguous(active: ActiveConversation) -> bool:
     """Return whether the current task handles a server request that may belong to several conversations.
 
-    This is the case if the request may belong to several tool calls of different conversations.
+    This is the case if the server sent the request while it was handling tool calls from different conversations,
+    and it is unknown which of these calls the request belongs to.
     """
     return len({id(call.conversation if call else active.current) for call in candidate_calls.get()}) > 1
 
@@ -75,9 +76,9 @@ def is_call_ambiguous(active: ActiveConversation) -> bool:
 class AuditLog:
     """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
-    If the file cannot be written, the user is notified, rows are kept in memory and written later in the same order,
-    and every action whose row is not on disk is refused. With `[audit] required = false`, actions are refused only when
-    too many rows are waiting to be written.
+    If the file cannot be written, the user is notified, and the rows are kept in memory and written later in the
+    same order. Until then, every action whose row is not on disk is refused. With `[audit] required = false`,
+    actions are refused only when too many rows are waiting to be written.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -91,10 +92,10 @@ class AuditLog:
 
     @property
     def conversation_id(self) -> str:
-        """The id of the conversation to which the current task's tool call belongs, otherwise of the open one.
+        """The id of the conversation of the tool call that the current task is handling.
 
-        It is "" if there is no conversation, or if the current task handles a server's request that may belong to calls
-        of several conversations.
+        If the task handles no tool call, it is the id of the open conversation. It is "" if there is no conversation,
+        or if the task handles a server request that may belong to several conversations (see `is_call_ambiguous`).
         """
         if self.conversation is None or is_call_ambiguous(self.conversation):
             return ""
@@ -133,7 +134,10 @@ class AuditLog:
     async def record_withdrawal(
         self, question: Question[Any], *, seconds: float = 0.0, may_store_content: bool = True
     ) -> None:
-        """Record that a question was withdrawn without an answer after it had been open for *seconds*."""
+        """Record that a question was withdrawn without an answer after it had been open for *seconds*.
+
+        See `record_answer` for *may_store_content*.
+        """
         has_content = may_store_content and self.config.content
         await self.store.append(
             self._make_question_record(question, "withdrawn", "", "nobody", seconds, None, has_content=has_content)
@@ -265,7 +269,10 @@ class AuditLog:
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if a row that must be on disk before its action begins has not been written."""
+        """Raise ConsentDenied if *entry* has not been written to disk, although this is required.
+
+        Such a row must be on disk before the action that it records begins.
+        """
         if not self._is_acceptable(entry):
             raise ConsentDenied(f"The action was not taken: {self._refusal_reason}", _REFUSAL_HINT)
 

@@ -76,10 +76,11 @@ class BudgetLimits:
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Compare a request with each configured limit, and return the amounts spent so far.
+        """Compare a request with each configured limit, and return a BudgetUse for each.
 
-        If the request would exceed a limit, `raised` of the BudgetUse is the higher limit that would allow the request;
-        otherwise it is 0. *turn* is "" for a request that belongs to no turn. Raises StoreError.
+        Each BudgetUse contains the amount spent so far. If the request would exceed the limit, `raised` is the higher
+        limit that would allow the request; otherwise it is 0. *turn* is "" for a request that belongs to no turn.
+        Raises StoreError.
         """
         totals = await self._spending.load_totals(conversation, turn)
         return self._compare(totals, conversation, estimate)
@@ -153,9 +154,10 @@ def estimate_request(
 
 
 def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message], input_tokens: int) -> int:
-    """Return how many input tokens of a request the provider has probably cached.
+    """Return how many input tokens of a request to the model *name* the provider has probably cached.
 
-    Returns 0 unless this model wrote the last answer, used the cache for it, and did so less than CACHE_SECONDS ago.
+    Returns 0 unless this model wrote the last answer in *messages*, used the cache for it, and did so less than
+    CACHE_SECONDS ago. *input_tokens* is the estimated size of the request's input.
     """
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if facts.cached_input_price is None or last is None or last.usage is None or last.model != name:
@@ -167,10 +169,10 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 
 
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
-    """Return the longest answer, in tokens, that stays within all limits.
+    """Return the length, in tokens, of the longest answer that stays within all limits.
 
-    Returns 0 if that answer would be too short to be useful or no shorter than the estimated one, or if the price is
-    unknown.
+    Returns 0 if that answer would be too short to be useful or no shorter than the estimated one, or if the price
+    is unknown.
     """
     if estimate.input_cost is None or not facts.output_price:
         return 0

@@ -40,8 +40,9 @@ class OpenSpending:
 class SpendingTracker:
     """Recorder of the cost of every model request, in a store shared by all mcphost processes.
 
-    An entry with an estimate is stored before a request is sent and replaced when the request ends, so that the request
-    counts even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.
+    Before a request is sent, an entry with an estimate is stored; it is replaced when the request ends. The request
+    therefore counts even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved
+    later.
     """
 
     def __init__(self, store: SpendingStore, events: EventBus) -> None:
@@ -161,9 +162,9 @@ def local_midnight(now: float) -> float:
 
 
 def days_ago(days: int) -> float:
-    """Return the start of the earliest of the last *days* local days, in seconds since 1970.
+    """Return the time at which a period of *days* local days began, in seconds since 1970.
 
-    Today counts as one of these days.
+    The period ends today, so 1 returns the start of today.
     """
     day = time.localtime()
     try:
@@ -204,7 +205,7 @@ def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> 
 
 
 class PartCost(Struct, frozen=True):
-    """Tokens and cost of one part of several requests, such as one tool's results.
+    """Tokens and cost of one part of model requests, such as the results of one tool, summed over requests.
 
     The cost is in US dollars, or None if unknown. `kind`, `server` and `tool` are as in TokenShare; `kind` is
     ANSWERS for the model's output. The provider's count of input tokens is divided among the parts in proportion to
@@ -252,7 +253,10 @@ def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> Co
 
 
 def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the total cost of the requests of each local day that has any, newest day first."""
+    """Return the total cost of the requests of each local day, newest day first.
+
+    Days without requests are omitted.
+    """
     days: dict[str, list[SpendingEntry]] = defaultdict(list)
     for entry in entries:
         days[time.strftime("%Y-%m-%d", time.localtime(entry.at))].append(entry)
@@ -333,9 +337,9 @@ def format_sum(total: SpendingSum) -> str:
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:
-    """Return the recorded input cost of a request, or an estimate from the input's share of all tokens.
+    """Return the recorded input cost of a request; None if its cost is unknown.
 
-    None means that the cost is unknown.
+    If only the total cost was recorded, the input cost is estimated from the number of input and output tokens.
     """
     if entry.input_cost is not None or entry.cost is None:
         return entry.input_cost

@@ -49,11 +49,12 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool whose definition changes is no longer covered. For all other calls, the user is asked as usual, and the
-    rules in `consent.never` still apply. The mode ends when its budget is used up, another conversation is opened,
-    or `stop` is called. If a call was approved but has not been sent when the mode ends, the user is asked about
-    it. If the mode ends because the maximum number of calls is reached, however, the calls that it approved are
-    still sent.
+    A tool is covered only while its definition is unchanged. For all other calls, the user is asked as usual, and
+    the rules in `consent.never` still apply. The mode ends when its budget is used up, another conversation is
+    opened, or `stop` is called.
+
+    When the mode ends, the user is asked about calls that it approved and that have not been sent yet. There is one
+    exception: if the mode ends because the maximum number of calls is reached, these calls are sent without asking.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class AutoApproval:
 
     @property
     def is_waiting_for_servers(self) -> bool:
-        """Whether a server that may offer further tools to select is still starting."""
+        """Whether a server is still starting, so that more tools may become available for selection."""
         return self._tool_registry.is_incomplete
 
     def start(

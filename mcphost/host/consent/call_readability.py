@@ -49,10 +49,10 @@ def check_arguments(arguments: dict[str, Any], original: dict[str, Any] | None =
 
 
 def once_only_reason(server: str, tool: str, arguments: CallReadability) -> str:
-    """Return the reason why a call can be allowed only once, or "" if there is none.
+    """Return the reason why a call can be allowed only once, or "" if it can be allowed for longer.
 
-    The reason is an untranslated phrase. A call that cannot be read reliably must not be allowed for longer,
-    because the user cannot tell what such a permission would cover.
+    A call that cannot be read reliably must not be allowed for longer, because the user cannot tell what such a
+    permission would cover. The reason is an untranslated phrase.
     """
     if arguments.has_hidden_characters or has_hidden_characters(tool) or has_hidden_characters(server):
         if not arguments.is_checked:
@@ -92,7 +92,10 @@ def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
 
 
 def _has_excess_marks(text: str) -> bool:
-    """Return whether *text* has characters of ambiguous width, or more consecutive marks than can be displayed."""
+    """Return whether *text* has characters of ambiguous width, or too many consecutive combining marks.
+
+    More combining marks than a terminal can display are too many.
+    """
     if _AMBIGUOUS_WIDTH.search(text) or _EXCESS_MARKS.search(text):
         return True
     run = 0

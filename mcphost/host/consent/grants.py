@@ -103,8 +103,8 @@ class ToolHistory(Struct, frozen=True):
     """Information about whether the user has allowed a tool before, shown in the consent prompt.
 
     `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
-    means that grants exist, but all of them are for other definitions of the tool. `server_changed` means that
-    grants exist, but all of them were made when the server had another command or URL.
+    means that grants exist, but only for other definitions of the tool. `server_changed` means that grants exist,
+    but all of them were made when the server had another command or URL.
     """
 
     first_use: bool
@@ -176,7 +176,7 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     async def find_end(self, grant_id: str, server: str) -> GrantEnd | None:
-        """Return why the grant with this id no longer allows calls to *server*; None if it still does.
+        """Return the reason why the grant with this id no longer allows calls to *server*, or None if it still does.
 
         The result is "revoked" for a revoked grant, and "ended" for a grant that has expired, is suspended, or belongs
         to an earlier session. While the store cannot be read, stored grants count as revoked. If the id is "", the
@@ -388,8 +388,8 @@ def _last_event_time(stored: tuple[Grant, ...]) -> float:
 def _is_unexpired(grant: Grant, newest: float) -> bool:
     """Return whether the grant has not expired.
 
-    *newest* is the time of the last known event. If the current time is more than 5 minutes before it, the clock was
-    set back, and a grant with an expiry time counts as expired.
+    *newest* is the time of the last known event. If the current time is more than 5 minutes before this time, the
+    clock must have been set back. A grant with an expiry time then counts as expired.
     """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
@@ -401,8 +401,8 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 class GrantStatus(Struct, frozen=True):
     """A grant and its current state; `why` is the reason if the grant does not apply.
 
-    `state` is "counts" if the grant applies, "elsewhere" if it is for another conversation, folder, account or server,
-    and "suspended" if it does not apply until the user grants it again.
+    `state` is "counts" if the grant applies. It is "elsewhere" if the grant is for another conversation, folder,
+    account or server, and "suspended" if the user must grant it again.
     """
 
     grant: Grant
@@ -422,7 +422,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """A past tool call by a model; `answer` says whether the previewed rule would cover the call."""
+    """A past tool call by a model; `answer` states whether the previewed rule would cover the call."""
 
     conversation: str
     title: str

@@ -71,7 +71,7 @@ async def _find_no_origins(server: str, arguments: dict[str, Any]) -> ArgumentOr
 class ConsentPolicy:
     """Policy that allows or denies tool calls.
 
-    When the user creates a grant, it also allows the calls that are waiting for an answer and that it covers.
+    A grant that the user creates also allows other calls that it covers and whose consent prompts are still open.
     """
 
     def __init__(
@@ -188,7 +188,11 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Apply the user's answer; check any edited arguments in it against the never-rules again."""
+        """Allow the call as the user decided, or deny it if a never-rule covers it.
+
+        The arguments may have been edited by the user. They are checked with *is_valid* before a rule that the user
+        created is stored; if they are invalid, the rule is not stored.
+        """
         identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
@@ -258,8 +262,8 @@ class ConsentPolicy:
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         """Check a tool call that the user makes directly, which needs no approval.
 
-        Raises ConsentDenied if a never-rule covers the call or the tool has changed since the user last granted it. A
-        refusal is recorded in the audit log.
+        Raises ConsentDenied if a never-rule covers the call, or if the tool has changed since the user last created a
+        grant for it. A refusal is recorded in the audit log.
         """
         identity = identify_tool(offered)
         origins = await self._find_origins(identity.server, arguments)
@@ -308,10 +312,10 @@ class ConsentPolicy:
     async def check_reuse(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str
     ) -> Deny | None:
-        """Check that *call* may reuse the result of the allowed call *recorded_call*, and record the reuse.
+        """Check that *call* may reuse the result of *recorded_call*, which was allowed, and record the reuse.
 
-        Returns None if the result may be reused, and a denial if a never-rule covers the call now or the audit log
-        cannot record the reuse.
+        Returns None if the result may be reused. Returns a denial if a never-rule covers the call now, or if the audit
+        log cannot record the reuse.
         """
         origins = await self._find_origins(identity.server, arguments)
         subject = _audit_subject(identity, arguments, origins, call)
@@ -389,9 +393,9 @@ def tool_question(
 ) -> QuestionFactory:
     """Return a function that takes a tool's history and creates the consent prompt for this call.
 
-    *call* is the id of the call. *why* says why the call is made, and is shown to the user. *arguments_error* describes
-    the error in arguments that the user edited, "" if there is none. If *recorded_at* is not 0, the prompt asks whether
-    to reuse the result of an identical call made at that time, in seconds since 1970.
+    *call* is the id of the call. *why* is the reason for the call, which is shown to the user. *arguments_error*
+    describes the error in arguments that the user edited, "" if there is none. If *recorded_at* is not 0, the
+    prompt asks whether to reuse the result of an identical call made at that time, in seconds since 1970.
     """
     tool = offered.definition.tool
 

@@ -225,7 +225,7 @@ class RuleMatcher:
         return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
 
     def may_carry(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
-        """Return whether the origins of a call's arguments permit it to run without asking the user.
+        """Return whether a call may run without asking the user, considering only the origins of its arguments.
 
         *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
         """
@@ -358,9 +358,11 @@ def _has_similar_name(
 ) -> bool:
     """Return whether a server may mistake another member for the argument at *path*.
 
-    Such a member can have a similar name (`Path`, `path[]`, or `path` with an invisible character). It can also
-    write several levels as one name (`options.depth`), or one name as several levels, or be a prototype from which
-    JavaScript objects inherit members. *wanted* is the remaining part of the argument's normalized name. Raises
+    This is possible in three cases. The member's name is similar (`Path`, `path[]`, or `path` with an invisible
+    character). The path is divided into names differently: `options.depth` is one name, or one name is written as
+    several nested objects. The member is a prototype from which JavaScript objects inherit members.
+
+    *wanted* is the part of the argument's normalized name that belongs to *members* and the objects in it. Raises
     UnclearNameError if the names are too long to be compared.
     """
     if depth > _MAX_DEPTH:

@@ -45,7 +45,7 @@ class AttachmentFitter:
         await self._image_scaler.close()
 
     async def fit(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
-        """Return an attachment in a form that the model accepts; the attachment's note says what was changed.
+        """Return an attachment in a form that the model accepts; the attachment's note describes what was changed.
 
         *facts* describe the model. Raises UsageError if the attachment cannot be converted.
         """

@@ -34,9 +34,10 @@ def make_result_message(part: ToolReturnPart) -> Message:
 
 
 def find_failure(part: ResourcePart) -> str:
-    """Return how the background call with the result *part* ended, such as "failed"; "" if it has a result or is lost.
+    """Return the outcome of a background call that failed, was declined or was stopped, such as "failed".
 
-    Only the sentence that mcphost wrote before the result is read.
+    *part* is the part of a message that contains the call's result. Returns "" if the call succeeded or its result
+    is lost. Only the sentence that mcphost wrote before the result is examined.
     """
     head = _INTRODUCTION.format(id=part.use_id, tool=part.source, outcome="")
     outcome = part.text.removeprefix(head).split(".", 1)[0] if part.text.startswith(head) else ""
@@ -65,8 +66,9 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 class BackgroundResults:
     """Results of background tool calls that are waiting to be added to their conversation.
 
-    A result is added immediately if no turn is running, otherwise when the turn ends. It is added to the current
-    branch if that branch contains the call, otherwise to the newest branch that contains it.
+    If no turn is running, a result is added immediately, otherwise when the turn ends. If the current branch of the
+    conversation contains the call, the result is added to this branch, otherwise to the newest branch that contains
+    the call.
     """
 
     def __init__(

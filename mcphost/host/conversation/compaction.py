@@ -163,9 +163,9 @@ class Compactor:
         to which the cost of the summary is added. If `mode` in the settings is "never", nothing is summarized; if it is
         "ask", the user is asked first. A failure is reported to the user as a notice, and nothing is changed.
 
-        Nothing is summarized if the request would still not fit into the window, or if a summary would not be shorter
-        than the messages. If the last user message alone is larger than the window, the user is notified. No notice is
-        shown if *overflow* is given, because `explain_overflow` then mentions the message in the error.
+        Nothing is summarized if the request would still not fit into the window, or if the summary would not be shorter
+        than the messages. If the last user message alone is larger than the window, the user is notified, unless
+        *overflow* is given; `explain_overflow` then adds this to the error.
         """
         model = self._model_selection.model
         if model is None:
@@ -249,10 +249,10 @@ class Compactor:
         return True
 
     def _find_useful_plan(self, conversation: Conversation, tokens: int, window: int) -> _Plan | None:
-        """Plan a summary that would make a request of *tokens* tokens shorter and let it fit into *window*.
+        """Plan a summary that makes a request of *tokens* tokens shorter and lets it fit into *window*.
 
-        Return None if no summary would. *window* is the size of the context window in tokens, 0 if unknown. Raises
-        ModelError if the model for summaries cannot be used.
+        Returns None if no summary can do this. *window* is the size of the context window in tokens, 0 if unknown.
+        Raises ModelError if the model for summaries cannot be used.
         """
         model = self._model_selection.get_named(self._settings.compaction.model)
         for keep in (self._settings.compaction.keep_messages, 1):
@@ -355,7 +355,7 @@ class Compactor:
     def _count_message_tokens(self, conversation: Conversation, count: int) -> int:
         """Estimate how many tokens the first *count* messages, or their summary, take in the next request.
 
-        Results are counted as they are sent, not as they are stored.
+        Tool results that are shortened in requests count with their shortened length.
         """
         kept = len(conversation.messages) - count
         messages = self._preview_request(conversation).messages

@@ -1,4 +1,4 @@
-"""Context report: an estimate of what the next model request contains, by source, in tokens."""
+"""Context report: an estimate of the size of the next model request in tokens, for each part of it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,9 +26,10 @@ from mcphost.serialization import Struct
 
 
 class ContextTool(Struct, frozen=True):
-    """A tool, the estimated tokens of its definition, and whether the next model request contains the definition.
+    """A tool, the estimated size of its definition in tokens, and whether the next request contains it.
 
-    `server` is "" for a built-in tool of mcphost. `preference` is the user's choice to send the definition or not.
+    `server` is "" for a built-in tool of mcphost. `preference` is the user's choice for the tool (see
+    `ToolSelection.prefer`).
     """
 
     server: str

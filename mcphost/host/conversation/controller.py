@@ -211,7 +211,7 @@ class ConversationController:
 
     @property
     def can_undo_insert(self) -> bool:
-        """Whether the open conversation still ends with messages that `insert` added in this run."""
+        """Whether the open conversation still ends with messages that `insert` added since mcphost started."""
         last = self._insertion
         return last is not None and last.conversation is self._active.current and last.is_at_end()
 
@@ -273,9 +273,9 @@ class ConversationController:
         await self._active.current.set_system_prompt(text)
 
     async def _record_system_prompt(self, event: str, text: str) -> None:
-        """Record in the audit log, by digest only, that the system prompt changes to *text*.
+        """Record in the audit log that the system prompt is changed to *text*.
 
-        *event* is the event of the audit row. Raises ConsentDenied.
+        Only a digest of the text is recorded. *event* is the event of the audit row. Raises ConsentDenied.
         """
         digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
         subject = AuditSubject(kind="system_prompt", name="configured" if not text else "own", definition=digest)
@@ -353,8 +353,8 @@ class ConversationController:
     def steer(self, text: str, attachments: Sequence[Part] = ()) -> bool:
         """Queue a user message for the running turn; return False if no turn is running.
 
-        The message is added after the next tool results, with a UserMessageAdded event, once the user has reviewed
-        the attachments that need it. If the turn ends before that, the message is dropped.
+        If the attachments require a review, the user reviews them first. The message is then added after the next tool
+        results, and a UserMessageAdded event is published. If the turn ends before that, the message is dropped.
         """
         if self._work is not None:
             self._steering.append((*attachments, TextPart(text)))
@@ -405,10 +405,10 @@ class ConversationController:
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
     async def _run_alone(self, run: Callable[[_Work], Awaitable[T]]) -> T | None:
-        """Run a turn, or other work that must not overlap with a turn; return None if the host was closed meanwhile.
+        """Run a turn, or other work that must not overlap with a turn; return None if the host is closed meanwhile.
 
         The work runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError
-        if a turn is already running or the host is not open, and any McpHostError raised by *run*; any other exception
+        if a turn is already running or the host is not open, and any McpHostError raised by *run*. Any other exception
         is logged and raised as an McpHostError. Cancelling the caller stops the work.
         """
         if self._work is not None:

@@ -1,7 +1,8 @@
 """Index of the files in the working folder and the shared folders, for completing `@path` in a message.
 
-Building and searching an index block, so do both on a worker thread. The index is limited in files, depth and time,
-never follows symbolic links, and omits what `.gitignore` files exclude (https://git-scm.com/docs/gitignore).
+Building an index and searching it are blocking operations; run both on a worker thread. The index is limited in
+files, depth and time, never follows symbolic links, and omits what `.gitignore` files exclude
+(https://git-scm.com/docs/gitignore).
 """
 
 import fnmatch
@@ -98,7 +99,10 @@ class IgnoreRules:
         self._groups = tuple(reversed(groups))
 
     def decide(self, segments: tuple[str, ...], *, is_folder: bool) -> bool | None:
-        """Return whether a path, relative to the `.gitignore` file's folder, is ignored; None if no rule matches it."""
+        """Return whether a path is ignored, or None if no rule matches it.
+
+        *segments* are the segments of the path, relative to the folder of the `.gitignore` file.
+        """
         for group in self._groups:
             if group.matches(segments[-1], segments, is_folder=is_folder):
                 return group.ignores
@@ -188,8 +192,8 @@ class FileIndex:
     def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
         """Return at most *limit* paths that contain the letters of *query* in the same order, ignoring case.
 
-        They are sorted by how well they match: first by file names that begin with the query, then by file names that
-        contain it, then by paths that contain it elsewhere. All other matches come last.
+        The best matches come first: file names that begin with the query, then file names that contain it, then paths
+        that contain it elsewhere, then all other matches.
         """
         if not query:
             found: Iterable[str] = self.paths[:limit]
@@ -232,7 +236,10 @@ def _is_subsequence(query: str, text: str) -> bool:
 
 
 def build_index(folder: str, roots: Iterable[str] = (), *, max_seconds: float = MAX_SECONDS) -> FileIndex:
-    """Index the files below *folder* with relative paths, and those below *roots* with absolute paths."""
+    """Index the files below *folder* with relative paths, and those below *roots* with absolute paths.
+
+    Stops after *max_seconds* seconds; the index then contains only the paths found until then.
+    """
     base = os.path.realpath(folder)
     walk = _Walk(time.monotonic() + max_seconds)
     walk.add(base, "")
@@ -346,10 +353,10 @@ def find_exact(typed: str) -> tuple[FileMatch, ...]:
 
 
 def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
-    """Return at most *limit* files and folders whose path, which may begin with `~`, begins with *typed*.
+    """Return at most *limit* files and folders whose path begins with *typed*.
 
-    A relative path is relative to the working folder. Hidden files are included only if the dot was typed. Only the
-    first 5,000 entries of a folder are considered.
+    *typed* may begin with `~`. A relative path is relative to the working folder. Hidden files are included only if
+    the dot was typed. Only the first 5,000 entries of a folder are considered.
     """
     if typed == "~":
         return (FileMatch("~/", is_folder=True),)

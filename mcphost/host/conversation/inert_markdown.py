@@ -34,7 +34,7 @@ Spans = list[tuple[int, int]]
 def make_inert(text: str) -> str:
     """Return Markdown that is safe to embed in a document.
 
-    Images become links, HTML becomes text, headings are lowered by two levels, link definitions show as text, and open
+    Images become links, HTML and link definitions become visible text, headings are lowered by two levels, and open
     code blocks are closed.
     """
     return "\n".join(_Converter().convert(sanitize(text).strip("\n").split("\n")))
@@ -67,7 +67,8 @@ class _Converter:
         """Add a line to the open code block; return False if the line is not part of it.
 
         If the block is indented, it ends at a line with less indentation. Whether a closing fence with more indentation
-        ends the block depends on the surrounding list, so that fence is written with the block's own indentation.
+        ends the block depends on the surrounding list. Such a fence is therefore written with the block's own
+        indentation.
         """
         content = line.strip(_BLANKS)
         if self._indent and content:

@@ -1,6 +1,6 @@
 """Local files as parts of a message: text, images, PDF and audio files, and folder listings.
 
-The functions block, so call them on a worker thread. Devices, pipes and sockets are never read.
+All functions are blocking; call them on a worker thread. Devices, pipes and sockets are never read.
 """
 
 import base64
@@ -56,9 +56,10 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Message parts made from a file reference; `note` is "" unless there is something that the user should know.
+    """A message part made from a file, and a note for the user.
 
-    The note says what was omitted or truncated, and where a link led.
+    `note` describes what was omitted or truncated, and the target of a symbolic link that was followed; it is "" if
+    there is nothing to report.
     """
 
     name: str
@@ -79,10 +80,11 @@ def parse_reference(text: str) -> FileReference:
 
 
 def find_mentioned(names: Mapping[str, str]) -> dict[str, FileReference]:
-    """Return a reference for each of *names* that is exactly the relative path of a regular file, by the same keys.
+    """Return a file reference for each value of *names* that is the relative path of a regular file.
 
-    A line range may follow the path. A path with `..` is ignored, so that no file outside of the working folder is
-    found; `read_attachment` refuses links that lead out of it.
+    The references have the same keys as in *names*. A line range may follow the path. A path with `..` is ignored,
+    so that only files in the working folder are found; `read_attachment` refuses symbolic links that lead out of
+    it.
     """
     found: dict[str, FileReference] = {}
     for key, name in names.items():
@@ -130,9 +132,10 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
 
 
 def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Attachment:
-    """Return the attachment with a note added if the relative path *path* led to *real* through a link.
+    """Return the attachment, with a note added if the relative path *path* contains a symbolic link.
 
-    A project may have placed such a link. No note is added if *path* is absolute or contains `..`.
+    *real* is the path with all links resolved, which the note names. A project may contain such a link. No note is
+    added if *path* is absolute or contains `..`.
     """
     base = os.path.realpath(folder)
     if os.path.isabs(os.path.expanduser(path)) or ".." in path.split("/"):
@@ -223,8 +226,9 @@ def _is_damaged(mime_type: str, body: bytes) -> bool:
 def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:
     """Return an image, PDF or audio file as a message part.
 
-    Raises UsageError if the model is known to reject images or not known to accept audio, or if an image is invalid. A
-    PDF file or an image may still have to be converted with an AttachmentFitter.
+    Raises UsageError for an image if it is invalid or the model is known to reject images, and for an audio file
+    unless the model is known to accept audio. A PDF file or an image may still have to be converted with an
+    AttachmentFitter.
     """
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):
@@ -287,7 +291,7 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 class _TextHead:
     """The beginning of a text that is being read.
 
-    It may grow slightly beyond the maximum size of an attachment; this shows that the text must be truncated.
+    Text is collected until it is slightly longer than an attachment may be, which shows that it must be truncated.
     """
 
     def __init__(self) -> None:
@@ -301,7 +305,7 @@ class _TextHead:
             self._length += len(text)
 
     def encode(self) -> bytes:
-        """Return the text in UTF-8; it has more than MAX_TEXT_BYTES bytes if it must be cut."""
+        """Return the text in UTF-8; it has more than MAX_TEXT_BYTES bytes if it must be truncated."""
         return "".join(self._pieces).encode()
 
 

@@ -41,7 +41,8 @@ class MessageStage(Protocol):
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages to send instead of *messages*, which are the result of the previous stage.
 
-        Called for each request. The beginning should stay the same from request to request, because providers cache it.
+        This method is called for each request. The first messages should stay the same from request to request, because
+        providers cache them.
         """
         ...
 

@@ -20,9 +20,9 @@ def make_resource_attachments(
 ) -> tuple[Attachment, ...]:
     """Return one attachment for each of the first MAX_ATTACHED content items of a resource.
 
-    If there are more items, one more attachment says how many were left out. Binary data that the model does not accept
-    is replaced with a note that gives its type and the reason why. PDF files and images may still have to be converted
-    with an AttachmentFitter.
+    If there are more items, an additional attachment states how many were left out. Binary data that the model does
+    not accept is replaced with a note that states its type and why it was replaced. PDF files and images may still
+    have to be converted with an AttachmentFitter.
     """
     remaining = iter(contents)
     made = tuple(_make_attachment(server, one, facts) for one in islice(remaining, MAX_ATTACHED))

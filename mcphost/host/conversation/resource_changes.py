@@ -50,9 +50,9 @@ class ResourceVersions:
         _remember(self._changed, (server, uri), self._clock())
 
     def note_read(self, part: Part) -> None:
-        """Record the current time as the read time of the resource version in *part*.
+        """Record that the resource version in *part* was read now.
 
-        Also called when the user dismisses a change, so that the version no longer counts as outdated.
+        This method is also called when the user dismisses a change, so that the version no longer counts as outdated.
         """
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())

@@ -1,8 +1,8 @@
 """Shortening of tool results in requests: to fit the context window, and again when they are old.
 
-Stored messages keep the full results, and the model can read omitted parts with `read_result`. Old results are
-shortened in batches when requests become large, because providers cache the beginning of a request, which must not
-change each time. See docs/decisions/0028-shorten-old-results-in-batches.md.
+Stored messages keep the full results, and the model can read omitted parts with `read_result`. Providers cache
+the beginning of a request, which must therefore not change with each request. For this reason, old results are
+shortened in batches, when requests become large. See docs/decisions/0028-shorten-old-results-in-batches.md.
 """
 
 import time
@@ -129,9 +129,9 @@ class ResultShortening:
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
         """Plan which old results to shorten next, oldest first, to save *target* tokens.
 
-        If *target* is 0, all results except the last ones are shortened. Returns the number of messages, counted from
-        the beginning, whose results are then shortened; the number of results to shorten next; and the tokens that this
-        saves.
+        If *target* is 0, all results except the last ones are shortened. Returns a tuple of three numbers: how many
+        messages at the beginning then have shortened results, how many results are shortened next, and how many tokens
+        this saves.
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0
@@ -181,7 +181,7 @@ def fit_results(message: Message, max_bytes: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], max_bytes: int) -> int:
-    """Return the largest limit per item with which all items together take at most *max_bytes*.
+    """Return the largest limit per item that keeps the total size of all items within *max_bytes*.
 
     *sizes* are the sizes of the items; longer items are truncated to the limit. The limit is at most half of
     *max_bytes*.

@@ -1,4 +1,4 @@
-"""Going back in the open conversation, copying it, and switching branches; tool calls that ran are not undone."""
+"""Operations that rewind, copy and switch branches of the open conversation; they undo no tool calls."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -139,8 +139,8 @@ def list_other_calls(
 ) -> tuple[CompletedCall, ...]:
     """Return the calls in this conversation that *messages* do not contain, oldest first.
 
-    These are the user's own calls and the model's calls on other branches, made after the first of *messages*. They are
-    found in *rows*, the audit rows, newest first. Their arguments are unknown.
+    These are the user's own calls and the model's calls on other branches, made after the first of *messages*. They
+    are read from *rows*, the rows of the audit log, newest first, which do not contain the arguments.
     """
     read_only = _list_read_only_tools(servers)
     outcomes = {row.about: row.decision for row in rows if row.about and row.event == "ended"}
@@ -177,9 +177,9 @@ def _find_requested_rows(
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
     *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row
-    to the outcome of the call. A call that could not be sent may be started again; therefore all rows up to and
-    including the first one about a call that was sent belong to the same call. Later rows with the same call id are
-    about another branch.
+    to the outcome of the call. A call can have several rows, because a call that could not be sent may be started
+    again. The first row about a call that was sent is the last row of this call. Later rows with the same call id
+    are about another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

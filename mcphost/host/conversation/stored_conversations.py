@@ -32,7 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationPreview(Struct, frozen=True):
-    """Messages around a chosen message of a stored conversation, and whether there are more before and after."""
+    """Messages around a chosen message of a stored conversation.
+
+    It also states whether there are more messages before and after these.
+    """
 
     messages: "tuple[StoredMessage, ...]"
     number: int

@@ -1,8 +1,8 @@
 """Summarizer, which lets a model summarize messages; later requests contain the summary instead.
 
-Each sentence cites the numbers of the messages that it summarizes. The model reads messages as JSON lines, so
-no text inside a message can start another message or change a number. Numbers that the model did not receive
-are ignored.
+Each sentence of a summary cites the numbers of the messages that it summarizes. The model receives messages as
+JSON lines, so that text inside a message can neither look like another message nor change a number. Numbers
+that the model did not receive are ignored.
 """
 
 import re
@@ -188,9 +188,10 @@ class Summarizer:
     async def _merge(
         self, sentences: tuple[SummarySentence, ...], budget: int, most: int
     ) -> tuple[SummarySentence, ...]:
-        """Let the model shorten the sentences until they fit, or until they no longer get shorter.
+        """Let the model shorten the sentences until the summary has its target size or gets no shorter.
 
-        The sentences are sent in chunks of *budget* tokens (see `_split`); at most *most* sentences are returned.
+        The sentences are sent to the model in chunks of *budget* tokens (see `_split`). At most *most* sentences are
+        returned.
         """
         size = _count_tokens(sentences)
         for _ in range(_MERGE_PASSES):

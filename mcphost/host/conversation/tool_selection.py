@@ -1,4 +1,4 @@
-"""Selection of the tools offered to the model, in an order that suits the providers' caches.
+"""Selection of the tools offered to the model, in a stable order so that providers can cache requests.
 
 If all definitions would take too much of the context window, only some are sent: the definitions of built-in
 and pinned tools, and of tools that the conversation has used or found. The other tools are deferred: the model
@@ -148,7 +148,10 @@ class ToolSelection:
         return "setting" if is_listed else ""
 
     async def pin(self, server: str, tool: str, *, pinned: bool) -> None:
-        """Pin or unpin a tool in all conversations; a choice made for the open conversation is removed."""
+        """Pin or unpin a tool in all conversations.
+
+        The user's choice for this tool in the open conversation, if any, is removed (see `prefer`).
+        """
         self._preferences.pop((server, tool), None)
         await self._tool_toggles.set_pinned(server, tool, pinned=pinned)
 
@@ -162,7 +165,7 @@ class ToolSelection:
 
     # -- deferral
     def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
-        """Return the tools whose definitions are sent; store the others in `deferred`."""
+        """Return those *offers* whose definitions are sent; store the others in `deferred`."""
         self._scan_messages()
         # Deferral stays on in a conversation, because its earlier requests are in the provider's cache.
         self._is_deferring = self._is_deferring or self._is_too_much(offers)

@@ -191,9 +191,10 @@ class Turn:
     async def run(self) -> Literal["done", "rounds"]:
         """Request model responses and run their tool calls until a response contains no tool call; return "done".
 
-        At the maximum number of rounds, the user can end the turn, which returns "rounds". Raises ModelError if the
-        model fails or repeatedly makes invalid calls; an incomplete response is saved and marked as cut off. Raises
-        BudgetReached before a request that the budget does not allow.
+        When the maximum number of rounds is reached, the user is asked whether to continue, unless auto-approve mode is
+        on. If the user ends the turn, "rounds" is returned. Raises ModelError if the model fails or repeatedly makes
+        invalid calls; an incomplete response is saved and marked as cut off. Raises BudgetReached before a request that
+        the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._settings.limits.max_rounds
@@ -221,7 +222,10 @@ class Turn:
                 await self._add_message(self._steering.pop(0))
 
     async def _add_message(self, given: tuple[Part, ...]) -> None:
-        """Add a user message; if `review_results` is set, the user first reviews attachments from servers."""
+        """Add a user message with the parts *given*.
+
+        If `review_results` is set, the user first reviews attachments that came from servers.
+        """
         parts = await clean_parts(await self._reviewer.review_attachments(given))
         message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
@@ -267,7 +271,10 @@ class Turn:
         return is_changed
 
     async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Send a request and stream the answer; if the request is too long for the model, send a shorter one."""
+        """Send a request and add each chunk of the model's response to *answer*.
+
+        If the request is too long for the model, send a shorter one.
+        """
         try:
             await self._stream(prepared, answer)
         except ModelError as error:
@@ -278,7 +285,8 @@ class Turn:
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
         """Send the request with shortened results; if that is still too long, send it once more with a summary.
 
-        Raises *error*, the original rejection, if the request cannot be made shorter.
+        The model's response is added to *answer*. Raises *error*, the original rejection, if the request cannot be made
+        shorter.
         """
         if self._requests.shorten(self._conversation, prepared.request):
             prepared = await self._prepare()

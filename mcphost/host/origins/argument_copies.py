@@ -48,7 +48,7 @@ _JOINED_KINDS: tuple[tuple[_Kind, ...], ...] = (
 
 
 class _Value(NamedTuple):
-    """A text, number or member name in the arguments of a call, and the path of the argument that contains it."""
+    """A string, number or member name in the arguments of a call, and the path of the argument that contains it."""
 
     path: str
     text: str
@@ -113,7 +113,7 @@ class ArgumentTexts:
 
 
 def member_names(arguments: dict[str, Any]) -> set[str]:
-    """Return the names of all members of the arguments and of the objects in them."""
+    """Return the member names of the arguments and of all objects nested in them."""
     return {value.text for value in _collect(arguments)[0] if value.kind == "name"}
 
 
@@ -275,8 +275,9 @@ class _Search:
         """Search a text for copies, including those in a simple cipher such as ROT13.
 
         *path* is the path of the argument, and *encoding* the encoding from which *text* was decoded, "" for none.
-        *folded* is *text* after folding; copies that folding makes shorter than 16 characters are found in *text*.
-        *region* is the start and end of the encoded part in the argument; None if the text was not encoded.
+        *folded* is *text* after folding. If folding shortens a copy to less than 16 characters, the copy is found in
+        *text* instead. *region* is the start and end of the encoded part in the argument; None if the text was not
+        encoded.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
@@ -392,9 +393,9 @@ class _Search:
         )
 
     def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
-        """Return the copies found, grouped by argument and source, and the number of groups above the limit.
+        """Return the copies found, grouped by argument and source, and the number of omitted groups.
 
-        Groups above the limit are not returned, but each server with copies keeps at least one group. Copies from the
+        Groups are omitted if there are too many, but each server with copies keeps at least one group. Copies from the
         server *callee* are ignored.
         """
         groups: dict[tuple[str, str, str], list[_Found]] = {}

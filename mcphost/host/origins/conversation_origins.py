@@ -32,12 +32,12 @@ _MAX_UNSENT_CHARACTERS = 100_000
 class ConversationOrigins:
     """Index for finding text in call arguments that came from servers and files in the conversation.
 
-    When a call is proposed, the texts added since the previous call are indexed in a thread; if a stored
+    When a call is proposed, the texts added since the previous call are indexed in a thread. If a stored
     conversation was opened in between, all of its texts are indexed.
 
-    Text that servers provided for the user to edit and send, such as a prompt, is remembered until mcphost exits,
-    because it can be sent in any conversation. Each message that the user sends is compared with these texts, and
-    stored together with a list of its copied parts.
+    Servers also provide text that the user can edit and send, such as a prompt. It is remembered until mcphost
+    exits, because it can be sent in any conversation. Each message that the user sends is compared with these
+    texts, and stored together with a list of its copied parts.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers, models: ModelSelection) -> None:
@@ -62,8 +62,8 @@ class ConversationOrigins:
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that the user can edit and send as a message.
 
-        If the remembered texts would become too many or too large, the text is dropped, and its server counts as
-        unchecked in all conversations in which the user sends a message afterwards.
+        If a limit on the number or size of the remembered texts would be exceeded, the text is dropped. Its server then
+        counts as unchecked in every conversation in which the user sends a message afterwards.
         """
         self._conversation.set_copy_finder(self._mark_copies)
         if outside in self._noted:
@@ -86,7 +86,7 @@ class ConversationOrigins:
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     def note_text(self, server: str, source: str, text: str) -> None:
-        """Remember text of a server that the user can edit and send as a message.
+        """Remember text from a server that the user can edit and send as a message.
 
         *source* names where the text comes from, such as a prompt or a tool.
         """
@@ -211,8 +211,8 @@ class ConversationOrigins:
     def _find_unsent_media(self, messages: Iterable[Message]) -> frozenset[MediaKind]:
         """Return the kinds of media that no model has received, because the model in use does not accept them.
 
-        The result is empty if another model was used earlier in the conversation: it is not known what that
-        model accepted, so all kinds count as sent.
+        The result is empty if another model was used earlier in the conversation. It is not known which media that
+        model accepted, so all of them count as sent.
         """
         model = self._models.model
         if model is None or not self._index.media:
@@ -245,8 +245,8 @@ class ConversationOrigins:
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
     """Return the *names* that occur as JSON strings in a server's tool definitions.
 
-    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text, counted once for
-    each name that is searched for.
+    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text in total; a text
+    that is searched for several names counts once for each of them.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()

@@ -147,7 +147,7 @@ class CopyIndex:
 
 
 def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
-    """Return how many characters the two texts have in common, starting at the given positions."""
+    """Return how many characters of *one* from *one_at* on equal those of *other* from *other_at* on."""
     length, step, is_growing = 0, 16, True
     while step:
         at, other_place = one_at + length, other_at + length
@@ -163,9 +163,9 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 class WindowIndex:
     """Index of all fixed-length windows in selected parts of texts; equal windows are stored once.
 
-    A copy is found even if its windows repeat thousands of times, as in indented text. Windows with fewer than 4
-    characters that are not spaces are left out. Each window takes 12 bytes, for a keyed 64-bit hash and the number
-    of its text; directly after the table has grown, this can be twice as much.
+    A copy is found even if its windows repeat thousands of times, as in indented text. Windows that contain fewer
+    than 4 characters other than spaces are left out. Each window takes 12 bytes, for a keyed 64-bit hash and the
+    number of its text. Immediately after the table has grown, each window can take twice as much.
     """
 
     def __init__(self, length: int, limit: int) -> None:

@@ -152,7 +152,8 @@ class DecodeBudget:
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
     """Decode the encoded parts of *text*, including nested ones, and yield the results.
 
-    Decoding stops when *budget* is used up. Text that is still encoded after six layers counts as not decoded.
+    Decoding stops when *budget* is used up or after six layers. If text may then still be encoded, *budget* is
+    marked as used up.
     """
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     known = {text}
@@ -230,8 +231,8 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
     """Decode *data* as text, after decompressing it if necessary; return (note, text).
 
-    The note says that *data* was compressed, or is "". The text is "" if *data* is not text, and is truncated if it
-    exceeds *budget*.
+    The note states that *data* was compressed; it is "" otherwise. The text is "" if *data* is not text. It is
+    truncated if it exceeds *budget*.
     """
     how, room, is_cut = "", budget.room, False
     if budget.examinable <= 0:

@@ -75,7 +75,7 @@ class OutsideTexts:
 
     @property
     def dropped(self) -> set[str]:
-        """The servers with texts or media that the model received but that could not be compared completely."""
+        """The servers whose texts or media were sent to the model but could not be compared completely."""
         return self.incomplete | {media.server for media in self.sent_media}
 
     @property

@@ -53,7 +53,10 @@ class _SameLengthTable(dict[int, str]):
 
 
 class _RemovalTable(dict[int, str]):
-    """Table for `str.translate` that marks white space with a space and characters that folding removes with NUL."""
+    """Table for `str.translate` that replaces each character with a mark for how `fold` treats it.
+
+    White space becomes a space, characters that `fold` removes become NUL, and all others become "x".
+    """
 
     def __missing__(self, code: int) -> str:
         mark = {"": "\0", " ": " "}.get(_TABLE[code], "x")
@@ -108,10 +111,10 @@ def keep_letters(folded: str) -> str:
 
 
 class FoldedText:
-    """Folded text with each character's position in the original; `letters` has only letters and digits.
+    """Folded text with each character's position in the original; `letters` contains only letters and digits.
 
-    Folding stops once the folded text has *limit* characters, in which case `is_cut` is True. One original character
-    can become up to 18 folded ones.
+    Folding stops once the folded text has *limit* characters; `is_cut` is then True. One original character can
+    become up to 18 folded characters.
     """
 
     def __init__(self, original: str, limit: int) -> None:

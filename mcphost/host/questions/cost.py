@@ -97,7 +97,7 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     `output_cost` is the cost of the longest possible answer, which has `max_output_tokens` tokens. `input_cost` and
     `output_cost` are None if the model's price is unknown. `shorter_output_tokens` is the length of the longest
     answer within the budget, 0 if there is none. `cached_tokens` is the part of the input that the provider has
-    probably cached. `shares` breaks down the input, largest part first. `can_compact` says whether
+    probably cached. `shares` breaks down the input, largest part first. `can_compact` is True if the answer
     `CompactConversation` is possible.
     """
 

@@ -105,9 +105,9 @@ def _without_long_defaults(fields: Iterable[Field]) -> tuple[Field, ...]:
 
 
 def _shown_length(field: Field) -> int:
-    """Return the number of characters that a field's default takes on the screen.
+    """Return the number of characters that a field's default occupies on the screen.
 
-    Characters that are shown to mark hidden characters are included.
+    This includes the characters that are displayed in place of hidden characters.
     """
     if field.kind == "choices" and field.default is not None:
         titles = {option.value: option.title for option in field.options}
@@ -133,7 +133,10 @@ def parse_field(name: str, entry: Any, required: bool) -> Field:
 
 
 def _parse_property(name: str, entry: Any, required: bool) -> Field:
-    """Convert a property to a field without a default value; whether it asks for a secret is not examined."""
+    """Convert a property to a field without a default value.
+
+    This function does not check whether the field asks for a secret.
+    """
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -253,8 +256,8 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     Fields for the properties of the schema come first, followed by fields for arguments that are not in the schema.
 
     A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument
-    has a different type, so that every argument can be shown and corrected. Fields have no defaults: an omitted
-    argument stays omitted.
+    has a different type. In this way, every argument can be shown and corrected. Fields have no defaults: an
+    omitted argument stays omitted.
 
     Returns an empty tuple if there would be no fields or more than 100; the arguments must then be edited as JSON.
     Never raises.

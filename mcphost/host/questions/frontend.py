@@ -26,8 +26,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     """Base class of questions to the user.
 
     `server` is the server that caused the question, "" for mcphost itself; `why` is the reason as a short phrase.
-    `account` is the account in use at the server, "" for none. `number` identifies the tool call or other request to
-    the server during which the question arose, so that a CallEnded event can refer to it; 0 if there is none.
+    `account` is the account in use at the server, "" for none. `number` identifies the tool call or other request
+    to the server during which the question arose, 0 if there is none; a CallEnded event refers to this number.
     """
 
     KIND: ClassVar[str]
@@ -54,7 +54,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
 class Frontend(Protocol):
     """A user interface or program that answers questions.
 
-    Cancelling `ask` withdraws the question. Once its user interface is closed, a frontend refuses all questions.
+    Cancelling `ask` withdraws the question. After its user interface is closed, a frontend answers every question
+    with its refusal (see `Question.refusal`).
     """
 
     @property

@@ -1,6 +1,6 @@
 """All questions that the host asks the user, with their possible answers.
 
-An answer that covers later calls as well, such as `AllowSession` or `AllowAlways`, has its own type.
+An answer that also covers later calls, such as `AllowSession` or `AllowAlways`, has its own type.
 """
 
 from typing import Any, ClassVar
@@ -127,7 +127,10 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """Return the parts that the model receives after this answer; none if it withholds them or is invalid."""
+    """Return the parts that the model receives after this answer.
+
+    Returns no parts if the answer withholds the result or is invalid.
+    """
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
@@ -185,16 +188,17 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     none. `folder` is the server's working directory, to which paths in arguments are relative; None if the server
     runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
     unless `editable` is true. If the question is asked again because edited arguments are invalid,
-    `arguments_error` describes the error. If `has_server_changed` is true, the user's permissions do not apply, because
-    they were given for the server as it was started or reached before. `skill` is the URI of a skill to load, or "".
+    `arguments_error` describes the error. If `has_server_changed` is true, the user's permissions do not apply,
+    because they were given for an earlier command or URL of the server. `skill` is the URI of a skill to load, or
+    "".
 
     `origins` are the parts of the arguments that came from other servers or from files, at least one for each
     server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
-    all texts could be compared. `media_origins` are the images, PDF files and audio of other servers and attached files
-    that the model received; they are never compared.
+    all texts could be compared. `media_origins` are the images, PDF files and audio that the model received from
+    other servers or from attached files; they cannot be compared with the arguments.
 
-    If `recorded_at` is not 0, the tool is not called. Instead, the user is asked whether to give the model the result
-    of an identical call made at that time, in seconds since 1970.
+    If `recorded_at` is not 0, the tool is not called. Instead, the user is asked whether to give the model the
+    result of an identical call made at that time, in seconds since 1970.
     """
 
     KIND: ClassVar[str] = kinds.APPROVE_TOOL
@@ -386,7 +390,7 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     """Consent prompt for sending a server the model's answer to its sampling request.
 
-    Tool calls in the answer are for the server to run, not for mcphost.
+    Tool calls in the answer are run by the server, not by mcphost.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_REPLY
@@ -533,8 +537,8 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
 
     `gone` contains the configured folders that are omitted because they cannot be read now. `origins` and
     `warnings` have one entry for each folder in `roots`: where it was configured, and the risk of sharing it (""
-    for none). If several servers are waiting, they are in `askers` and the answer is a SharePerServer; any other
-    answer applies to the first server only, and the others are refused.
+    for none). If several servers are waiting, they are in `askers`, and the answer is a SharePerServer. Any other
+    answer applies only to the first server; the requests of the other servers are refused.
     """
 
     KIND: ClassVar[str] = kinds.SHARE_ROOTS

@@ -184,7 +184,7 @@ class SignInPrompts:
         """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
         Returns "" if the user switched to the other method or the frontend opens the browser. *code* is the device
-        code, "" for none; *note* says why the user is asked again, "" for the first time. *terms* contains the time
+        code, "" for none. *note* gives the reason if the user is asked again, otherwise "". *terms* contains the time
         limit and other details. See SignInQuestion for the other parameters. After opening the browser, the question is
         asked again, so that the user sees that mcphost is waiting and can cancel.
         """
@@ -227,7 +227,7 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for a client id; return it and the client secret.
+        """Ask the user for an OAuth client id; return the client id and the client secret.
 
         Returns None if the user has no client id or cannot be asked. See EnterClientId for the parameters.
         """

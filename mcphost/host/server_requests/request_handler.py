@@ -113,8 +113,8 @@ class ServerRequestHandlerFactory:
     ) -> None:
         """Create a factory; *questions* limits the open questions of all servers.
 
-        *folders* stores permanent answers about folders. *open_url* opens a URL that the user agreed to visit; without
-        it, the frontend opens the URL.
+        *folders* stores the user's permanent answers about sharing folders. *open_url* opens a URL that the user agreed
+        to visit; if it is None, the frontend opens the URL.
         """
         self.frontend = frontend
         self.open_url = open_url
@@ -134,8 +134,8 @@ class ServerRequestHandlerFactory:
     ) -> "ServerRequestHandler":
         """Return the handler for all connections to a configured server.
 
-        *limits* overrides SamplingLimits for this server, by field name. *account* returns the name of the account in
-        use. *digest* returns the digest of the server's command or URL.
+        *limits* maps names of fields of SamplingLimits to the limits for this server, which replace the general ones.
+        *account* returns the name of the account in use. *digest* returns the digest of the server's command or URL.
         """
         return ServerRequestHandler(server, self, limits or {}, account, digest)
 
@@ -154,7 +154,10 @@ class AttributingFrontend(FrontendWrapper):
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user and return the answer; the deadlines and clocks of running calls are paused until then."""
+        """Ask the user and return the answer.
+
+        While the question is open, the deadlines and stopwatches of running calls are paused.
+        """
         with pause_call_deadlines(), pause_stopwatches():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
@@ -302,9 +305,9 @@ def _attributed(context: ServerRequestContext) -> Generator[None]:
     The call determines the conversation, and the stopwatches that are paused while a question is open. Before
     revision 2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
     a conversation that the user has left. If the request may belong to one of several calls, the stopwatches of all
-    of them are used, and the request is attributed to their conversation only if all of them belong to the same
-    one. The context of the current task is not used in these cases, because the task may have been started during
-    an unrelated call.
+    of them are paused, and the request is attributed to a conversation only if all of these calls belong to it. The
+    context of the current task is not used in these cases, because the task may have been started during an
+    unrelated call.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}

@@ -102,9 +102,9 @@ class RootFolders(Struct, frozen=True):
 class KnownRoots(Struct, frozen=True):
     """The roots that a server has received, and the user's answer about sharing them.
 
-    `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last answer
-    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user;
-    `is_permanent` means that this is also true in later runs.
+    `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last
+    answer was a refusal. `is_approved` means that, in this run, the same roots are sent again without asking the
+    user. `is_permanent` means that they are also sent without asking in later runs.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -256,8 +256,8 @@ UNSOLICITED_REASON = "it asked on its own; no call was running"
 class FolderRequest(Struct, frozen=True):
     """A server's roots request that is waiting for the user's decision.
 
-    `folders` are the folders that the user has not decided about for this server, and `gone` contains the paths of
-    listed folders that cannot be read now.
+    `folders` are the folders for which the user has not decided whether this server may receive them. `gone`
+    contains the paths of listed folders that cannot be read now.
     """
 
     server: str
@@ -377,10 +377,10 @@ def _verdicts() -> "dict[str, RootsVerdict]":
 
 
 def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "RootsVerdict":
-    """Return the part of the user's answer that applies to one server, or a refusal if no part does.
+    """Return the decision that the user's answer contains for one server.
 
-    *has_asked* means that the question was asked for this server. An answer that contains no choice for each server
-    applies only to that server.
+    A SharePerServer answer contains a decision for each server. Any other answer is a decision only for the server
+    for which the question was asked (*has_asked* is true). Without a decision, the request is refused.
     """
     from mcphost.host.questions.questions import SharePerServer
 

@@ -165,10 +165,10 @@ class RootSharing:
     ) -> ListRootsResult | ServerRequestRejection:
         """Return the roots to send, or a rejection; ask the user about undecided folders.
 
-        *why* is the reason shown with the question, and *context* the client request, if known, during which the server
-        asked. Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt
-        request is held until the next of these begins. The user is then asked, even if the held request has ended by
-        then. Raises StoreError or ConsentDenied.
+        *why* is the reason shown with the question. *context* is the client request, if known, during which the server
+        sent its request. Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read
+        or prompt request is held until the next of these begins. The user is then asked, even if the held request has
+        ended by then. Raises StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -222,8 +222,8 @@ class RootSharing:
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
         """Return a reply with the approved folders; if they differ from the last reply, record them first.
 
-        *was_asked* means that the user was asked about the folders for this reply; the audit log then names the answer
-        as the source of the decision.
+        If *was_asked* is true, the user was asked about the folders for this reply, and the audit log records the
+        user's answer as the source of the decision.
         """
         reply = self._roots.filter_reply(
             ListRootsResult(
@@ -402,8 +402,8 @@ class RootSharing:
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
         """Record a permanent answer in the audit log and store it. Raises ConsentDenied.
 
-        *shared* is whether the answer shares *folders* or refuses to share them. If the answer cannot be stored, it
-        applies only to this run.
+        *shared* is True if the answer shares *folders*, and False if it refuses to share them. If the answer cannot be
+        stored, it applies only to this run.
         """
         decision = "always" if shared else "never"
         for folder in folders:

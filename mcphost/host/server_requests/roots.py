@@ -191,7 +191,7 @@ class Roots:
     def use_configured(self, configured: tuple[RootConfig, ...]) -> None:
         """Replace the configured folders; the user's edits to the list are kept.
 
-        A folder that is no longer listed is not sent to servers any more. In the background, the folders are inspected
+        Folders that are no longer listed are no longer sent to servers. In the background, the folders are inspected
         and the servers are notified of the change.
         """
         if configured == self._configured:

@@ -113,8 +113,9 @@ class SamplingHandler:
     ) -> CreateMessageResult | ServerRequestRejection:
         """Let the user review the request, send it to the model, and let the user review the reply.
 
-        *why* is the reason shown in the reviews, and *context* the client request, if known, during which the server
-        sent this one. If the user refuses, the server gets error -1; for an invalid request, error -32602.
+        *why* is the reason shown in the reviews. *context* is the client request, if known, during which the server
+        sent the sampling request. If the user refuses, the server gets error -1; for an invalid request, it gets error
+        -32602.
         """
         try:
             request = await _parse_request(wire_request, context.revision, self._issued_ids)

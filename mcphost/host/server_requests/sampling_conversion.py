@@ -208,7 +208,10 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the ids that the model's provider gave to the tool calls in content blocks for a server."""
+    """Yield the ids that the model's provider gave to the tool calls in a reply to a server.
+
+    *blocks* are the content blocks of the reply.
+    """
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None

@@ -235,8 +235,8 @@ class _OpenSampling(Struct, frozen=True):
 class SamplingNesting:
     """Tracker of nested sampling requests, used to limit their depth.
 
-    It remembers the tool calls sent to a server until the server returns their results. Each tool call is stored
-    with the client request during which the server sent the sampling request.
+    The tracker remembers each tool call that was sent to a server in a reply, until the server returns the result
+    of the tool call. It also remembers the client request during which the server sent the sampling request.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -58,7 +58,7 @@ def validity(account: "Account", now: float | None = None) -> Validity:
 
 
 def describe_validity(account: "Account", now: float | None = None, translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says how long an account's tokens remain valid, such as "for 3 more hours".
+    """Return a phrase that describes how long an account's tokens remain valid, such as "for 3 more hours".
 
     *now* is in seconds since 1970; the default is the current time. *translate* translates English text for the
     user.
@@ -83,7 +83,7 @@ def describe_validity(account: "Account", now: float | None = None, translate: C
 
 
 def describe_storage(account: "Account", translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says where an account's tokens are stored, such as "in the keyring".
+    """Return a phrase that names where an account's tokens are stored, such as "in the keyring".
 
     *translate* translates English text for the user.
     """
@@ -91,7 +91,7 @@ def describe_storage(account: "Account", translate: Callable[[str], str] = str) 
 
 
 def describe_client(account: "Account", translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that says how the OAuth client id was obtained, such as "registered automatically".
+    """Return a phrase that describes how the OAuth client id was obtained, such as "registered automatically".
 
     *translate* translates English text for the user.
     """
@@ -191,7 +191,7 @@ class Accounts:
         )
 
     async def own_accounts(self, server: str) -> "tuple[StoredAccount, ...]":
-        """Return the stored accounts that can be used by this server but by no other configured server."""
+        """Return the stored accounts that only this server, and no other configured server, can use."""
         return tuple(one for one in await self.list_accounts() if one.servers == (server,))
 
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
@@ -234,8 +234,8 @@ class Accounts:
         """Select another stored account of this server, for this and later runs, and reconnect.
 
         *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if there is
-        no account with this name or if `mcp.json` sets the account; ServerError or ConsentDenied if the server cannot
-        be reached with the new account.
+        no account with this name or if `mcp.json` sets the account. Raises ServerError or ConsentDenied if the server
+        cannot be reached with the new account.
         """
         if self._servers.find(server).config.is_stdio:
             raise no_sign_in_error(server)
@@ -288,7 +288,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's stored accounts; empty if the server already uses one of them."""
+        """Return the names of the server's stored accounts, or () if the server already uses one of them."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()

@@ -101,7 +101,7 @@ class KnownInstructions:
     def remember(self, server: str, text: str) -> None:
         """Remember the part of a server's instructions that is sent to the model.
 
-        If too many texts are remembered already, only the name of the server is, in `left_out`.
+        If a limit on the number or size of the texts is reached, only the server's name is remembered, in `left_out`.
         """
         known = (server, text[:INSTRUCTIONS_LIMIT])
         if not text or known in self.texts:
@@ -131,8 +131,8 @@ async def fetch_listing(
     """Fetch those lists in *kinds* that the server supports; copy all other lists from *before*.
 
     The lists are fetched concurrently, with all their pages. Errors from `Session.request` are raised, with one
-    exception: if the server rejects the request for a list other than the tools, does not respond in time or sends
-    an invalid response, that list is left empty and the error is reported in `problems`.
+    exception. If the server rejects the request for a list other than the tools, does not respond in time or sends
+    an invalid response, this list is left empty, and the error is reported in `problems`.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()
@@ -243,7 +243,7 @@ def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str,
 def _group_entries(entries: Iterable[ListEntry[Tool]]) -> Generator[list[ListEntry[Tool]]]:
     """Yield the entries in groups that can be decoded together within milliseconds.
 
-    A larger entry is a group of its own, because each entry is decoded when it is taken from the list.
+    A group ends when it has the maximum number of entries or bytes.
     """
     group: list[ListEntry[Tool]] = []
     size = 0
@@ -269,7 +269,7 @@ def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[
 
 
 def _decode_together(texts: Sequence[bytes | Raw]) -> list[Any] | None:
-    """Decode several JSON texts at once, which takes half the time of decoding them one by one.
+    """Decode several JSON texts at once, which is twice as fast as decoding them one by one.
 
     The values are the same as those returned by `loads`. Returns None if the texts must be decoded one by one, for
     example because one of them is invalid.

@@ -279,7 +279,7 @@ class ServerConnection:
             self._scope.cancel()
 
     def log_messages(self) -> "MessageLog":
-        """Log the messages of this connection from its next start on; return the log."""
+        """Start logging the messages of this connection when it next starts; return the log."""
         from mcphost.message_log import MessageLog  # only for developers of servers
 
         self.message_log = self.message_log or MessageLog()
@@ -331,7 +331,7 @@ class ServerConnection:
         self._status.set_account(account)
 
     def on_reachability_changed(self, error: ServerError | None) -> None:
-        """Show that the server became unreachable because of *error*; None means that it is reachable again."""
+        """Mark the server as unreachable because of *error*; if *error* is None, mark it as reachable again."""
         if self._session is not None:
             self._status.set_reachable(error)
             if error is None:

@@ -16,8 +16,8 @@ class ConnectionRecorder:
     """Recorder of the connections to one server.
 
     The start of a connection is recorded before a process is started or an address is contacted. If an attempt
-    cannot reach the server, the following attempts share one row for their start and one for their end, until one
-    of them reaches the server or fails for another reason.
+    cannot reach the server, all following attempts are recorded as one: with one row for their start and one for
+    their end. This ends when an attempt reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -72,9 +72,9 @@ class ConnectionRecorder:
             self._span = await self._approvals.audit.start_span(self._subject, who=self._who)
 
     def finish(self) -> None:
-        """End the row that several attempts share, if there is one, with the outcome "failed".
+        """Record that the attempts that share two rows have ended without reaching the server, if there are any.
 
-        The next attempt is recorded in its own rows.
+        The recorded outcome is "failed". The next attempt is recorded in its own rows.
         """
         self._end("failed")
         self._was_unreachable = False

@@ -139,7 +139,7 @@ class ServerFeatures:
         return required_variables(template)
 
     def expand_template(self, template: str, values: Mapping[str, str]) -> str:
-        """Return the URI of a template with its variables replaced (RFC 6570).
+        """Return the URI of a resource template with its variables replaced by *values* (RFC 6570).
 
         Raises UsageError for an invalid template, an unknown variable, or a value or URI that is too long.
         """

@@ -42,7 +42,7 @@ def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
     The keys are paths relative to *folder*, or absolute paths of files outside of it. A pattern is relative to
     *folder*, absolute, or begins with "~/"; a pattern that ends with a slash matches everything in that folder. `*`
     matches any characters, including slashes. Hidden folders and folders of installed packages are skipped, unless
-    they are part of a pattern's beginning before its first wildcard.
+    a pattern names them before its first wildcard.
     """
     found: Signature = {}
     remaining = MAX_ENTRIES

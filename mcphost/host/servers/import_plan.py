@@ -89,10 +89,10 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. The candidate is named after the first of its entries
-    whose name is not taken by a server in *configured* or by another candidate. If all these names are taken, the
-    name of the MCP host is appended to the first one. If a server names a file in *folder*, the current folder, but
-    runs elsewhere, a note about this is added to its candidate.
+    Identical entries from several hosts yield one candidate. It gets the first of the names of these entries that
+    is not taken by a server in *configured* or by another candidate. If all of them are taken, the name of the MCP
+    host is appended to the first one. If a server names a file in *folder*, the current folder, but is started in
+    another folder, a note about this is added to its candidate.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []

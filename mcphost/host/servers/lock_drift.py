@@ -93,11 +93,11 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records, leaving out environment file variables that cannot be compared.
+    """Return both records without the environment file variables that cannot be compared.
 
-    If the file cannot be read now, the locked variables are left out; the server does not start without the file.
-    If it could not be read when the server was locked, the current variables are left out, but only if none of them
-    decides which code runs or where connections go.
+    If the environment file cannot be read now, the locked variables are dropped; the server does not start without
+    the file. If the file could not be read when the server was locked, the current variables are dropped, but only
+    if none of them decides which code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)
@@ -107,7 +107,7 @@ def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[Locke
 
 
 def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records, leaving out a package's locked digest if its current digest was not looked up.
+    """Return both records, without a package's locked digest if its current digest was not looked up.
 
     A digest in the command itself, such as the digest of a container image, is always compared.
     """
@@ -118,7 +118,10 @@ def _drop_unknown_digest(before: LockedServer, after: LockedServer) -> tuple[Loc
 
 
 def compare_connected(name: str, before: LockedServer, after: LockedServer) -> tuple[Drift, ...]:
-    """Return the differences between the identity and tools of a connected server and the locked ones."""
+    """Return the differences between a connected server's identity and tools and those in the lock file.
+
+    *before* is the server's record in the lock file, and *after* is a record of its current state.
+    """
     drifts: list[Drift] = []
     if before.identity != after.identity:
         lines = _diff(to_builtins(before.identity) or {}, to_builtins(after.identity) or {})
@@ -162,7 +165,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return *members* with each word of `command` under a numbered key of its own.
+    """Return *members* with each word of `command` under a separate, numbered key.
 
     A diff of the result then has a separate line for each word.
     """
@@ -188,7 +191,10 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
-    """Return a sentence that says how a connected server differs from the project's lock file; "" if it matches."""
+    """Return a sentence that describes how a connected server differs from the project's lock file.
+
+    Returns "" if there are no differences.
+    """
     if lock.locked is None:
         return lock.problem
     after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))

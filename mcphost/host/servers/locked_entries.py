@@ -167,13 +167,13 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
-    """Return *hidden* with additions that reveal every change of *text*.
+    """Return *hidden* with additions, so that every change of *text* changes the result.
 
-    *hidden* is *text* with probable secrets hidden. Hidden parts are not always secrets; they may be part of the
-    code to run. If anything is hidden, the result therefore contains a slow digest (PBKDF2) of the whole text, the
-    references in it and the hosts of its addresses. These are also added if *text* itself contains a placeholder,
-    because it could otherwise be mistaken for a result with hidden parts. *hidden_count* is the number of texts in
-    the entry that are partly hidden; if there are many, each digest uses fewer iterations.
+    *hidden* is *text* with probable secrets hidden. The hidden parts may be code to run instead of secrets. If
+    anything is hidden, the result therefore contains a slow digest (PBKDF2) of the whole text, the references in it
+    and the hosts of its addresses. These are also added if *text* itself contains a placeholder, because it could
+    otherwise be mistaken for a result with hidden parts. *hidden_count* is the number of texts in the entry that
+    are partly hidden; if there are many, each digest uses fewer iterations.
     """
     if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
         return text

@@ -84,9 +84,10 @@ class TrackedTask:
 
 
 class OrphanedTask(Struct, frozen=True, kw_only=True):
-    """A stored task that this run is not following; `record` contains, for example, its creation time.
+    """A stored task whose result this process is not waiting for.
 
-    `is_followed_elsewhere` means that another running mcphost process is following it.
+    `record` contains, for example, the creation time of the task. `is_followed_elsewhere` means that another
+    running mcphost process is waiting for the result.
     """
 
     record: TaskRecord
@@ -94,7 +95,7 @@ class OrphanedTask(Struct, frozen=True, kw_only=True):
 
 
 class OrphanedTasks:
-    """Registry of all servers' stored tasks; resumes the orphaned ones.
+    """Registry of the stored tasks of all servers, which resumes orphaned tasks.
 
     A task is orphaned if the connection or the mcphost process that created it has ended.
     """
@@ -138,7 +139,7 @@ class OrphanedTasks:
             self._queue_write(task, None)
 
     async def list_orphaned(self) -> tuple[OrphanedTask, ...]:
-        """Return the stored tasks that this run is not following, oldest first. Raises StoreError."""
+        """Return the stored tasks whose results this process is not waiting for, oldest first. Raises StoreError."""
         records = await self._stored_tasks.list_all()
         return tuple(
             OrphanedTask(record=record, is_followed_elsewhere=record.owner != os.getpid() and _is_alive(record.owner))
@@ -156,9 +157,10 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the orphaned tasks of the server with this digest.
 
-        Returns when the tasks or the session have ended. Tasks that another running mcphost process is following are
-        left alone. Never raises an error. On cancellation, the tasks that are still running are kept in the store, and
-        a later run resumes them. The store is read after a delay, because it is busy with other servers during startup.
+        Returns when the tasks or the session have ended. Tasks for whose result another running mcphost process is
+        waiting are left alone. Never raises an error. On cancellation, the tasks that are still running are kept in the
+        store, and a later run resumes them. The store is read after a delay, because it is busy with other servers
+        during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -26,10 +26,10 @@ _PENDING = "It is being requested from npm or uv."
 
 
 class PlannedDigest(Struct, frozen=True, kw_only=True):
-    """The digest of the package that an install plan runs; if it is "", `problem` says why it is unknown.
+    """The digest of the package that an install plan runs; if it is "", `problem` is the reason.
 
-    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file, one if the lock file
-    cannot be used, and one if the package index has no such version.
+    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file. It also contains
+    a sentence if the lock file cannot be used, and one if the package index does not contain the version.
     """
 
     digest: str = ""
@@ -43,7 +43,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The line of the plan that shows the digest."""
+        """The line of the plan that shows the digest, as a tuple with one string."""
         return (f"digest: {self.digest or f'unknown. {_PENDING if self.is_pending else self.problem}'}",)
 
     def check(self, *, server: str = "", command: str = "") -> None:
@@ -74,9 +74,9 @@ async def plan_digest(
 
     Returns None if the server does not run a package from npm, PyPI or NuGet. *package* is the package in the
     registry's entry. *file* is the configuration file to which the server would be written; the digest is compared
-    with the lock file in the same folder. *known* caches digests, including unknown ones of failed requests: a
-    digest in it is not requested from npm or uv again, and new ones are added to it. If *asks* is false, no digest
-    is requested, and the result is marked as pending if the digest is not in *known*. Never raises McpHostError.
+    with the lock file in the same folder. *known* caches the answers of npm and uv, including failures: a package
+    in *known* is not looked up again, and new answers are added. If *asks* is false, no digest is requested, and
+    the result is marked as pending if the package is not in *known*. Never raises McpHostError.
     """
     query = await find_query(server) if server is not None else None
     if query is None or isinstance(query, PackageDigest):

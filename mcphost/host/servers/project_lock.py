@@ -1,7 +1,7 @@
 """The record of one server in a project's lock file (`mcphost.lock`).
 
-Without a lock file, every tool is trusted when first seen. If the lock file records the server's tools, only these are
-trusted. While the lock file exists but cannot be used, the server is not started.
+Without a lock file, every tool is trusted when it is seen for the first time. If the lock file records the
+server's tools, only these are trusted. If the lock file exists but cannot be used, the server is not started.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class ProjectLock:
 
     @property
     def has_tools(self) -> bool:
-        """Whether the lock file records this server's tools, so that no others are trusted when first seen."""
+        """Whether the lock file records this server's tools; other tools are then not trusted when first seen."""
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:
@@ -92,7 +92,7 @@ class ProjectLock:
         return self.locked.tools.get(name) if self.locked is not None else None
 
     def read_server(self, facts: "ServerFacts", tools: Mapping[str, ToolDefinition]) -> "LockedServer":
-        """Return the lock file record of the connected server as it is now; slow for many tools."""
+        """Return a lock file record of the connected server's current state. Slow if there are many tools."""
         from mcphost.host.servers.locked_entries import lock_connected, lock_entry
 
         locked = self.locked

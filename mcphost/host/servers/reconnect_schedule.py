@@ -30,7 +30,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 class Retry(NamedTuple):
     """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds.
 
-    `attempts` is 0 if the number of attempts is unlimited, as for a server that cannot be reached.
+    If `attempts` is 0, their number is unlimited, as for a server that cannot be reached.
     """
 
     seconds: float

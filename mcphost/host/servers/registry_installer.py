@@ -106,9 +106,9 @@ def with_registry(
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
     *place* is the registry's URL or file; *values* contains the input values that the user entered. The record
-    includes the values for arguments and the URL, except secrets. It excludes the values for variables and headers,
-    because these are in the entry itself (secrets as references). It also includes the publisher's values that look
-    like secrets, so that mcphost can show them in full from now on.
+    includes the values for arguments and the URL, except secrets. The values for variables and headers are not in
+    the record, because the entry itself contains them (secrets as references). The record also includes the
+    publisher's values that look like secrets, so that mcphost continues to show them in full.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -144,10 +144,10 @@ def describe_plan(
     earlier: Sequence[str],
     digest: PlannedDigest | None,
 ) -> PlanDescription:
-    """Describe what would be started or contacted, with secrets masked, and the risks.
+    """Describe what would be started or contacted, and the risks; secrets are masked.
 
-    *earlier* contains the warnings about the publisher, which were already shown. *digest* is None if the server runs
-    no package that has one.
+    *earlier* contains the warnings about the publisher, which were already shown. *digest* is None if the server
+    does not run a package that has a digest.
     """
     if server is None:
         return PlanDescription(None, (), (), earlier)
@@ -209,11 +209,12 @@ def plan_update(
     typed: Mapping[str, list[str]],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return a pair: the entry for a newer version, with the user's settings, and the plan it was made from.
+    """Return the entry for a newer version, with the user's settings, and the plan from which it was made.
 
-    *place* is the registry's URL or file, *old_entry* the current entry, and *record* its record of the installation.
-    *typed* contains the input values that the user entered; *given* names the inputs whose values replace those in
-    *old_entry*. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
+    *place* is the registry's URL or file, *old_entry* the current entry, and *record* the record of the
+    installation in this entry. *typed* contains the input values that the user entered; *given* names the inputs
+    whose values replace those in *old_entry*. The plan names the inputs that still need a value. Raises UsageError
+    or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -258,8 +259,9 @@ def describe_update(
 class InstallReview(Struct, frozen=True):
     """Description of an installation, which the user reads before confirming it.
 
-    `missing` names the required inputs without a value. `problem` says why the server cannot be installed, "" if it
-    can be. `is_pending` is True until `RegistryInstaller.ask_digest` has requested the digest of the package.
+    `missing` names the required inputs without a value. `problem` is the reason why the server cannot be installed,
+    "" if it can be. `is_pending` is True until `RegistryInstaller.ask_digest` has requested the digest of the
+    package.
     """
 
     lines: tuple[str, ...] = ()
@@ -351,7 +353,10 @@ class RegistryInstaller:
             return await registry.list_versions(name)
 
     async def list_installed(self) -> dict[str, InstalledServer]:
-        """Return the origin of each server installed from a registry, keyed by the server's registry name."""
+        """Return the installation record of each server installed from a registry.
+
+        The records are keyed by the server's name in the registry.
+        """
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:

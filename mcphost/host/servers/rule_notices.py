@@ -31,7 +31,7 @@ class NeverRuleNotices:
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:
         """Record the tools of *server*, and report never-rules that are now known to match no call.
 
-        A rule that may be for another configured server is reported only after that server's tools are known, too.
+        If a rule can also match tools of other configured servers, it is reported only when their tools are known, too.
         """
         self._tools[server] = [*tools, LOAD_SKILL]
         rules = self._list_rules()

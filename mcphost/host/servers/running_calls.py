@@ -23,9 +23,9 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` says what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` have the same meaning as
-    in `Stopwatch`. `task_id` is the id of the MCP task that the server created for the call, "" if there is none.
-    `is_in_background` means that no turn is waiting for the call.
+    `by` identifies what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` have the same
+    meaning as in `Stopwatch`. `task_id` is the id of the MCP task that the server created for the call, "" if there
+    is none. `is_in_background` means that no turn is waiting for the call.
     """
 
     call: str
@@ -83,8 +83,8 @@ class RunningCalls:
     def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
         """Return a context manager that lists a call as running; *call* is the id used in the call's events.
 
-        *by* says what approved the call, as in `ToolStarted.by`. The block raises RunningCallCancelled if the user
-        cancels the call.
+        *by* identifies what approved the call, as in `ToolStarted.by`. The block raises RunningCallCancelled if the
+        user cancels the call.
         """
         active = ActiveCall(call, server, tool, by)
         self._calls[call] = active

@@ -118,7 +118,7 @@ class RunApprovals:
 
 
 class ServerApprovals:
-    """Approvals of servers, permanent or for this session; asks the user about unapproved servers."""
+    """Permanent and session approvals of servers; the user is asked about servers that are not approved."""
 
     def __init__(
         self,
@@ -326,10 +326,10 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 
 
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
-    """Return a pair: a folder's `.mcp.json` if it is approved, else None, and why it is not used.
+    """Return a folder's `.mcp.json` if it is approved, and otherwise the reason why it is not used.
 
-    *folder* defaults to the current directory. The reason is "" if the current content is approved or there is no
-    such file.
+    The result is a pair: the file, or None if it is not used; and the reason, which is "" if the current content is
+    approved or there is no such file. *folder* defaults to the current directory.
     """
     try:
         project = read_project_file(folder or Path.cwd())

@@ -89,10 +89,11 @@ class ServerEditor:
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
         """Add pasted or typed servers to the configuration file of *scope* and start them.
 
-        Returns the saved servers. Servers in a project's file that is not approved are not started. The pasted text may
-        come from another person, for example from a README. Settings that only the user may decide are therefore left
-        out, and the notes of the saved server name them. For the same reason, the approval question shows values that
-        may be code.
+        Returns the saved servers. Servers in a project's file that is not approved are not started.
+
+        The pasted text may come from another person, for example from a README. Settings that only the user may choose
+        are therefore omitted, and the notes of the saved server name them. For the same reason, the approval question
+        shows values that may be code.
         """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
@@ -123,9 +124,9 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
 
-        Secrets that mcphost moved to the keyring and that nothing refers to any more are deleted, and the notes of the
-        saved server name them. To let `undo` restore them, they stay in memory.
-        See ServerApprovals.show_values for *shown*.
+        Secrets that mcphost moved to the keyring and that no file uses any longer are deleted, and the notes of the
+        saved server name them. To let `undo` restore them, they stay in memory. See ServerApprovals.show_values for
+        *shown*.
         """
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, is_approved=is_approved, secrets=secrets)
@@ -191,7 +192,7 @@ class ServerEditor:
         return saved
 
     async def close(self) -> None:
-        """Delete the bundles of servers that were removed with their data and not restored."""
+        """Delete the bundles of removed servers whose data was also deleted, unless the removal was undone."""
         used = {find_bundle_folder(connection.config, self._bundles) for connection in self._servers}
         for folder in self._unused_bundles:
             if folder not in used:
@@ -200,8 +201,8 @@ class ServerEditor:
     async def undo(self) -> str:
         """Undo the latest change, restoring any secrets that it deleted, and return the name of the changed server.
 
-        Raises UsageError if there is no change to undo, ConfigError if the file was changed in the meantime, and
-        SecretDeletionError if the change was undone but secrets that were stored for it could not be deleted.
+        Raises UsageError if there is no change to undo, and ConfigError if the file was changed in the meantime. Raises
+        SecretDeletionError if the change was undone but the secrets stored for it could not be deleted.
         """
         if not self._undo:
             raise UsageError("There is no change to undo.")

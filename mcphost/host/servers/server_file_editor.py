@@ -69,10 +69,10 @@ if TYPE_CHECKING:
 class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
-    `server` is the server as loaded after the change; None if it was removed, or if an entry with the same name in
-    another file is used instead. `notes` describes settings that were omitted. `carried` is the server before the
-    change if its approval still applies, which is the case if the change only moved secrets to the keyring; otherwise
-    None.
+    `server` is the server as loaded after the change. It is None if the server was removed, or if an entry with the
+    same name in another file is used instead. `notes` describes settings that were omitted. `carried` is the server
+    before the change if its approval still applies, because the change only moved secrets to the keyring;
+    otherwise, it is None.
     """
 
     edit: ServerEdit
@@ -114,9 +114,9 @@ def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str
 class ServerFileEditor:
     """Editor that adds, changes, disables and removes servers in their configuration files.
 
-    Its methods raise ConfigError if a file or a value in it is invalid or cannot be read or written, UsageError if the
-    server's name is taken or the server is not configured in a file, StoreError if approvals cannot be read or stored,
-    and ConsentDenied if a required audit row cannot be written.
+    Its methods raise ConfigError if a file or a value in it is invalid or cannot be read or written. They raise
+    UsageError if the server's name is taken or the server is not configured in a file, StoreError if approvals
+    cannot be read or stored, and ConsentDenied if a required audit row cannot be written.
     """
 
     def __init__(
@@ -196,12 +196,12 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Replace the entry of a configured server; see `add`.
 
-        If both entries start the same program or contact the same URL, and differ only because secrets were moved to
-        the keyring, the approval and the permissions of the old entry are transferred to the new one.
+        If the change only moves secrets to the keyring, so that the same program is started or the same URL is
+        contacted, the approval and the permissions of the old entry are transferred to the new one.
 
-        If *is_approved* is true, the new entry is approved if the old entry was approved and both name the same files.
-        If the user has seen the whole new entry, and not only what changes, also pass *seen*; the new entry is then
-        approved even if the old one was not.
+        If *is_approved* is true and *seen* is None, the new entry is approved if the old entry was approved and both
+        name the same files. Pass *seen* if the user has seen the whole new entry, and not only what changes; the new
+        entry is then approved even if the old one was not.
         """
         before = server
         if is_approved and seen is None:
@@ -213,7 +213,7 @@ class ServerFileEditor:
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether a configured server is approved as it is now, for longer than this session.
+        """Return whether a server's current configuration is approved by more than a session approval.
 
         Raises StoreError.
         """
@@ -251,10 +251,10 @@ class ServerFileEditor:
         return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
 
     async def find_unused_secrets(self, before: ServerConfig) -> ServerData:
-        """Return the secrets that mcphost moved to the keyring for a server and that no file refers to any more.
+        """Return the secrets that mcphost moved to the keyring for a server and that no file uses any longer.
 
-        *before* is the server before a saved change. Configuration files that cannot be read are left out; because of
-        them, `forget` then raises UnreadableReferencesError.
+        *before* is the server before a saved change. Configuration files that cannot be read are not searched; in this
+        case, `forget` raises UnreadableReferencesError.
         """
         unused, _ = await self._find_unused(before, find_moved_secrets(before))
         return ServerData(secrets=unused)
@@ -298,8 +298,8 @@ class ServerFileEditor:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
         Secrets that a configuration file still refers to are kept. If a configuration file cannot be read, all secrets
-        are kept. Raises ConfigError, StoreError or ConsentDenied; McpHostError if the keyring cannot be used;
-        SecretDeletionError if all other data was deleted but some secrets could not be.
+        are kept. Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be used.
+        Raises SecretDeletionError if all other data was deleted but some secrets could not be deleted.
         """
         unused, unreadable = await self._find_unused(server, data.secrets)
         found = await self.read_secrets(replace_fields(data, secrets=unused))
@@ -405,10 +405,10 @@ class ServerFileEditor:
         return describe_secret_place(self._secrets.place_of(definition.keyring_entry))
 
     async def set_input(self, server: ServerConfig, definition: ServerInput, value: str | None) -> bool:
-        """Store the value of a server's input, with the secrets if it is a password; None deletes it.
+        """Store the value of a server's input; if *value* is None, delete the stored value.
 
-        Returns False, without a row in the audit log, if there was no value to delete. Raises ConfigError, StoreError
-        or ConsentDenied.
+        The value of a password input is stored with the secrets. Returns False, without a row in the audit log, if
+        there was no value to delete. Raises ConfigError, StoreError or ConsentDenied.
         """
         if value is not None:
             check_input_value(definition, value)
@@ -487,9 +487,10 @@ class ServerFileEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
-        """Store a secret under an unused name; return the name, and whether the keyring entry is new.
+        """Store a secret in the keyring; return the name of the keyring entry, and whether the entry is new.
 
-        Raises ConfigError if the keyring cannot be used.
+        A number is added to the name if an entry with another secret has this name. An entry with the same secret is
+        used again. Raises ConfigError if the keyring cannot be used.
         """
         base = name = keyring_entry_name(server, secret)
         number = 1
@@ -523,10 +524,10 @@ class ServerFileEditor:
     ) -> SavedServer:
         """Record the change in the audit log and write it; *what* is the recorded event.
 
-        If *is_approved* is true, the server is then loaded from the changed file and approved. The approval covers the
-        files that the server names, with the content that they had before the change was written. If *seen* is given,
-        the server is approved only if the user has seen that content. The approval of *carried*, the server before the
-        change, is transferred to the new server.
+        If *is_approved* is true, the server is then loaded from the changed file and approved. The approval is bound to
+        the content that the files named by the server had before the change was written. If *seen* is given, the server
+        is approved only if the user has seen this content. The approval of *carried*, the server before the change, is
+        transferred to the new server.
         """
         planned = edit.server
         if planned is not None and is_approved:

@@ -174,7 +174,7 @@ class ServerLogBuffer:
     def _store_newest(self) -> None:
         """Store the lines held back because there were too many in one second.
 
-        They are preceded by a line that says how many others were dropped.
+        They are preceded by a line that states how many others were dropped.
         """
         if self._hold_timer is not None:
             self._hold_timer.cancel()
@@ -205,8 +205,8 @@ class ServerLogBuffer:
 def _redact_line(text: str) -> str:
     """Return a line of a server's output with secrets replaced.
 
-    Some servers print a sign-in URL that the user has to open. The parameters of such a URL are kept, except for
-    registered secrets, because they are not secret (RFC 6749, section 4.1.1).
+    Some servers print a sign-in URL that the user has to open. The parameters of such a URL are kept, because they
+    are not secret (RFC 6749, section 4.1.1), unless they contain a secret that mcphost knows.
     """
     if "response_type=" not in text:
         return redact(text)

@@ -202,7 +202,7 @@ class Servers:
         return self.find(name).message_log
 
     def log_messages(self, name: str) -> "MessageLog":
-        """Log the messages of a server from its next start on; return the log.
+        """Start logging the messages exchanged with a server when it next starts; return the log.
 
         Raises UsageError for an unknown name.
         """
@@ -325,8 +325,9 @@ class ServerStartup:
     async def wait(self, prepare_model: Callable[[], Awaitable[None]]) -> None:
         """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
 
-        Servers that need longer than the time limit are also given the time that *prepare_model* takes, because no
-        request can be sent before it returns. Raises the errors of *prepare_model*.
+        If servers are still starting after the time limit, *prepare_model* is awaited before the user is notified.
+        These servers get the additional time, because no request can be sent before *prepare_model* returns. Errors
+        raised by *prepare_model* are passed on.
         """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))

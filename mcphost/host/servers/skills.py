@@ -1,8 +1,8 @@
 """Skills offered by servers: list, load and read; each file is verified against the digest in the listing.
 
-Files are read only on request. A skill with a file that differs from the listing is refused, and none of its files is
-read until the server lists the skill with different content (extension io.modelcontextprotocol/skills, integrity and
-verification).
+Files are read only on request. If a file differs from the listing, its skill is refused: no file of the skill
+is read until the server lists the skill with different content (extension io.modelcontextprotocol/skills,
+integrity and verification).
 """
 
 import base64
@@ -56,8 +56,8 @@ class Skills:
     """Skills of all servers, available as `host.features.skills`.
 
     A skill is identified by its server's configured name and by its URI or name. Methods that need a running server
-    start it if necessary, and raise ServerError, ConsentDenied or UsageError; MalformedMessage means that a skill
-    differs from the listing.
+    start it if necessary, and raise ServerError, ConsentDenied or UsageError. They raise MalformedMessage if a
+    skill differs from the listing.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -157,9 +157,9 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        If the user has allowed the model to load the skill, pass the id of the grant as *grant_id*, or "" if the user
-        was asked; `find_loaded` then returns the skill. *before_send* is called before the request and may raise an
-        error to prevent it; see Session.request.
+        If the user has allowed the model to load the skill, *grant_id* is the id of the grant, or "" if the user was
+        asked; `find_loaded` then returns the skill. Otherwise, it is None. *before_send* is called before the request
+        and may raise an error to prevent it; see Session.request.
         """
         bound = self._bind(server, skills.contents_digest(skill))
         content = await self._get_file(server, skill, skill.uri, before_send)
@@ -171,7 +171,10 @@ class Skills:
     async def read(
         self, server: str, skill: Skill, path: str, *, before_send: BeforeSendFn | None = None
     ) -> SkillContent:
-        """Return one verified file of a loaded skill; *path* is the file's URI or a path relative to SKILL.md."""
+        """Return one verified file of a loaded skill; *path* is the file's URI or a path relative to SKILL.md.
+
+        See `load` for *before_send*.
+        """
         if self._loaded.get((server, skill.uri)) != skill:
             raise UsageError(f"The skill {skill.name!r} of {server!r} is not loaded.", "Load it first.")
         uri = path if path.startswith(f"{skill.root}/") else f"{skill.root}/{path.removeprefix('./')}"

@@ -114,7 +114,7 @@ class ServerStatus:
         return error.hint or RESTART_HINT
 
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
-        """Set the state "failed", with a hint that says when mcphost will start the server again.
+        """Set the state "failed", with a hint that states when mcphost will start the server again.
 
         *retry* is the next automatic attempt.
         """
@@ -193,7 +193,7 @@ class ServerStatus:
             self.set_state("unreachable", error.message, _RECONNECT_HINT)
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show the progress of a sign-in and publish it; an event with empty text ends the display."""
+        """Show the progress of a sign-in and publish it; an event with empty text removes it."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if (self.is_down or self.state in ("connecting", "silent")) and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")

@@ -41,7 +41,11 @@ MAX_QUESTION_TOOLS = 200
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of tool definitions, keyed by tool name: of the raw bytes and, where needed, of the canonical JSON."""
+    """Digests of tool definitions, keyed by tool name.
+
+    `raw` contains digests of the bytes as received. `canonical` contains digests of the canonical JSON, but only
+    for the definitions for which they are needed.
+    """
 
     raw: dict[str, str]
     canonical: dict[str, str]
@@ -293,9 +297,9 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether another tool can be remembered; if necessary, forget the oldest unlisted tool.
 
-        If the result is True, the caller must remember *tool* immediately; if it waited, the server could list another
-        new tool, which would take the free place and be trusted. If the result is False, *tool* stays in quarantine,
-        even if the user accepted it before it was forgotten.
+        If the result is True, the caller must remember *tool* before it awaits anything. Otherwise, the server could
+        list another new tool in the meantime, which would take the free place and be trusted. If the result is False,
+        *tool* stays in quarantine, even if the user accepted it before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -316,7 +320,7 @@ class ToolChangeTracker:
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
-        """Return the quarantined tools that the user has not refused and can still be asked about."""
+        """Return the quarantined tools that the user can be asked about and has not refused."""
         return {
             name: listed
             for name, listed in self._quarantined.items()
@@ -366,13 +370,15 @@ class ToolChangeTracker:
         self._has_work.set()
 
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
-        """Return the changed definitions that, according to the store, the user accepted in another process.
+        """Return the changed definitions that the user accepted in another mcphost process.
 
-        *digests* and the result map tool names to digests. A definition is returned only if the user accepted the
-        change from the definition that this process remembers. A process that remembers no earlier definition trusts a
-        new one without a question, so a stored definition alone does not show that the user accepted it. Unknown tools,
-        and definitions that have changed back to the accepted one, are never returned; the user is asked about them.
-        Raises StoreError.
+        *digests* and the result map tool names to digests. A definition is returned only if the store records that the
+        user accepted the change from the definition that this process remembers to this one. It is not sufficient that
+        the definition is stored, because a process that remembers no earlier definition stores a new one without asking
+        the user.
+
+        Unknown tools, and definitions that have changed back to the accepted one, are never returned; the user is asked
+        about them. Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}

@@ -71,7 +71,11 @@ class ToolRegistry:
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """Create a registry; *disabled_by* returns "file" or "user" for a turned-off tool, else ""."""
+        """Create a registry of the tools that the servers of *connections* offer.
+
+        *disabled_by* returns what turned a tool off: "file" for a configuration file, "user" for the user, or "" if the
+        tool is on.
+        """
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
@@ -115,7 +119,7 @@ class ToolRegistry:
         return self._tools_by_name.get(name, ("", ""))[0]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Return the tools of ready servers by model-facing name, except quarantined and turned-off ones."""
+        """Return the tools of ready servers, keyed by model-facing name, except quarantined and turned-off ones."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:

@@ -34,10 +34,10 @@ def check_argument_names(names: Iterable[str], schema: Raw) -> None:
 
 
 def _declared_names(schema: Raw) -> tuple[str, ...]:
-    """Return all names that *schema* mentions, or () if it may allow others.
+    """Return all argument names that *schema* mentions, or () if it may allow others.
 
-    Names that are only listed as required, always or together with another argument, are included, because they
-    must be sent even if no property declares them.
+    Names that are listed as required, always or together with another argument, are included even if no property
+    declares them, because they must be sent.
     """
     try:
         whole = loads(schema)

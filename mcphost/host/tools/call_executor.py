@@ -234,7 +234,7 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check immediately before a request that the call may still be sent. Raises ApprovalVoid if it may not.
+        """Check, immediately before a request, that the call may still be sent; raise ApprovalVoid if not.
 
         If *has_new_session* is true, the server's tools are listed again first. Raises ServerError if that fails.
         """

@@ -170,12 +170,14 @@ class ToolPipeline:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
         The tool's definition must be the same as in the earlier call. If the server's results currently need a review,
-        the user must have reviewed the recorded result. The hooks that run before a call are run again, but not the
-        hooks that run after a call, because they have already processed the result. Notes from hooks that the result
-        does not contain yet are added to it; if they need a review, the call must run instead. In this case, *notes*
-        keeps what the hooks returned, so that they are not run again. The user is asked if the permission for the
-        earlier call no longer applies and nothing else allows the call. Raises ToolFailure if the call is not allowed
-        now.
+        the user must have reviewed the recorded result. If the permission for the earlier call no longer applies and
+        nothing else allows the call, the user is asked.
+
+        The hooks that precede a call are run again. The hooks that follow a call are not, because they have already
+        processed the result. New notes from hooks are added to the result. If these notes need a review, the call must
+        run instead; *notes* then keeps what the hooks returned, so that they are not run again.
+
+        Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -222,7 +224,10 @@ class ToolPipeline:
         return outcome
 
     def _is_unchanged(self, call: ProposedCall, offered: OfferedTool, account: str) -> bool:
-        """Return whether the tool, its server and *account*, the server's account, are still those of *offered*."""
+        """Return whether the tool *offered* can still be called as offered, on the same server.
+
+        The tool's definition must be current, and the server must still use *account*.
+        """
         current = self._tool_registry.resolve(call.use.name)
         is_same_server = current is not None and current.connection is offered.connection
         return is_same_server and offered.is_current and offered.connection.account == account
@@ -292,7 +297,7 @@ class ToolPipeline:
     ) -> Generator[None]:
         """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable.
 
-        *decision* is the text that describes the decision about the call so far in the log.
+        *decision* is logged as the decision about the call so far.
         """
         try:
             yield

@@ -142,7 +142,7 @@ class CallScheduler:
     def describe_call(self, server: str, tool: str) -> None:
         """Record the server and tool of the current call, which are named in its result if it is stopped.
 
-        A call that is stopped before it gets a slot counts as one that did not run.
+        Also record that the tool has not run yet; this changes when the call gets an execution slot.
         """
         call = _current_call.get()
         call.server, call.tool, call.is_unsent = server, tool, True

@@ -64,9 +64,9 @@ class HookDenied(ToolFailure):
 
 
 class HookFailed(HookDenied):
-    """Raised if a hook could not be run or failed, and the call is refused for that reason.
+    """Raised if a call is refused because a hook could not be run or failed.
 
-    *problem* says which of the two happened, for example "could not be run".
+    *problem* is "could not be run" or "failed".
     """
 
     def __init__(self, hook: str, problem: str, reason: str) -> None:
@@ -93,11 +93,11 @@ class HookVerdict(Struct, frozen=True):
 class HookNotes:
     """Effects of the hooks on one tool call: notes for the model, changed arguments, a changed result.
 
-    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set
-    if one of the project's hooks changed them. `result` is the text that replaces the result for the model,
-    or None if no hook changed the result. `checked` is a call whose hooks have already run, with the
-    arguments that the hooks returned; the hooks are not run again for the same call. `arguments` are the latest
-    arguments of the call if a hook or the user changed those of the model, or None.
+    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set if one
+    of the project's hooks changed them. `result` is the text that replaces the result for the model, or None if no
+    hook changed the result. `checked` is a call whose hooks have already run, with the arguments that the hooks
+    returned; the hooks are not run again for the same call. `arguments` are the current arguments of the call if a
+    hook or the user changed them, or None if they are unchanged.
     """
 
     notes: list[str] = field(default_factory=list[str])
@@ -123,8 +123,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the user has reviewed the notes as part of the result. Then only the sentence that
-        says that a hook changed the result is inserted.
+        If *is_reviewed* is true, the user has reviewed the notes as part of the result. Only a sentence which states
+        that a hook changed the result is then inserted.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
@@ -133,7 +133,7 @@ class HookNotes:
     def text(self) -> str:
         """The hooks' notes for the model, or "" if there are none and no hook changed the result.
 
-        If a hook changed the result, the text begins with a sentence that says so.
+        If a hook changed the result, the text begins with a sentence that states this.
         """
         return self._change_text + self.written
 
@@ -230,10 +230,10 @@ class ToolHooks:
     async def _find_approved(
         self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool, again: bool
     ) -> tuple[HookConfig, ...]:
-        """Return the project's hooks if the user approves their file, otherwise the hooks approved before.
+        """Return the project's hooks if the user approves their file, otherwise the hooks approved earlier.
 
-        The earlier hooks stay in effect even if the user declines the changed file; they end only when their approval
-        is revoked.
+        Hooks approved earlier stay in effect even if the user declines the changed file; they end only when their
+        approval is revoked.
 
         *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
         (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
@@ -336,10 +336,10 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks that follow a call, and return why the result must be withheld; "" if it may be sent.
+        """Run the hooks that follow a call; return the reason why the result must be withheld, or "".
 
-        *text* is the result, and *is_error* means that it reports an error; the other parameters are those of `check`.
-        Each hook receives the result as changed by earlier hooks; a changed result is stored in *notes*.
+        *text* is the result, and *is_error* means that it reports an error. See `check` for the other parameters. Each
+        hook receives the result as changed by earlier hooks; a changed result is stored in *notes*.
         """
         members: dict[str, Any] = {
             "result": text[:MAX_RESULT_CHARACTERS],
@@ -459,7 +459,7 @@ class ToolHooks:
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
     """Parse a hook's output; return the verdict and an error, which is "" if the hook worked.
 
-    The error is a phrase that says why the hook failed or could not be run.
+    The error is a phrase with the reason why the hook failed or could not be run.
     """
     if output.start_error:
         return HookVerdict(), _line(output.start_error)

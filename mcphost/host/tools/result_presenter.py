@@ -31,7 +31,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 def is_review_required(offered: OfferedTool, result: CallExecution | McpHostError) -> bool:
-    """Return whether the user must review a result or an error of the server before the model receives it."""
+    """Return whether the user must review a server's result or error before the model receives it."""
     is_own_error = isinstance(result, McpHostError) and not isinstance(result, ServerError)
     return offered.connection.config.review_results and not is_own_error
 
@@ -55,9 +55,9 @@ class ResultPresenter:
     ) -> ToolCallOutcome:
         """Convert a result or an error for the model, after the user's review if the server requires one.
 
-        If the arguments differ from those that the model proposed, a note says so; *editor* names who changed them, for
-        example "The user". *notes* is the text that hooks wrote about a result that must be reviewed; the user reviews
-        it as the first part of the result.
+        If the arguments differ from those that the model proposed, a note about this is added; *editor* names who
+        changed them, for example "The user". *notes* is the text that hooks wrote about a result that must be reviewed;
+        the user reviews it as the first part of the result.
         """
         if is_review_required(offered, result):
             outcome = await self._review(call, approval, result, notes.strip())

@@ -1,4 +1,4 @@
-"""Reuse of read-only tool results when the user goes back in a conversation and the model answers again."""
+"""Reuse of read-only tool results after the user goes back in a conversation and the model answers again."""
 
 import hashlib
 import logging
@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 class ResultReuse:
-    """Results of read-only calls, for reuse when the user goes back in a conversation and the model answers again.
+    """Results of read-only calls that can be reused after the user has gone back in a conversation.
 
-    A result is reused only in the first turn after the user has gone back in the conversation or copied it, and only
-    for a call with the same server, account, tool, definition and arguments.
+    A result is reused only in the first turn after the user has gone back in the conversation or copied it, and
+    only for a call with the same server, account, tool, definition and arguments.
     """
 
     def __init__(self, active: ActiveConversation, store: ReusableResultStore, grants: ActiveGrants) -> None:
@@ -36,7 +36,7 @@ class ResultReuse:
 
     @property
     def is_available(self) -> bool:
-        """Whether results may be reused in this turn, the first after going back in a conversation or copying it."""
+        """Whether results may be reused in this turn, because the user has gone back or copied the conversation."""
         return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
@@ -89,10 +89,10 @@ class ResultReuse:
     async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
         """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
 
-        The result is "given" if the user allowed the call once. If a grant allowed the call, the result is "given" if
-        the grant still applies to the tool *identity*, "revoked" if the user has revoked the grant, and otherwise
-        "ask". If a rule, a trusted claim or auto-approve mode allowed the call, the result is "ask", and
-        `ConsentPolicy.authorize` decides whether the call is allowed now.
+        If the user allowed the call once, the result is "given". If a grant allowed the call, the result is "given"
+        while the grant applies to the tool *identity*, "revoked" after the user has revoked the grant, and otherwise
+        "ask". If a rule, a trusted claim or auto-approve mode allowed the call, the result is "ask";
+        `ConsentPolicy.authorize` then decides whether the call is allowed now.
         """
         if found.permission == "once":
             return "given"
@@ -107,8 +107,8 @@ class ResultReuse:
     ) -> None:
         """Record that the call *use_id* has a result; *at* is the time of the call in seconds since 1970, 0 for now.
 
-        *permission* says what allowed the call; see `Approval.permission`. An error from the store is only logged; the
-        result is then not available for reuse.
+        *permission* identifies what allowed the call; see `Approval.permission`. An error from the store is only
+        logged; the result is then not available for reuse.
         """
         call = identify_call(identity, arguments)
         try:

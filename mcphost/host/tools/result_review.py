@@ -77,8 +77,7 @@ class ResultReviewer:
     def is_required(self, server: str) -> bool:
         """Return whether results from this server must be reviewed.
 
-        For a server that was removed in this run, the setting that it had before its removal applies. For an unknown
-        server, the result is False.
+        For a server that was removed in this run, its last setting applies. For an unknown server, the result is False.
         """
         try:
             return self._servers.find(server).config.review_results

@@ -98,7 +98,7 @@ def add_edit_note(
 ) -> ToolCallOutcome:
     """Insert a note before the result if the arguments used differ from those the model proposed.
 
-    The note contains the arguments used; *editor* says who changed them, for example "The user".
+    The note contains the arguments used; *editor* names who changed them, for example "The user".
     """
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome

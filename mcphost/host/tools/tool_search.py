@@ -63,7 +63,10 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yield the words of *text* without common English endings, or pairs of characters in scripts without spaces."""
+    """Yield the words of *text*, without common English endings.
+
+    For scripts without spaces between words, pairs of characters are yielded instead.
+    """
     for word in _WORD.findall(text):
         if _UNSPACED.match(word):
             yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))

@@ -32,7 +32,7 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background, and drop a previous search that has not started."""
+        """Search for files in the background; discard a previous search that has not started yet."""
         self._wanted = query
         if not self._is_running:
             self._is_running = True
@@ -81,7 +81,11 @@ class FileCompletion:
 
 
 def _split_lines(query: str) -> tuple[str, str]:
-    """Split `PATH:10-40` into the path and `:10-40`; the line range may be incomplete."""
+    """Split `PATH:10-40` into the path and `:10-40`.
+
+    The user may still be typing the line range, for example `:10-`. If there is no line range, the second item is
+    "".
+    """
     path, colon, lines = query.rpartition(":")
     is_range = colon and path and not lines.strip("0123456789-")
     return (path, f"{colon}{lines}") if is_range else (query, "")

@@ -59,9 +59,9 @@ def parse_value(text: str) -> Any:
 def parse_manual_call(line: str) -> ManualCall:
     """Parse a line such as `!server/tool key=value key="two words" key='{"json": 1}'`.
 
-    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
-    or the text has more than one line. The composer shows only ten rows, so a longer text could hide a part of the call
-    from the user.
+    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is
+    wrong. Also raises UsageError if the text has more than one line, because the composer shows only ten rows, and
+    a longer text could hide a part of the call from the user.
     """
     if len(line.splitlines()) > 1:
         said = _("Write a line break as \\n in JSON, or put a space before the text to send it as a message.")
@@ -95,7 +95,10 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class _Result(NamedTuple):
-    """The result of a manual call made at the time `at` in the conversation with the id `conversation`."""
+    """The result of a manual call.
+
+    `at` is the time of the call, and `conversation` the id of the conversation in which it was made.
+    """
 
     call: ManualCall
     result: "ManualCallResult"
@@ -161,8 +164,8 @@ class ManualCallRunner:
         """Attach the latest result that has not been attached yet, by passing its parts to *attach*.
 
         The user's hooks are run on the result first. Only results of calls in the open conversation are considered:
-        first the latest result of this run, then the results stored with the conversation, newest first. If none is
-        left, show a notification. Do nothing while another result is being attached.
+        first the latest result of this run, then the results stored with the conversation, newest first. If no such
+        result is left, show a notification. Do nothing while another result is being attached.
         """
         if self._is_attaching:
             return

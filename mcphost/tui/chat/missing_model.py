@@ -27,8 +27,8 @@ def find_reason(host: "Host") -> str:
 def describe_missing_model(host: "Host") -> tuple[str, str]:
     """Return the message and the hint to show while no model is chosen.
 
-    If config.toml could not be read, the message is the reason. In the hint, an action name in braces stands for
-    the action's key.
+    If config.toml could not be read, the message states the reason. In the hint, an action name in braces stands
+    for the action's key.
     """
     if unread := find_reason(host):
         return translate_sentence(unread), _(_UNREAD_HINT)

@@ -1,4 +1,7 @@
-"""Tracking of model switches that are in progress; messages sent meanwhile wait until they finish."""
+"""Tracking of model switches that are in progress.
+
+Messages that the user sends in the meantime wait until the switches have finished.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,14 +9,15 @@ from collections.abc import Awaitable, Callable
 class ModelSwitches:
     """Counter of the model switches in progress.
 
-    A switch can take a while, because it may have to find the model in the network first. A message sent during
-    that time is intended for the new model, so it must not go to the old one.
+    A switch can take a while, because the model may first have to be looked up over the network. A message sent
+    during that time is intended for the new model, so it must not go to the old one.
     """
 
     def __init__(self, on_end: Callable[[bool], None]) -> None:
-        """Create a counter; *on_end* is called when the last switch in progress has ended.
+        """Create a counter.
 
-        Its argument is True if all switches since the previous call succeeded.
+        *on_end* is called when the last switch in progress has ended. Its argument is True if all switches since the
+        previous call of *on_end* succeeded.
         """
         self._on_end = on_end
         self._count = 0

@@ -147,7 +147,7 @@ class ChatStatus:
 
 
 def has_unread_servers(host: "Host") -> bool:
-    """Return whether the servers of an mcp.json are missing because the file cannot be read."""
+    """Return whether servers may be missing because an mcp.json file could not be read."""
     return any(isinstance(problem, UnreadFile) for problem in host.config.problems)
 
 
@@ -170,7 +170,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 def has_expiring_sign_in(view: ServerView) -> bool:
     """Return whether the credentials for a server expire at a known time and cannot be renewed.
 
-    No event reports the expiry, so the caller must check the time regularly.
+    No event reports the expiry, so a caller that displays it must refresh the display regularly.
     """
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 

@@ -1,4 +1,7 @@
-"""Blocks of an opened conversation that are not messages: manual tool calls, and the summary notice."""
+"""Blocks of an opened conversation that are not messages.
+
+These are manual tool calls, and the notice that earlier messages were summarized.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 def build_timed_blocks(conversation: "ConversationController", *, draws_images: bool) -> list[TimedBlock]:
     """Return the blocks to place between the open conversation's messages, oldest first.
 
-    Images in results are included if *draws_images* is true.
+    If *draws_images* is true, the images in the results of manual tool calls are included.
     """
     found = [block for call in conversation.manual_calls for block in _build_manual_call(call, draws_images)]
     if (made := conversation.compaction) is not None:

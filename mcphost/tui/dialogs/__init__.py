@@ -1,4 +1,4 @@
-"""Modal dialogs, each of which asks one question.
+"""Modal dialogs, each of which asks the user one question.
 
 Closing a dialog without approving refuses the request.
 """

@@ -1,4 +1,7 @@
-"""Dialog shown when a model request exceeds the budget: send it, stop, or make it cheaper."""
+"""Dialog that is shown when a model request exceeds the budget.
+
+The user can send the request, stop the turn, or choose a cheaper alternative.
+"""
 
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
@@ -49,7 +52,10 @@ class _Choice(NamedTuple):
 
 
 class ApproveCostDialog(Dialog[CostVerdict]):
-    """Dialog that shows the estimated cost of a model request and a breakdown of its input, and asks what to do."""
+    """Dialog that asks whether to send a model request that exceeds the budget.
+
+    It shows the estimated cost of the request and a breakdown of its input.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Stop")),
@@ -125,9 +131,9 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return [*out, Content.styled(_("\nWhat is sent"), "$muted"), shares]
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return the reason why the key hints mark a key as "not yet", or "" if the key works.
+        """Return the reason why a button's key does not work yet, or "" if it works.
 
-        The number keys for the cheaper alternatives are subject to the same condition as the key that sends the request
+        A number key that chooses a cheaper alternative works under the same condition as the key that sends the request
         once.
         """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
@@ -153,9 +159,10 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.approve("raise", RaiseBudget())
 
     def action_choose(self, number: int) -> None:
-        """Apply a cheaper alternative, given by its number in the list, starting at 1.
+        """Apply the cheaper alternative with this number in the list, counting from 1.
 
-        If the user has not yet read the dialog to the end, show a hint instead. Other numbers are ignored.
+        If the user has not yet read the dialog to the end, show a hint instead. Ignore a number that is not in the
+        list.
         """
         if number > len(self.choices):
             return
@@ -212,9 +219,10 @@ def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
 
 
 def _describe_use(use: BudgetUse, cost: float | None) -> Content:
-    """Describe a limit of the budget, and whether it is exceeded or the request would or could exceed it.
+    """Describe a limit of the budget.
 
-    *use* contains the limit and the amount spent so far. *cost* is the highest possible cost of the request in US
+    The text states whether the limit is already exceeded, or whether the request would or could exceed it. *use*
+    contains the limit and the amount spent so far. *cost* is the highest possible cost of the request in US
     dollars, or None if it is unknown.
     """
     limit, spent = f"{format_dollars(use.limit)} ({_(BUDGET_LABELS[use.name])})", format_dollars(use.spent)

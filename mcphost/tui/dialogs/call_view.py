@@ -46,11 +46,11 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 class CallView(NamedTuple):
     """Arguments of a tool call, rendered for display.
 
-    `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
-    language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user
-    edited to the styles of its name and value. `changes` summarizes the edits, such as "1 changed".
-    `omitted_characters` is the number of characters that are not shown. `paths` maps the index of each pair to the
-    path of its argument; pairs without a path are labels from mcphost. `readability` states whether the arguments
+    `pairs` are the names and values to show. The keys of `languages`, `styles` and `paths` are indexes into
+    `pairs`. `languages` gives the language for highlighting a multiline text, or "" for plain text. `styles` gives
+    the styles of the name and value of a pair that the user edited. `paths` gives the path of the pair's argument;
+    pairs without a path are labels from mcphost. `changes` summarizes the edits, such as "1 changed".
+    `omitted_characters` is the number of characters that are not shown. `readability` states whether the arguments
     contain hidden characters, which are marked, and unusual names, which are quoted.
     """
 
@@ -147,8 +147,8 @@ def _is_multiline(value: Any) -> bool:
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     """Split an object or list that contains multiline strings into (path, value) pairs.
 
-    There is one pair for each innermost value. Any other argument is returned as a single pair, as is an object or
-    list that is too large or too deeply nested, or whose paths are too long.
+    There is one pair for each innermost value. Any other argument is returned as a single pair. The same applies to
+    an object or list that is too large or too deeply nested, or whose paths are too long.
     """
     start = argument_path(name)
     if not isinstance(value, dict | list):
@@ -194,7 +194,7 @@ def _clean_path(name: str, path: str) -> str:
 
 
 def _quote_name(name: str) -> str:
-    """Return the name of an argument, as a JSON string if it is unusual or could be taken for a path."""
+    """Return the name of an argument, as a JSON string if it is unusual or could be mistaken for a path."""
     path = argument_path(name)
     return quote_unusual_name(name) if path == name else path
 

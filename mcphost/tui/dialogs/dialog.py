@@ -164,8 +164,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
         While a button, a list or the dialog's body has the focus, all keys are handled here. While a form field has the
-        focus, only keys that move to another field are handled. Text typed right after a key that opens or
-        focuses an input therefore goes into that input.
+        focus, only keys that move to another field are handled. As a result, text typed right after a key that opens or
+        focuses an input goes into that input.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -189,7 +189,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the sanitized content and widgets that tell the user everything needed to decide."""
+        """Return the sanitized content and widgets that show everything the user needs to know to decide."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
@@ -214,10 +214,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return the reason why the key hints mark the key of a button as "not yet", or "" if they do not.
+        """Return the reason why a button's key does not work yet, or "" if it works.
 
-        By default, this is the result of `disabled_reason`. A subclass whose `disabled_reason` also reports an open
-        input or another open screen must ignore these two cases here.
+        The key hints mark such a key as "not yet". By default, the reason is the result of `disabled_reason`. A
+        subclass whose `disabled_reason` also reports an open input or another open screen must ignore these two cases
+        here.
         """
         return self.disabled_reason(button_id)
 
@@ -237,7 +238,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the hidden inputs, focus the one with the id *first*, and replace the key hints with *key_hints*."""
+        """Show the hidden inputs, focus the input with the id *first*, and show *key_hints*."""
         self.query_one("#extra").add_class("shown")
         for field in self.query(f"#{first}"):  # none while a dialog that has just opened is removed
             self.set_focus(field)
@@ -445,7 +446,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def handle_end_visible(self) -> None:
-        """Respond to the end of the body becoming visible; the base class does nothing."""
+        """Handle the event that the end of the body has become visible; by default, do nothing."""
 
     def reminder(self) -> str:
         """Return a sanitized reminder of what the user must do before approving, or "" if nothing is left to do."""
@@ -473,7 +474,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Continue an earlier review of the same question; return the object that stores the review's progress.
+        """Continue an earlier review of the same question; return the object that stores the progress.
 
         *review* is the object that this method returned for the previous dialog about the question, or None for the
         first dialog. The base class stores no progress.
@@ -508,7 +509,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
         """Yield the hints for keys that work, and the first hint for a locked key, marked as "not yet".
 
-        A key is locked while its action has an unmet condition. The hints for all other locked keys are omitted.
+        A key is locked as long as `unmet_condition` returns a reason for its action. The hints for all other locked
+        keys are omitted.
         """
         is_marked = False
         for hint in hints:

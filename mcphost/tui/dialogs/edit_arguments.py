@@ -69,11 +69,12 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Dialog for editing arguments; its answer is the validated arguments, or None if the user goes back.
+    """Dialog for editing the arguments of a tool call.
 
-    The arguments are checked against *schema*, the tool's input schema; if that is not possible, they are accepted
-    unchecked. Escape in a field only focuses the buttons, so that a single key press does not discard a half-filled
-    form. Escape on the buttons closes the dialog.
+    The dialog's answer is the validated arguments, or None if the user goes back. The arguments are validated
+    against *schema*, the tool's input schema; if that is not possible, they are accepted unchecked. Escape in a
+    field only focuses the buttons, so that a single key press does not discard a half-filled form. Escape on the
+    buttons closes the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -121,7 +122,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return _("Edit the arguments of {server} · {tool}").format(server=self.server, tool=self.tool)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the dialog's body: the form and the text area for JSON, of which only one is visible at a time."""
+        """Return the dialog's body: a form and a text area for JSON, of which one is visible at a time."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
@@ -254,7 +255,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(ArgumentCheckRequested(self.server, self.tool, arguments, checked))
 
     def _show_field_faults(self, errors: "SchemaErrors") -> None:
-        """Show each validation error below the field it concerns, and all other errors below the form."""
+        """Show each validation error below the field that it concerns.
+
+        An error that does not concern any field is shown below the form.
+        """
         names = {row.field.name for row in self.form.rows if row.display}
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
@@ -338,7 +342,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """Switch from the form to JSON, even if values are invalid, or from valid JSON to the form."""
+        """Switch from the form to JSON, even if some values are invalid, or from valid JSON back to the form."""
         arguments = self._read_arguments() if self.is_json else self._form_arguments()
         if arguments is None:
             return

@@ -114,9 +114,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._explain_button()
 
     def _explain_button(self) -> None:
-        """Show in the line above the buttons what pressing the focused button would report to the server.
+        """Explain, above the buttons, what the focused button would report to the server.
 
-        Do nothing if the line already contains other text, such as the number of lines that remain to be read.
+        Do nothing if the line above the buttons already contains other text, such as the number of lines that remain to
+        be read.
         """
         more = self.query_one("#more", Static)
         shown = str(more.content)
@@ -185,7 +186,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Show the key hints for the focused widget.
 
-        If it is not a button, withdraw the warning that a second Escape discards what was entered.
+        If the focused widget is not a button, remove the warning that a second Escape discards the entered values.
         """
         if not isinstance(event.widget, Button):
             self._withdraw_discard_warning()
@@ -340,7 +341,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.set_focus(area)
 
     def _masked_note(self) -> str:
-        """Return a note that the JSON omits entered secrets, or "" if it does not."""
+        """Return a note that names the secrets omitted from the JSON, or "" if none are omitted."""
         if not self._masked_values:
             return ""
         names = join_list(clean_line(name, 60) for name in self._masked_values)[:300]

@@ -110,7 +110,10 @@ class OfferCompactionDialog(Dialog[bool]):
 
 
 class ReviewCompactionDialog(Dialog[CompactionVerdict]):
-    """Dialog to review a summary: compare its sentences with the messages, and edit, drop or add sentences."""
+    """Dialog to review a summary of earlier messages.
+
+    The user can compare each sentence with the messages that it summarizes, and edit, drop or add sentences.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Keep all messages")),
@@ -175,7 +178,11 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return [*facts, (_("you asked"), own)] if own else facts
 
     def _estimate_tokens(self) -> int:
-        """Estimate the tokens of the summary as it is edited: those of the model's summary, and the change in text."""
+        """Estimate the number of tokens in the edited summary.
+
+        This is the estimated size of the model's summary, adjusted for the text that the user added, changed or
+        dropped.
+        """
         versions = (self.details.sentences, self._kept)
         shown, kept = (sum(estimate_text_tokens(one.text) for one in version) for version in versions)
         return max(0, self.details.tokens_after + kept - shown)

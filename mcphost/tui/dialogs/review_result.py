@@ -1,4 +1,7 @@
-"""Dialog to review a tool result before the model receives it: send, edit, trim or withhold it."""
+"""Dialog for reviewing a tool result before the model receives it.
+
+The user can send, edit, trim or withhold the result.
+"""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +53,10 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """A tool result rendered for display: the label and text of each part, and the number of characters omitted."""
+    """A tool result rendered for display.
+
+    It contains the label and text of each part, and the number of characters omitted.
+    """
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -114,7 +120,7 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Shorten each text, keeping its first *first* and last *last* characters; return all texts.
+    """Shorten each text to its first *first* and last *last* characters; return all texts.
 
     A note in place of the removed characters states their number. JSON is not shortened, because it would become
     invalid. The text of an image part is not shortened either.
@@ -350,7 +356,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     def reminder(self) -> str:
         """Return a reminder to read the text that the dialog does not show.
 
-        Return "" if there is none left to read, or while the editor is open.
+        Return "" if the user has read all of it, or while the editor is open.
         """
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""

@@ -151,10 +151,11 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.show_status()
 
     def _request_comparison(self) -> None:
-        """Request a comparison of the rule with this call and earlier calls.
+        """Request a comparison of the rule with the current call and with earlier calls.
 
-        The result is ignored if the rule has changed in the meantime. If the initial rule does not match this call, or
-        if that is uncertain, every folder condition in the rule is replaced with a condition for the exact value.
+        The result is ignored if the rule has changed in the meantime. If the initial rule does not match the current
+        call, or if that is uncertain, every folder condition in the rule is replaced with a condition for the exact
+        value.
         """
         rule = self.rule
         if rule is None:

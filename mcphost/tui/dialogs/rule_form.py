@@ -148,7 +148,7 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 def takes_value(test: str) -> bool:
     """Return whether the condition *test*, such as "at most", needs a value that the user must enter.
 
-    ANY_VALUE and EXACT_VALUE need none.
+    The conditions ANY_VALUE and EXACT_VALUE need no value.
     """
     return test not in (ANY_VALUE, EXACT_VALUE)
 
@@ -299,17 +299,17 @@ def _describe_condition(condition: Condition) -> str:
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return initial values for the form that describe a rule allowing this call, keyed by field name.
+    """Return the form's initial values, keyed by field name, for a rule that allows the current call.
 
     The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the
-    same path. Every other argument must be equal, and arguments that this call does not have are not allowed.
+    same path. Every other argument must have the same value as in this call. Additional arguments are not allowed.
 
-    If the rule would be too long to be shown, the conditions with the longest values are omitted. If that is
-    not enough, any additional arguments are allowed.
+    If the rule would be too long to be shown, the conditions with the longest values are omitted. If that is not
+    enough, any additional arguments are allowed.
 
-    The rule normally applies in this project for 30 days. It applies only in this conversation, for one hour,
-    if it could allow unrelated calls: that is, if it allows additional arguments, or if an argument has no
-    condition and no path is restricted.
+    The rule normally applies in this project for 30 days. A rule that could allow unrelated calls applies only in
+    this conversation, for one hour. This is the case if the rule allows additional arguments, or if it has no
+    condition for some argument and does not restrict any path.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,
@@ -342,12 +342,12 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 
 
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
-    """Return the folder to which a rule can restrict this path argument, or "" if there is no suitable folder.
+    """Return the folder to which a rule can restrict this path argument, or "" if no folder is suitable.
 
-    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@", or if
-    the folder would allow too much. Only the text of the path is used, because the file system may be slow and the path
-    may not exist yet. A last component without an extension is treated as a folder, because that allows less than its
-    parent folder would.
+    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@",
+    or if the folder would allow too much. The function looks only at the text of the path, because the file system
+    may be slow and the path may not exist yet. If the last component has no extension, it is treated as a folder,
+    because that allows less than its parent folder would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):

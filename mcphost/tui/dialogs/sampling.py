@@ -94,9 +94,10 @@ class SamplingDialog(QuotingDialog[Any]):
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* as quoted text, not yet sanitized; if it is too long, truncate it and disable approval.
+        """Return *value* as quoted text, not yet sanitized.
 
-        One limit applies to each text, and another to all the text in the dialog.
+        If the text is too long, it is truncated, and approval is disabled. There is a limit for each text and another
+        limit for the total length of the texts in the dialog.
         """
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
@@ -144,7 +145,10 @@ class SamplingDialog(QuotingDialog[Any]):
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the quoted parts that show a content block in wire format; a non-text block has a heading."""
+        """Yield the quoted parts that show a content block, which is in wire format.
+
+        A block that is not text has a heading.
+        """
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -264,7 +268,8 @@ def _as_dict(block: Any) -> dict[str, Any]:
 def format_request_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
     """Format the maximum cost of a model request, such as "about $0.12", "cost unknown" or "free".
 
-    *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
+    *offer* is the model, with its prices, or None if it is unknown. *tokens* is the number of input tokens, and
+    *max_tokens* the maximum number of output tokens.
     """
     if offer is None or offer.input_price is None or offer.output_price is None:
         return _("cost unknown")
@@ -303,9 +308,10 @@ def _role_name(message: dict[str, Any]) -> str:
 def build_text_fields(
     content: Any, prefix: str, title: str, limit: int = MAX_TEXTS
 ) -> tuple[list[Field], dict[str, Any]]:
-    """Return a form field for each of the last *limit* text blocks, and the current texts by field name.
+    """Return form fields for the text blocks in *content*, and the current texts keyed by field name.
 
-    Each field has the title *title*. Its name is *prefix* followed by the block's index in *content*.
+    Only the last *limit* text blocks get a field. Each field has the title *title*. Its name is *prefix* followed
+    by the block's index in *content*.
     """
     found = _text_blocks(content)[-limit:]
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _unused in found]
@@ -313,7 +319,7 @@ def build_text_fields(
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return *content* with the edited texts, or None if no block is left.
+    """Return *content* with the edited texts; return None if all blocks were removed.
 
     Text blocks that the user emptied are removed. *prefix* and the keys of *values* must match the field names from
     `build_text_fields`.
@@ -370,7 +376,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- content
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the model, the cost, all that would be sent, and the request's settings."""
+        """Return the dialog's body: the model, the cost, everything to be sent, and the request's settings."""
         asked = self.edited_details
         dear = format_request_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [
@@ -396,7 +402,7 @@ class ReviewSamplingDialog(SamplingDialog):
     def _model_rows(self) -> Iterator[tuple[str, str]]:
         """Yield name-value pairs about the model: why it was chosen, the alternatives, and the server's usage.
 
-        Of the server's sampling limits, only the one with the largest used share is shown.
+        The usage is shown only for the limit of which the server has used the largest share.
         """
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")

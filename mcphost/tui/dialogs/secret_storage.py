@@ -65,10 +65,10 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return self.ENTRY_KEYS if self._is_for_entry else self.KEYS
 
     def on_mount(self) -> None:
-        """If the secrets are from a server's configuration, adapt the buttons.
+        """Adapt the buttons if the secrets are from a server's configuration.
 
-        The button that refuses is relabeled, and the button for the encrypted file, where such secrets cannot be
-        stored, is hidden.
+        Such secrets cannot be stored in the encrypted file, so the button for that file is hidden. The button that
+        refuses gets another label.
         """
         if self._is_for_entry:
             self.query_one("#refuse", Button).label = Content(_("Do not store"))
@@ -130,7 +130,10 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file; do nothing while an input is open, because the key then enters text."""
+        """Store secrets in a plain file.
+
+        Do nothing while an input is open, because the key is then typed into the input.
+        """
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 

@@ -1,4 +1,7 @@
-"""Dialogs to share the paths, not the content, of the user's folders (MCP roots) with servers."""
+"""Dialogs that ask whether to share the user's folders (MCP roots) with servers.
+
+Only the paths of the folders are shared, not their content.
+"""
 
 from typing import ClassVar
 

@@ -57,7 +57,10 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
 
 
 def format_remaining(seconds: float) -> str:
-    """Format seconds as minutes and seconds, such as 1:05. A negative number becomes 0:00."""
+    """Format seconds as minutes and seconds, such as 1:05.
+
+    A negative number becomes 0:00.
+    """
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
 
@@ -227,7 +230,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(DeclineSignIn())
 
     def action_browser(self) -> None:
-        """Sign in with the browser, if one can open on this machine."""
+        """Sign in with the browser, if a browser can be opened on this machine."""
         if self.details.browser:
             self.dismiss(OpenInBrowser())
 
@@ -237,7 +240,10 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show the sign-in URL as a QR code, preferably the URL that contains the device code."""
+        """Show the sign-in URL as a QR code.
+
+        If the authorization server provides a URL that already contains the device code, that URL is shown.
+        """
         self.post_message(
             QrCodeRequested(
                 _("Sign in at {host}").format(host=self.details.host),
@@ -256,7 +262,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.open_extra("redirect", self.INPUT_KEYS)
 
     def open_retry_input(self) -> None:
-        """Open the input for the redirect URL, because the text pasted before was not that URL."""
+        """Open the input for the redirect URL, because the previously pasted text was not the redirect URL."""
         self.action_paste()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

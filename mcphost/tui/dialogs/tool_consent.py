@@ -53,7 +53,7 @@ _MAX_COMPARED_LENGTH = 200
 class CallReview:
     """The user's edits and reading progress for one tool call.
 
-    They are kept while the list of waiting calls is open. `is_end_shown` is set once the user has scrolled the
+    Both are kept while the list of waiting calls is open. `is_end_shown` is set once the user has scrolled the
     dialog to the end, and `is_fully_shown` once the full-screen viewer has shown the end of the arguments.
     """
 
@@ -175,7 +175,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
-        """Return the sources of text that was copied into the arguments and that the user has not edited."""
+        """Return the origins of the text in the arguments that was copied from servers or files.
+
+        Text that the user has changed in the meantime is not included.
+        """
         if not self.review.is_edited:
             return self.details.origins
         if not self.details.origins:
@@ -188,7 +191,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         )
 
     def _mark_copies(self, at: int, value: str | Content, marker: CopyMarker) -> str | Content:
-        """Highlight the text in an argument's displayed *value* that was copied from elsewhere.
+        """Highlight the text in an argument's displayed *value* that was copied from servers or files.
 
         *at* is the index of the argument among the displayed pairs, and *marker* finds the copied text. If no text was
         copied, *value* is returned unchanged.
@@ -292,7 +295,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> Iterator[Content | Widget]:
-        """Yield the tool's annotations, description and title, presented as unverified claims by the server."""
+        """Yield the tool's annotations, description and title, labeled as unverified claims by the server."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (
@@ -331,9 +334,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self.unmet_condition(button_id)
 
     def unmet_condition(self, button_id: str) -> str:
-        """Return the reason why an approving button is disabled, or "" if it is enabled.
+        """Return the reason why an approving button's key does not work yet, or "" if it works.
 
-        Unlike `disabled_reason`, this method does not take an open input or another open screen into account.
+        For all other buttons, return "". Unlike `disabled_reason`, this method ignores whether an input or another
+        screen is open.
         """
         if button_id not in self.APPROVING:
             return ""
@@ -350,7 +354,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _excluded_reason(self, button_id: str) -> str:
         """Return the reason why a button is not offered for this call, or "" if it is offered.
 
-        One reason is that the arguments contain hidden characters.
+        For example, some buttons are not offered if the arguments contain hidden characters.
         """
         if button_id != "once" and self.details.recorded_at:
             return _("a recorded result is reused only once")
@@ -415,10 +419,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Open the rule builder with a rule for this call; if the Always button is disabled, show why.
+        """Open the rule builder with a rule for this call; if the Always button is disabled, show the reason.
 
-        A skill is allowed without the rule builder, because there is nothing to choose: a rule for a skill can only
-        name the skill's files and their content.
+        A skill is allowed without the rule builder, because the user has nothing to choose: a rule for a skill always
+        refers to the skill's files and their content.
         """
         if self.disabled_reason("always") or self.details.skill:
             self.approve("always", AllowAlways())
@@ -473,7 +477,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _await_edits(self, arguments: dict[str, Any] | None) -> None:
         """Ignore all keys until `apply_edits` has run.
 
-        Before that, a key would approve the arguments as they were before the edit.
+        Otherwise, a key could approve the arguments as they were before the edit.
         """
         del arguments
         self.guard.hide()

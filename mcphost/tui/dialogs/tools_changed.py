@@ -38,7 +38,10 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
 
 
 def _render_first_lines(change: ToolChange) -> list[str]:
-    """Return the first lines of the diff, sanitized; the lines together have at most MAX_DIFF_CHARACTERS characters."""
+    """Return the first lines of the diff, sanitized.
+
+    The total length of the lines is at most MAX_DIFF_CHARACTERS characters.
+    """
     shown: list[str] = []
     room = MAX_DIFF_CHARACTERS
     for line in map(_translate_note, change.difference[:_MAX_LINES]):
@@ -67,7 +70,7 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """Dialog that asks which changed tools to accept; the tools not accepted stay in quarantine.
+    """Dialog that asks which changed tools to accept; all other changed tools stay in quarantine.
 
     A quarantined tool is hidden from the model and cannot be called.
     """

@@ -95,7 +95,7 @@ class _TrustDialog(Dialog[TrustVerdict]):
     _is_viewed = False
 
     def is_cut(self) -> bool:
-        """Return whether the dialog omits some text, so that the user must read it in the viewer."""
+        """Return whether the dialog omits some text; the user must then read it in the viewer."""
         raise NotImplementedError
 
     def sections(self) -> tuple[Section, ...]:
@@ -130,7 +130,7 @@ class _TrustDialog(Dialog[TrustVerdict]):
         self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
-        """Use the server or the files in later sessions too, until the approved content changes."""
+        """Use the server or the files in this and later sessions, until the approved content changes."""
         self.approve("always", TrustAlways())
 
 

@@ -1,7 +1,7 @@
 """Dialogs for URL elicitation.
 
-One asks whether to open a URL for a server. The other asks whether to repeat a tool call after the user has visited the
-URLs that the server requires for the call.
+One dialog asks whether to open a URL for a server. The other asks whether to repeat a tool call after the user
+has visited the URLs that the server requires for the call.
 """
 
 from time import monotonic
@@ -89,7 +89,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             self.key_line = _MANUAL_KEYS
 
     def on_mount(self) -> None:
-        """If no browser could be opened, relabel the button, because the user then opens the URL elsewhere."""
+        """If no browser could be opened, relabel the button, because the user must open the URL elsewhere."""
         super().on_mount()
         if self.details.is_browser_missing:
             self.query_one("#visit", Button).label = _("I opened it")

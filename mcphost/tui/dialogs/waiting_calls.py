@@ -42,7 +42,10 @@ class RefuseAll(Struct, frozen=True):
 
 
 class AllowAll(Struct, frozen=True):
-    """Answer that allows the calls identified by `keys` once each; the user has read all of them to the end."""
+    """Answer that allows each of the calls identified by `keys` once.
+
+    The user has read all of these calls to the end.
+    """
 
     keys: tuple[str, ...]
 
@@ -153,9 +156,9 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._option_list.focus()
 
     async def process_key(self, key: str) -> bool:
-        """Run the action of a key; return False if it has none.
+        """Run the action of a key; return False if the key has no action.
 
-        The first Escape, or the first Enter on the button, shows a warning that a second one denies all calls. Any
+        The first Escape, or the first Enter on the button, shows a warning that a second press denies all calls. Any
         other key cancels this warning.
         """
         denies_all = key == "escape" or (key == "enter" and self.focused is self.query_one("#refuse"))
@@ -179,7 +182,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, or ""; the cursor is placed on this call when the list reopens."""
+        """The `key` of the next unread call after the cursor, or "" if there is none.
+
+        The search wraps around at the end of the list. The cursor is placed on this call when the list is opened again.
+        """
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
@@ -286,9 +292,9 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def action_explain(self) -> None:
-        """Show a hint that a single call can be allowed only after opening it.
+        """Show a hint that the user must open a call before allowing it.
 
-        This is the action of keys that would allow a call in the call's own dialog.
+        This is the action of the keys that allow a call in the call's own dialog.
         """
         self.show_hint(_("nothing was allowed: open the call with enter first"))
 

@@ -117,7 +117,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def _summary(self) -> WrappedText:
-        """The selected options as text, which is cached because a server may select a thousand options."""
+        """The selected options as text.
+
+        The text is cached, because a server can preselect a thousand options.
+        """
         selected = frozenset(self._selected)
         if selected != self._summarized:
             self._summarized = selected

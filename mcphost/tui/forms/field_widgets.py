@@ -1,6 +1,7 @@
 """Input widgets for form fields: text, numbers, dates, JSON and checkboxes.
 
-They extend Textual's widgets in two ways: a field can have no value, and symbols show the state in addition to colors.
+They extend Textual's widgets in two ways: a field can be without a value, and its state is shown by symbols as
+well as colors.
 """
 
 from typing import Any, ClassVar, Self
@@ -46,9 +47,9 @@ def request_focus_move(widget: Widget, direction: int) -> bool:
 
 
 def describe_missing(field: Field) -> str:
-    """Return the text that an empty field shows.
+    """Return the text that is shown in an empty field.
 
-    It states that a value must be chosen if the field is required, and otherwise that no value is sent.
+    The text states that a value must be chosen if the field is required, and otherwise that no value is sent.
     """
     return _("to be chosen") if field.required else _("not sent")
 
@@ -273,7 +274,10 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The text converted to the field's type, or None if the input is empty. An invalid number remains a string."""
+        """The text converted to the field's type, or None if the input is empty.
+
+        An invalid number remains a string.
+        """
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -87,12 +87,12 @@ class FormPage(Vertical):
 
     @property
     def is_mounted_whole(self) -> bool:
-        """Whether all rows are mounted."""
+        """Whether all rows of the page are mounted."""
         return self._mounted >= len(self._groups)
 
     @property
     def is_shown_whole(self) -> bool:
-        """Whether all groups of rows are mounted and none is hidden; the page itself may be hidden."""
+        """Whether all groups of rows are mounted and visible, except that the page itself may be hidden."""
         return self.is_mounted_whole and all(group.display for group in self._groups)
 
     async def mount_next_rows(self, *, is_shown: bool = False) -> None:
@@ -182,7 +182,7 @@ def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
 
 
 def split_into_groups(rows: tuple[FormRow, ...]) -> tuple[tuple[FormRow, ...], ...]:
-    """Divide the rows of a page into groups that are each mounted quickly."""
+    """Divide the rows of a page into groups that are small enough to be mounted quickly."""
     if sum(row.mounting_cost for row in rows) <= _WHOLE_FIELDS:
         return (rows,)
     groups: list[list[FormRow]] = []
@@ -197,7 +197,10 @@ def split_into_groups(rows: tuple[FormRow, ...]) -> tuple[tuple[FormRow, ...], .
 
 
 class Form(Vertical):
-    """Column of form fields, in the given order. The messages that a form posts contain no field values."""
+    """Column of form fields, in the given order.
+
+    The messages that a form posts contain no field values.
+    """
 
     DEFAULT_CSS = """
     Form { height: auto; }
@@ -244,9 +247,9 @@ class Form(Vertical):
         """Create a form with initial *values*, which are keyed by field name.
 
         A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
-        *shows_names* is true, the names of the fields and the values of options, which a server or a tool chose, are
-        shown in addition to the titles. If *shows_whole_values* is true, each text area grows to show its whole value
-        without scrolling.
+        *shows_names* is true, the form shows the names of fields in addition to their titles, and the values of options
+        in addition to the titles of the options, because a server or a tool may choose misleading titles. If
+        *shows_whole_values* is true, each text area grows to show its whole value without scrolling.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -299,7 +302,7 @@ class Form(Vertical):
         """Show the page *index*, counted from 0; if *focused* is given, focus that row of the page.
 
         Form.PageShown is posted with *edge* once the page has been laid out, unless the page is already the current
-        one. A page that is not mounted yet is mounted first; keys that arrive until then have no effect.
+        one. If the page is not mounted yet, it is mounted first; until then, keys have no effect.
         """
         is_other = index != self._page_index
         if is_other:
@@ -319,7 +322,7 @@ class Form(Vertical):
     async def _finish_page(self, index: int, edge: int) -> None:
         """Show the remaining rows of the current page, group by group, then post PageShown with *edge*.
 
-        Do nothing if the user has moved on from page *index*, or if the form was closed.
+        Do nothing if *index* is no longer the current page, or if the form was closed.
         """
         page = self._pages[index]
         if index != self._page_index or not self.is_attached:
@@ -359,7 +362,10 @@ class Form(Vertical):
             self.call_after_refresh(self._prepare_page, index)
 
     def turn_page(self, by: int) -> bool:
-        """Show the next page if *by* is positive, otherwise the previous one; return False if there is none."""
+        """Show the next page if *by* is positive, otherwise the previous page.
+
+        Return False if there is no such page.
+        """
         index = self._page_index + (1 if by > 0 else -1)
         if not 0 <= index < len(self._pages):
             return False
@@ -373,11 +379,10 @@ class Form(Vertical):
             self._show_page_with_focus(index, by)
 
     def _show_page_with_focus(self, index: int, edge: int) -> None:
-        """Show the page *index*; if a field has the focus, move the focus to a field of that page.
+        """Show the page *index*, counted from 0; if a field has the focus, focus a field of that page.
 
-        The focus moves to the last field if *edge* is 1, and otherwise to the first.
-
-        If no field has the focus, *edge* is the position to scroll to: 1 for the end of the page, -1 for its beginning.
+        If a field has the focus, *edge* selects the field to focus: 1 for the last field, -1 for the first. Otherwise,
+        *edge* is the position to scroll to: 1 for the end of the page, -1 for its beginning.
         """
         rows = [row for row in self._pages[index].rows if row.display]
         if rows and self.current_row is not None:
@@ -392,7 +397,7 @@ class Form(Vertical):
 
     @property
     def unread_height(self) -> int:
-        """The approximate height, in terminal rows, of the unread pages other than the current one.
+        """The approximate total height, in terminal rows, of the unread pages, without the current page.
 
         A page is unread until its end has been visible. While a page is being laid out, the height is at least 1.
         """
@@ -449,18 +454,19 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return the values to send, keyed by field name. Empty fields are omitted, and JSON_NULL becomes None.
+        """Return the values to send, keyed by field name.
 
-        Call `validate` first: invalid values are included.
+        Empty fields are omitted, and JSON_NULL becomes None. Call `validate` first, because invalid values are
+        included.
         """
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """Show *faults*, errors that were found outside the form, keyed by field name.
+        """Show errors that were found outside the form, for example by schema validation.
 
-        Errors from an earlier call are cleared.
+        *faults* maps field names to error messages. Errors from an earlier call are cleared.
         """
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
@@ -526,7 +532,10 @@ class Form(Vertical):
         return next((row for row in self.rows if row.is_input(focused)), None)
 
     def move_focus(self, by: int) -> bool:
-        """Focus the next field if *by* is 1, the previous one if it is -1; return False if there is none."""
+        """Focus the next field if *by* is 1, or the previous one if *by* is -1.
+
+        Return False if there is no such field.
+        """
         at = self.rows.index(self.current_row) + by if self.current_row is not None else -1
         while 0 <= at < len(self.rows):
             if self.rows[at].display:

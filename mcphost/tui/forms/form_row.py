@@ -102,9 +102,9 @@ def _heading(text: str, style: str) -> QuotedPart:
 
 
 def _quote_sentence(text: str) -> str:
-    """Return a text from the server, quoted if it contains whitespace.
+    """Return *text*, which a server wrote, as a JSON string if it contains whitespace.
 
-    The quotes distinguish a longer text from text by mcphost.
+    The quotation marks show that mcphost did not write the text.
     """
     return dumps(text) if any(char.isspace() for char in text) else text
 
@@ -156,7 +156,8 @@ class FormRow(Vertical):
         """Create a row for *field* with *value* as its initial value.
 
         *width* is the width of the title in terminal cells until the form calls `set_label_width`. If *shows_name* is
-        true, the field's name and the values of its options, which a server chose, are shown in addition to the titles.
+        true, the field's name and the values of its options are shown in addition to the titles, because a server may
+        choose misleading titles.
         """
         super().__init__()
         self.field = field
@@ -196,7 +197,10 @@ class FormRow(Vertical):
         return self._field_widget or self.create_widget()
 
     def is_input(self, widget: Widget | None) -> bool:
-        """Return whether *widget* is the input widget of this row; False if that has not been created yet."""
+        """Return whether *widget* is the input widget of this row.
+
+        Return False if the input widget of this row has not been created yet.
+        """
         return widget is not None and widget is self._field_widget
 
     def create_widget(self) -> FieldWidget:
@@ -263,7 +267,7 @@ class FormRow(Vertical):
             self.update_note()
 
     def problem(self) -> str:
-        """Return what is wrong with the value, as a phrase such as "is required", or "" if the value is valid."""
+        """Return a phrase that describes the error in the value, such as "is required", or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
         if self.value is INVALID_JSON:
@@ -271,12 +275,12 @@ class FormRow(Vertical):
         return translate_sentence(field_error(self.field, self.value))
 
     def describe_problem(self) -> str:
-        """Return the field's title and what is wrong with its value, or "" if the value is valid."""
+        """Return the field's title followed by the error in its value, or "" if the value is valid."""
         problem = self.problem() or self._external_problem
         return f"{self._title} {clean_line(problem, _MAX_PROBLEM_LENGTH)}" if problem else ""
 
     def validate(self) -> bool:
-        """Return whether the value may be sent; after this call, an empty required field is shown as an error."""
+        """Return whether the value may be sent; from now on, an empty required field shows an error."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
@@ -334,7 +338,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error from now on whenever the field is required but empty.
+        """From now on, show an error whenever the field is required but empty.
 
         This error is not shown until the user leaves the field or the form is validated.
         """
@@ -347,7 +351,10 @@ class FormRow(Vertical):
         self.update_note()
 
     def on_paste_refused(self) -> None:
-        """Show the error that a masked input cannot contain several lines, until its value changes."""
+        """Show an error because the user pasted several lines into a masked input.
+
+        The error is shown until the value changes.
+        """
         self.set_problem(_("the pasted text has several lines: use the JSON editor (Ctrl+E)"))
 
     async def on_read_only_value_cleared(self) -> None:

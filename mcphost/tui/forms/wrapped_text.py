@@ -1,7 +1,8 @@
 """Text wrapped to rows that are drawn one at a time, for long values in a form.
 
-Textual styles and draws every row of a text whenever it lays the text out, which takes 5 microseconds for each
-character: a form may show 16,000 characters of default values, and would block the program for 80 ms.
+Textual styles and draws every row of a text whenever it lays out the text, which takes 5 microseconds for each
+character. A form can show 16,000 characters of default values, so each layout would block the program for 80
+ms.
 """
 
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Accounts screen: sign in to servers, sign out, and choose which account each server uses."""
+"""Screen for signing in to servers, signing out, and choosing which account each server uses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -277,7 +277,10 @@ class AccountsScreen(ListScreen):
         )
 
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
-        """Return the current step of a sign-in to one of *servers*, or "" if none is in progress."""
+        """Return a description of the current step of a sign-in to one of *servers*.
+
+        Return "" if no sign-in is in progress.
+        """
         return next(
             (
                 translate_sentence(view.sign_in_status)

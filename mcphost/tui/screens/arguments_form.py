@@ -24,10 +24,11 @@ _MAX_FAULT_ROWS = 6
 
 
 class ArgumentsForm(FormScreen[A]):
-    """Form with a server's description, a column of inputs and, optionally, the value built from them.
+    """Form with a server's description and a column of inputs.
 
-    These three parts share the height that remains after the error line, the buttons and the key hints. Each part
-    scrolls if necessary: Page Up and Page Down scroll the parts one after another, regardless of the focus.
+    A subclass can also show the value that is built from the inputs. These three parts share the height that
+    remains after the error line, the buttons and the key hints. Each part scrolls if necessary: Page Up and Page
+    Down scroll the parts one after another, regardless of the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,7 +66,10 @@ class ArgumentsForm(FormScreen[A]):
         self.fit()
 
     def show_fault(self, text: str) -> None:
-        """Show an error message below the inputs, which become smaller if it is long; "" clears it."""
+        """Show an error message below the inputs; "" clears it.
+
+        If the message is long, the inputs become smaller.
+        """
         super().show_fault(text)
         self.fit()
 
@@ -112,8 +116,8 @@ class ArgumentsForm(FormScreen[A]):
     def action_read(self, by: int) -> None:
         """Scroll one part of the form down by *by* pages, or up if *by* is negative.
 
-        When scrolling down, this is the first part that is not yet at its end; when scrolling up, it is the last part
-        that is not yet at its top.
+        Scrolling down moves the first part that is not yet at its end; scrolling up moves the last part that is not yet
+        at its top.
         """
         parts = self._overflowing()
         if by > 0:

@@ -1,4 +1,7 @@
-"""Attachments to the next message, which are read in the background and listed above the composer."""
+"""Attachments to the next message.
+
+The attachments are read in the background and listed above the composer.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -226,9 +229,9 @@ class Attachments:
                     return
 
     def add_file(self, path: str, on_failure: Callable[[], None]) -> None:
-        """In the background, read and attach a file, a folder, or a range of lines such as `PATH:10-40`.
+        """Read a file or folder in the background, and attach it.
 
-        *on_failure* is called if this is not possible.
+        *path* can end with a range of lines, as in `PATH:10-40`. *on_failure* is called if the file cannot be attached.
         """
         self._screen.run_worker(partial(self._read_file, path, on_failure), group="attach")
 
@@ -246,7 +249,10 @@ class Attachments:
             on_found(paths)
 
     def add_clipboard_image(self, on_none: Callable[[], None]) -> None:
-        """In the background, attach the image in the system clipboard; call *on_none* if there is no image."""
+        """Attach the image in the system clipboard, which is read in the background.
+
+        *on_none* is called if the clipboard contains no image.
+        """
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
     async def _read_clipboard(self, on_none: Callable[[], None]) -> None:
@@ -301,10 +307,11 @@ class Attachments:
             self._presenter.add_notice("error", error.message, error.hint)
 
     async def add_mentioned(self, draft: "Draft", own: "Sequence[Part]") -> "tuple[Part, ...]":
-        """Return the attachments *own*, and the files whose exact paths follow "@" in a *draft* that the user typed.
+        """Return the attachments *own*, followed by the files that are mentioned as `@path` in *draft*.
 
-        A notification points out a path that is sent as text. Raises UsageError if a file cannot be attached, so that
-        the message is not sent without it.
+        Files are attached only if the user typed the draft and the path is exact. A notification names the first path
+        that is sent as text instead. Raises UsageError if a file cannot be attached, so that the message is not sent
+        without it.
         """
         import anyio.to_thread
 
@@ -327,7 +334,10 @@ class Attachments:
         return tuple(parts)
 
     def steer(self, text: str, attachments: "Sequence[Part]") -> bool:
-        """Add a message to the running turn, and point out a path in it; return whether a turn is running."""
+        """Add a message to the running turn; return False if no turn is running.
+
+        Files that are mentioned as `@path` in the text are not attached; a notification points this out.
+        """
         if is_taken := self._host.conversation.steer(text, attachments):
             self._screen.run_worker(partial(self.add_mentioned, Draft(text), ()), group="attach")
         return is_taken
@@ -401,7 +411,7 @@ class Attachments:
 
 
 class AttachmentScreen(Screen[None]):
-    """Base class of the chat screen, which handles the composer's messages about attachments."""
+    """Base class of the chat screen that handles the composer's Textual messages about attachments."""
 
     attachments: Attachments
     _host: "Host | None" = None

@@ -1,6 +1,6 @@
-"""Audit screen (F10): browse the audit log, newest rows first, verify it, and revoke grants.
+"""Screen (F10) for browsing and verifying the audit log, and for revoking grants.
 
-The labels of the rows come from `host.audit.audit_labels`.
+The newest rows come first. The labels of the rows come from `host.audit.audit_labels`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9) for selected read-only tools, and sets its limits.
+"""Form (F9) that starts auto-approve for selected read-only tools, and sets its limits.
 
 During auto-approve, the selected tools run without the user's approval.
 """
@@ -80,7 +80,8 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def handle_server_change(self) -> None:
         """Append the tools of servers that have become ready; the tools already listed do not move.
 
-        Tools that have become unavailable stay in the list; selecting one causes an error when auto-approve is started.
+        Tools that have become unavailable stay in the list. If the user has selected such a tool, starting auto-approve
+        fails with an error.
         """
         had_tools, added = bool(self.tools), self._add_tools()
         if added:
@@ -138,7 +139,10 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         self.focus_next() if message.direction > 0 else self.focus_previous()
 
     def action_start(self) -> None:
-        """Start auto-approve for the selected tools and close the form; if the input is invalid, show why."""
+        """Start auto-approve for the selected tools and close the form.
+
+        If the input is invalid, show the reason instead.
+        """
         if not self.tools:
             return
         try:

@@ -379,7 +379,7 @@ class ChatScreen(AttachmentScreen):
     def send_draft(self, draft: Draft) -> None:
         """Send *draft* as the user's message; the unsent text in the composer is kept.
 
-        If *draft* cannot be sent, it is inserted before that text.
+        If *draft* cannot be sent, it is inserted before the unsent text.
         """
         composer = self.query_one(Composer)
         written = composer.draft
@@ -389,9 +389,9 @@ class ChatScreen(AttachmentScreen):
 
     @property
     def is_answering(self) -> bool:
-        """Whether new messages must wait, because of a turn or a switch to another model.
+        """Whether new messages must wait, because a turn or a switch to another model is in progress.
 
-        A turn counts if it is running or about to start.
+        A turn is in progress if it is running or about to start.
         """
         return self.is_turn_active or self.model_switches.is_active
 
@@ -401,9 +401,9 @@ class ChatScreen(AttachmentScreen):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message if *outcome* is "done"; otherwise, move all queued messages to the composer.
+        """Send the next queued message if *outcome* is "done"; otherwise, move the queue to the composer.
 
-        During a switch to another model, the messages wait until it ends.
+        If a switch to another model is in progress, the queued messages are sent when the switch has ended.
         """
         if outcome != "done":
             self.restore(*self.queue.take_all())
@@ -443,9 +443,9 @@ class ChatScreen(AttachmentScreen):
         self._show_queue()
 
     def on_steer_requested(self) -> None:
-        """Add the composer's text to the running turn or, if the composer is empty, the oldest queued message.
+        """Add the composer's text or, if there is none, the oldest queued message to the running turn.
 
-        The model receives it after the next tool results.
+        The model receives the message together with the next tool results.
         """
         composer, count = self.query_one(Composer), len(self.queue)
         is_written = bool(composer.draft.text.strip())
@@ -485,7 +485,7 @@ class ChatScreen(AttachmentScreen):
         self.refresh_status()
 
     def explain_missing_model(self) -> None:
-        """If no model is selected, add a notice that explains why, or how to choose one."""
+        """If no model is selected, add a notice that states the reason or explains how to choose a model."""
         if self.host.model_selection.model is None:
             text, hint = describe_missing_model(self.host)
             self.presenter.add_notice("warning", text, keys_in_use(self).fill(hint))

@@ -31,11 +31,11 @@ _MAX_VALUE = 20_000
 
 
 class _Change(NamedTuple):
-    """Name-value pairs that describe a change, and whether the change runs code or is critical.
+    """A change in the configuration files.
 
-    A change is critical if it runs code, allows more than before or sends data elsewhere; if mcphost asks the user
-    to approve it separately afterwards, it is not. The user must read a critical change before the changes can be
-    applied.
+    `pairs` are name-value pairs that describe the change. A change is critical if it runs code, allows more than
+    before or sends data elsewhere, unless mcphost asks the user to approve it separately afterwards. The user must
+    read the details of a critical change before the changes can be applied.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -81,7 +81,10 @@ class ConfigChangesScreen(ListScreen):
             self.watch(facts, "virtual_size", self._note_read, init=False)
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each change: first those that run code, then the other critical ones."""
+        """Return a row for each change.
+
+        Changes that run code come first, followed by other critical changes.
+        """
         rows = [*self._hook_rows(), *self._server_rows(), *self._rule_rows(), *self._model_rows()]
         rows += [_setting_row(change) for change in (*self._changes.settings, *self._changes.at_start)]
         rows += [
@@ -162,7 +165,7 @@ class ConfigChangesScreen(ListScreen):
     def _describe_marks(self, row: ListRow) -> str:
         """Return the marks to append to a change's title, or "" if there are none.
 
-        They state how many running tool calls the change ends, and that the user has not read the details yet.
+        The marks state how many running tool calls the change ends, and that the user must still read the details.
         """
         marks: list[str] = []
         if row.value.server and (count := self._call_counts[row.value.server]):
@@ -173,7 +176,7 @@ class ConfigChangesScreen(ListScreen):
         return "".join(f" · {mark}" for mark in marks)
 
     def _count_calls(self) -> Counter[str]:
-        """Return, for each server that the changes remove or restart, the number of running tool calls."""
+        """Return the number of running tool calls for each server that the changes remove or restart."""
         servers = {row.value.server for row in self.entries if row.value.server}
         return Counter(call.server for call in self._list_running_calls() if call.server in servers)
 
@@ -193,7 +196,7 @@ class ConfigChangesScreen(ListScreen):
     # -- read before applying
 
     def warning(self) -> str:
-        """Return a message about what must be read before applying the changes, or "" if nothing is left."""
+        """Return a message that states what the user must read before applying the changes, or "" if nothing."""
         unseen = sum(row not in self._seen for row in map(_key, self.entries))
         if unseen:
             return _("read to the end first: {rows} more").format(rows=unseen)
@@ -218,7 +221,7 @@ class ConfigChangesScreen(ListScreen):
             self.call_after_refresh(self._note_end, self._shown)
 
     def _note_end(self, key: tuple[str, str, _Change]) -> None:
-        """Record that the details of a change were read if they are now visible to the end.
+        """Record that the user has read the details of a change, if their end is now visible.
 
         *key* identifies the change. Do nothing if the details of another change are shown.
         """
@@ -238,8 +241,8 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with the changes as its result; the caller then applies them.
 
-        Instead, only show a notification if the user must still read something, or if the changes would now end more
-        running tool calls than the screen has stated so far.
+        If the user must still read something, or if the changes would end more running tool calls than the screen has
+        stated so far, only show a notification.
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()

@@ -1,4 +1,4 @@
-"""Context screen (`/context`): what fills the context window, and which tool definitions are sent."""
+"""Screen (`/context`) that shows what fills the context window and which tool definitions are sent."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ _CHOICES: dict[str, str] = {
 class ContextRow(NamedTuple):
     """Row for a part of the context window.
 
-    `kind` is a `TokenShare.kind`, "all" for the whole request, or "free" for the unused rest of the window. `server` is
-    the server whose tool definitions the part contains, or "" for other parts.
+    `kind` is a `TokenShare.kind`, "all" for the whole request, or "free" for the unused part of the window.
+    `server` is the server whose tool definitions the part contains, or "" for other parts.
     """
 
     kind: str
@@ -97,7 +97,7 @@ class ContextScreen(ListScreen):
         return [*shown, ListRow(free, _("Free"), _describe(free, report), "○", "$faint")]
 
     def legend(self) -> Content:
-        """Return an explanation of the bars and their colors, in the order of the meter in the top bar."""
+        """Return an explanation of the bars and their colors, in the same order as in the top bar's meter."""
         if self.report is None:
             return Content("")
         kinds = ((_("tools"), "$accent"), (_("results"), "$success"), (_("messages"), "$muted"))

@@ -1,4 +1,4 @@
-"""Costs screen (`/cost`): the cost of this turn, this conversation, today and the last 30 days."""
+"""Screen (`/cost`) that shows the cost of this turn, this conversation, today and the last 30 days."""
 
 import math
 import time
@@ -109,9 +109,9 @@ def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]
 
 
 def _describe_limit(budget: BudgetConfig, title: str) -> str:
-    """Return the budget of the period with the title *title*, such as "$0.50 (per turn)".
+    """Return the budget for a period as text, such as "$0.50 (per turn)", or "" if there is no budget.
 
-    Return "" if the period has no budget.
+    *title* is the title of the period.
     """
     names: dict[str, BudgetName] = {THIS_TURN: "per_turn", THIS_CONVERSATION: "per_conversation", TODAY: "per_day"}
     name = names.get(title)
@@ -134,11 +134,11 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return the headings of the columns, and two lines of text for each part of the requests.
+    """Return a table of the parts of the requests as text: a heading, and two lines for each part.
 
-    A part is, for example, a server's tool definitions or a tool's results. The first line is the part's name; the
-    second contains a bar, the part's share of the total cost, its cost in dollars and its tokens. If the total cost
-    is zero or unknown, the bar and the share refer to the tokens instead.
+    A part is, for example, a server's tool definitions or a tool's results. The first line is the part's name. The
+    second line contains a bar, the part's share of the total cost, its cost in dollars and its tokens. If the total
+    cost is zero or unknown, the bar and the share refer to the tokens instead.
     """
     by_cost = bool(period.total.cost)
     whole = period.total.cost or float(period.total.tokens) or 1.0

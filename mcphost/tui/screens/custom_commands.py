@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class CustomCommandRunner:
-    """Runner of custom slash commands; a command's prompt is inserted into the composer or sent.
+    """Runner of custom slash commands, which insert a prompt into the composer or send it.
 
-    If a command specifies a model, its prompt is never sent to a different one.
+    If a command specifies a model, its prompt is never sent to a different model.
     """
 
     def __init__(
@@ -38,10 +38,7 @@ class CustomCommandRunner:
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return completions for the known custom commands, and reread the command files.
-
-        The files are read in the background.
-        """
+        """Return completions for the known custom commands; reread the command files in the background."""
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))

@@ -119,7 +119,7 @@ class DiagnosisScreen(ListScreen):
 def _join_advice(result: str, advice: str) -> str:
     """Join a step's result and the advice on one line.
 
-    They are separated by " · ", or by a space if the result ends like a sentence.
+    The separator is " · ", or a space if the result ends like a sentence.
     """
     separator = " " if result.endswith((".", "!", "?", "。", "！", "？")) else " · "
     return separator.join(text for text in (result, advice) if text)

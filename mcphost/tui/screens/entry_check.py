@@ -1,4 +1,4 @@
-"""Small window that is shown while mcphost checks a passphrase or an address that the user entered."""
+"""Small window that is shown while mcphost checks a passphrase or redirect URL that the user entered."""
 
 from typing import ClassVar
 
@@ -15,9 +15,10 @@ from mcphost.tui.widgets.text_inputs import LabeledInput
 
 
 class EntryCheckScreen(ScreenLifecycle, ModalScreen[None]):
-    """Window that receives text typed during the check, so that no secret ends up in the composer.
+    """Window that receives the text typed while mcphost checks an entry, such as a passphrase.
 
-    If the entry is rejected, the typed text becomes the beginning of the next entry. Otherwise, it is discarded.
+    As a result, no secret ends up in the composer. If the entry is rejected, the typed text becomes the beginning
+    of the next entry. Otherwise, it is discarded.
     """
 
     AUTO_FOCUS = "Input"

@@ -21,10 +21,10 @@ WRONG_ENDING = N_("The name must end with .md, .html or .json.")
 
 
 async def write_export(history: "StoredConversations", info: "ConversationInfo", name: str) -> str:
-    """Write a conversation to the new file *name*; return a message that contains the absolute path.
+    """Write a conversation to a new file; return a message that contains the file's absolute path.
 
-    A relative name is resolved against the working directory. Raises UsageError if the extension is unknown, or if
-    the file exists or cannot be written. Raises StoreError if the conversation cannot be loaded.
+    A relative *name* is resolved against the working directory. Raises UsageError if the extension is unknown, or
+    if the file exists or cannot be written. Raises StoreError if the conversation cannot be loaded.
     """
     from mcphost.host.conversation.export import export_conversation, find_format
 

@@ -1,4 +1,7 @@
-"""Base class for small forms over the chat: title, fields, error line, buttons and key hints."""
+"""Base class for small forms over the chat.
+
+A form has a title, fields, an error line, buttons and key hints.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -28,7 +31,7 @@ _MAX_MOUNTING_SECONDS = 2
 
 
 class _KeyHintLine(KeyHints):
-    """Key hints in the last line of a form; drawing them marks the form as shown.
+    """Key hints in the last line of a form; drawing this line marks the form as shown.
 
     A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
     already pressed a key in the visible form.
@@ -81,7 +84,8 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def on_mount(self) -> None:
         """Record the initial texts of the form, and mark the form as shown after the first refresh.
 
-        Drawing the key hints normally marks the form as shown; the refresh covers the case where their line is cut off.
+        Normally, the form is marked as shown when the line with the key hints is drawn. The refresh covers the case
+        where the screen is too small to show that line.
         """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
@@ -106,7 +110,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """Return the title of the form. It may contain text from a server: `compose` sanitizes it."""
+        """Return the title of the form.
+
+        The title may contain unsanitized text from a server, because `compose` sanitizes it.
+        """
         raise NotImplementedError
 
     def body(self) -> ComposeResult:
@@ -136,7 +143,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def moves_on_enter(self, field: Input) -> bool:
         """Return whether Enter in *field* focuses the next field or button.
 
-        By default, it does not: Enter submits the field.
+        Return False by default; Enter then submits the field.
         """
         del field
         return False

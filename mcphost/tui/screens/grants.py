@@ -1,4 +1,4 @@
-"""Permissions screen (F7): list all grants with their status and usage, and revoke them."""
+"""Permissions screen (F7), which lists all grants with their status and usage, and can revoke them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,7 +24,7 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Return how often the grant has been used, as a phrase such as "used once"."""
+    """Return a phrase that states how often the grant has been used, such as "used once"."""
     uses = one.grant.uses
     return (
         _("not used yet") if not uses else _("used once") if uses == 1 else _("used {uses:,} times").format(uses=uses)
@@ -76,11 +76,14 @@ class GrantsScreen(ListScreen):
         self.run_worker(self._load_grants, group="grants", exclusive=True)
 
     def handle_server_change(self) -> None:
-        """Load the grants again, because a change of a tool, or keeping it, changes which of them are active."""
+        """Load the grants again, because a change to a server's tools can change which grants are active.
+
+        Accepting changed tools can have the same effect.
+        """
         self.run_worker(self._load_grants, group="grants", exclusive=True)
 
     def empty_text(self) -> str:
-        """Return the text for an empty list, or "" while it is not known yet whether there are permissions."""
+        """Return the text for an empty list, or "" while the grants are being loaded."""
         return super().empty_text() if self._is_loaded else ""
 
     async def _load_grants(self) -> None:

@@ -1,4 +1,4 @@
-"""Help screen (F1): all keys and commands, and the meaning of the marks on tool calls."""
+"""Help screen (F1), which lists all keys and commands, and explains the marks on tool calls."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,7 @@
-"""History screen (F6): search, preview, open, rename, pin, fork, export and delete conversations."""
+"""History screen (F6) for searching and opening conversations.
+
+The user can also preview, rename, pin, fork, export and delete them.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -41,7 +44,7 @@ _AUTHORS = {"user": N_("You"), "assistant": N_("Assistant"), "tool": N_("Result"
 
 
 class HistoryChoice(NamedTuple):
-    """The conversation to open; if `is_fork` is true, a copy of the conversation is created and opened."""
+    """The conversation that the user chose; if `is_fork` is true, a copy of it is created and opened."""
 
     id: str
     is_fork: bool = False
@@ -232,7 +235,7 @@ class HistoryScreen(TypeAheadListScreen):
         """Return a note about the conversations of `mcphost run`, which are hidden by default.
 
         The note states how many are hidden or, while they are shown, names the key that hides them again. Return "" if
-        there are none, and in search results, which always include them.
+        there are no such conversations. Also return "" for search results, which always include them.
         """
         if self._found is not None or not self._run_count:
             return ""
@@ -323,9 +326,8 @@ class HistoryScreen(TypeAheadListScreen):
     def _has_moved(self) -> bool:
         """Return whether the user has moved the cursor since the search text last changed.
 
-        To find out, the text at the time of the last move is compared with the current text. Change events are not
-        used, because Textual may report a change too late: if a letter and an arrow key arrive together, it handles
-        both keys first.
+        This compares the current text with the text at the time of the last move. Change events are not used, because
+        Textual may report a change too late: if a letter and an arrow key arrive together, it handles both keys first.
         """
         return self._moved_text == self.query_one("#search", Input).value
 
@@ -486,7 +488,7 @@ class RenameForm(FormScreen[str]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Such a key does no harm: at worst, the title is wrong.
+        Such a key does no harm: the worst result is a wrong title.
         """
         return False
 

@@ -1,4 +1,4 @@
-"""Recall screen: the user's earlier messages in all conversations, searched while the user types.
+"""Screen that searches the user's earlier messages in all conversations while the user types.
 
 The selected message is put into the composer.
 """

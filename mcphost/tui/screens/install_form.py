@@ -1,4 +1,7 @@
-"""Installation form: the plan for a server from a registry, its inputs, and the installation itself."""
+"""Form that shows the installation plan for a server from a registry, and installs the server.
+
+The user can enter values for the server's inputs.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -32,10 +35,11 @@ _MAX_LABEL = 15
 
 
 class InstallForm(FormScreen[str]):
-    """Form that installs or updates a server; its result is a sentence that names the server, or None.
+    """Form that installs or updates a server from a registry.
 
-    The result is None if the user cancels. The form shows an installation plan and performs only the steps in the
-    plan. After an input has changed, the form shows the new plan before it installs anything.
+    The result is a sentence that names the server, or None if the user cancels. The form shows an installation plan
+    and performs only the steps in the plan. After an input has changed, the form shows the new plan before it
+    installs anything.
     """
 
     DEFAULT_CSS = """
@@ -112,9 +116,9 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def on_resize(self) -> None:
-        """Limit the height of the scrollable content.
+        """Limit the height of the scrollable content, so that the widgets below it remain visible.
 
-        The error line, buttons and key hints must fit below it.
+        These are the error line, the buttons and the key hints.
         """
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
@@ -152,7 +156,7 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def _request_review(self, note: str = "") -> None:
-        """Show the current plan and, if the package's digest is not known yet, request it.
+        """Show the current plan; if the package's digest is not known yet, request the digest.
 
         *note* is shown below the plan, unless there is a problem or a required input is empty.
         """

@@ -1,4 +1,4 @@
-"""Instructions screen (`/instructions`): the AGENTS.md files, and why each of them is used or not.
+"""Screen (`/instructions`) that lists the AGENTS.md files, and why each of them is used or not.
 
 The project's commands and hooks that the user has approved or refused are listed below them, so that approvals
 can be revoked.
@@ -39,7 +39,11 @@ PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config
 
 
 class _File(NamedTuple):
-    """A listed file, the method that revokes its approval, and whether it is part of each request."""
+    """A listed file.
+
+    `forget` revokes the approval of the file. `is_instructions` is true for an AGENTS.md file, which is part of
+    each request to the model.
+    """
 
     status: ProjectFileStatus
     forget: "Callable[[ProjectText], Awaitable[None]]"

@@ -135,11 +135,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return keys_in_use(self).fill(_(self.EMPTY_TEXT))
 
     def warning(self) -> str:
-        """Return a warning that is shown beside the title of a list with entries; none by default."""
+        """Return a warning to show beside the title of a list with entries; by default, return ""."""
         return ""
 
     def legend(self) -> Content:
-        """Return an explanation of colors and bars, which is shown beside the title; empty by default."""
+        """Return an explanation of colors and bars to show beside the title; by default, it is empty."""
         return Content("")
 
     def load(self) -> Sequence[ListRow]:
@@ -147,10 +147,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return ()
 
     def open_row(self, row: ListRow) -> None:
-        """Open the entry that the user clicked, or on which the user pressed Enter. Does nothing by default."""
+        """Open the entry that the user clicked, or on which the user pressed Enter; by default, do nothing."""
 
     def show_details(self, row: ListRow) -> None:
-        """Show the details of the entry under the cursor. Does nothing by default."""
+        """Show the details of the entry under the cursor; by default, do nothing."""
 
     # -- layout and events
 
@@ -187,10 +187,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self._update_search()
 
     def _update_search(self) -> None:
-        """Show the search line if it is in use or if there is something to search; otherwise, hide it.
+        """Show the search line if it is in use or if there are entries to search; otherwise, hide it.
 
-        If no widget has the focus and the list is not empty, focus the list. The line is not hidden while it has the
-        focus.
+        If no widget has the focus and the list is not empty, focus the list. The search line is not hidden while it has
+        the focus.
         """
         search = self.query_one("#search", Input)
         search.display = bool(self.entries or search.value or search.has_focus or self.searches_unlisted)
@@ -246,7 +246,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def _is_whole(self) -> bool:
-        """Return whether the list is mounted; False if the screen was closed before it had opened completely."""
+        """Return whether the list is mounted.
+
+        Return False if the screen was closed before it had opened completely.
+        """
         return any(entries.is_whole for entries in self.query(EntryList))
 
     def _fit_list(self) -> None:
@@ -274,14 +277,15 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.list_widget.cursor = self.find_again(before, self.list_widget.cursor)
 
     def identify(self, row: ListRow) -> object:
-        """Return a value by which an entry is recognized after a reload; by default, its title."""
+        """Return a value that identifies the entry after a reload; by default, this is the entry's title."""
         return row.title
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the visible entry that `identify` considers the same as *before*.
+        """Return the index of the visible entry that represents the same object as *before*.
 
-        If several entries match, those with the same group and detail line are preferred, then the one closest to
-        *default*. If no entry matches, or if *before* is None, return *default*.
+        Entries represent the same object if `identify` returns equal values for them. If several entries match, those
+        with the same group and detail line are preferred, then the entry closest to *default*. If no entry matches, or
+        if *before* is None, return *default*.
         """
         if before is None:
             return default
@@ -299,7 +303,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Update the screen after a change to the resource *uri* of *server*. Does nothing by default."""
+        """Update the screen after a change to the resource *uri* of *server*; by default, do nothing."""
 
     def filter(self, text: str) -> None:
         """Show the first 500 entries whose title, detail line or group contains every word of *text*, ignoring case."""
@@ -327,17 +331,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.cursor = min(keep, len(self.visible_rows) - 1)
 
     def fold_text(self, text: str) -> str:
-        """Normalize *text*, an entry's text or the search text, before the two are compared.
+        """Normalize *text* for searching; by default, convert it to lowercase.
 
-        By default, the text is converted to lowercase.
+        Both the texts of the entries and the search text are normalized before they are compared.
         """
         return text.lower()
 
     def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
         """Return the entries that contain all *words*, which must already be normalized with `fold_text`.
 
-        The entries can contain 16 MB of text. It is therefore normalized only when the user first searches, and the
-        result is cached until the entries are loaded again.
+        Because the entries can contain 16 MB of text, this text is normalized only when the user first searches, and
+        the result is cached until the entries are loaded again.
         """
         if self._search_texts[0] is not self.entries:
             texts = [self.fold_text(f"{row.title} {row.detail} {row.group}") for row in self.entries]
@@ -388,8 +392,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def render_row(self, row: ListRow) -> Content:
         """Render an entry as one or two lines: its symbol and title, then its detail line if it has one.
 
-        The detail line begins with the group, unless the group has a heading. A screen reader announces only the entry,
-        and therefore always gets the group.
+        The detail line begins with the group, unless the group has a heading. In screen reader mode, it always begins
+        with the group, because a screen reader announces only the entry.
         """
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         group = "" if self.is_grouped and not is_reader(self) else row.group
@@ -397,7 +401,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return Content.assemble(first, ("\n   " + clean_line(detail, 160), "$muted")) if detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
-        """Show the embedded icon that best suits the theme, or none if no icon can be displayed."""
+        """Show the embedded icon that best suits the theme; show no icon if none can be displayed."""
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 

@@ -85,7 +85,7 @@ class MessagesScreen(ListScreen):
         self.TITLE_TEXT = title  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
 
     def empty_text(self) -> str:
-        """Return a text that explains when messages will be logged, and how to restart the server now."""
+        """Return a text that explains when messages will be logged, and which key restarts the server now."""
         said = _(
             "The messages of the server are logged from its next start on: the newest {count}, only until mcphost "
             "ends. {{messages-restart}} restarts the server now."

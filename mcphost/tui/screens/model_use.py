@@ -17,7 +17,10 @@ def begin_use(chat: Any, choice: "ModelChoice") -> Callable[[], Awaitable[None]]
 
 
 def start_use(chat: Any, choice: "ModelChoice", then: Callable[[], Awaitable[object]] | None = None) -> None:
-    """Start a worker that switches to the chosen model; if this succeeds, it then calls *then*."""
+    """Start a worker that switches to the chosen model.
+
+    If the switch succeeds, the worker then calls *then*.
+    """
 
     async def use() -> bool:
         has_switched = await _use_model(chat, choice)

@@ -1,4 +1,7 @@
-"""Models screen: search all models, choose one, enter its provider's API key, and edit its settings."""
+"""Models screen for searching all models, choosing one, and editing its settings.
+
+If the API key of the chosen model's provider is missing, the screen asks for it.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -343,7 +346,7 @@ def add_missing_key(
 
 
 def _make_model(config: ModelConfig) -> "AvailableModel":
-    """Return a list entry for the model in use, with no information other than *config*."""
+    """Return a list entry for the model in use; it contains only the information in *config*."""
     from mcphost.llm.model_finder import AvailableModel
 
     provider = config.name.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Profiles screen: choose a profile from config.toml, or save the current settings as a new one.
+"""Screen for choosing a profile from config.toml, or saving the current settings as a new one.
 
 A chosen profile applies to this run.
 """

@@ -1,7 +1,7 @@
-"""Prompts screen: browse every server's prompts, enter arguments, and insert the result.
+"""Screen for browsing every server's prompts, entering their arguments, and inserting the result.
 
-A result that is a single user message with only text goes into the composer; any other result is previewed before
-it is added to the conversation.
+A result that is a single user message with only text goes into the composer; any other result is previewed
+before it is added to the conversation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,9 +68,10 @@ _MAX_ARGUMENTS_SHOWN = 20
 
 
 class FilledPrompt(NamedTuple):
-    """A prompt whose arguments are filled in, as sanitized text for the composer and as messages.
+    """A prompt from a server, with the arguments filled in.
 
-    `links` contains the URIs of linked resources, keyed by the index of the message that contains the link.
+    `text` is the prompt as sanitized text for the composer, and `messages` are its messages. `links` contains the
+    URIs of linked resources, keyed by the index of the message that contains the link.
     """
 
     server: str
@@ -243,7 +244,10 @@ _BUSY = N_("Still answering. Insert it when the answer is complete, or edit it a
 
 
 def describe_part(part: Part) -> str:
-    """Return the unsanitized text of a message part, or a description of the part if it has no text."""
+    """Return the text of a message part, or a description of the part if it has no text.
+
+    The result is not sanitized.
+    """
     match part:
         case TextPart():
             return part.text
@@ -277,7 +281,7 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
 
 
 def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePart]]:
-    """Yield the images that can be drawn, each with the number of its message (the first message is 1)."""
+    """Yield the images that can be drawn, each with the number of its message, counting from 1."""
     for number, message in enumerate(messages, 1):
         for part in message.parts:
             if isinstance(part, ImagePart) and detect_image(part) is not None:
@@ -433,8 +437,8 @@ def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterato
 def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
     """Open a form for the arguments of a prompt, then insert the filled prompt.
 
-    A single user message with only text is inserted into the composer, where it can be edited. Anything else is shown
-    in a preview, and then added to the conversation as messages.
+    A single user message with only text is inserted into the composer, where the user can edit it. Any other prompt
+    is shown in a preview, and then added to the conversation as messages.
     """
     from mcphost.host.conversation.prompt_messages import is_plain_text
     from mcphost.tui.screens.prompts import PromptArgumentsForm, PromptPreview

@@ -29,7 +29,7 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the rows of modules (squares) of a QR code; 1 is dark, 0 is light.
+    """Return the modules (squares) of a QR code, row by row; 1 is dark and 0 is light.
 
     The rows include the white margin. Return [] if the text is empty or longer than 2,000 characters.
     """
@@ -83,7 +83,10 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows text as a QR code, or a message if the widget is too small or the text too long."""
+    """Widget that shows text as a QR code.
+
+    It shows a message instead if the widget is too small or the text is too long.
+    """
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -92,7 +95,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the largest size that fits, or show a message if none does."""
+        """Render the QR code in the largest size that fits, or show a message if no size fits."""
         if not self.modules:
             self.update(Content.styled(_("This is too long for a QR code."), "$warning"))
             return

@@ -1,4 +1,4 @@
-"""Registry screen (F3, then b): search a registry for servers, view, install and update them."""
+"""Registry screen (F3, then b) for finding, installing and updating servers from a registry."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -41,18 +41,19 @@ ASKING = N_("Searching the registry…")
 
 
 class InstalledNotice(NamedTuple):
-    """The name of a server that was installed or updated, and a message for the user that states this."""
+    """The name of a server that was installed or updated, and a message that tells the user about it."""
 
     server: str
     text: str
 
 
 class RegistryScreen(TypeAheadListScreen):
-    """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
+    """List of servers in the registry; its result is an InstalledNotice, an installation guide, or None.
 
-    A letter in KEY_ROWS runs its action only if the user pauses after it; otherwise, it is treated as the beginning
-    of a search word. The result is one of three: an InstalledNotice about the installed server; an installation
-    guide, to attach to the next message so that the model can follow it; or None if the user cancels.
+    Typing filters the list; Enter sends the search to the registry. A letter in KEY_ROWS runs its action only if
+    the user pauses after it; otherwise, it is treated as the beginning of a search word. The result is an
+    InstalledNotice if a server was installed. It is an installation guide if the user chose to attach the guide to
+    the next message, so that the model can follow it. It is None if the user cancels.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -112,10 +113,10 @@ class RegistryScreen(TypeAheadListScreen):
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
-        """Show *fault*, the reason why the request to the registry failed.
+        """Show the reason why the request to the registry failed.
 
-        If the list is empty, the details pane shows *fault* and explains which keys retry the request. Otherwise,
-        *fault* is shown as a notification.
+        *fault* is the reason. If the list is empty, the details pane shows it and names the keys that retry the
+        request. Otherwise, it is shown as a notification.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -233,7 +234,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.show_details(row)
 
     def action_guide(self) -> None:
-        """Show the guide that tells models how to install the selected server, if its repository has one."""
+        """Show the installation guide for models that the selected server's repository contains, if any."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 
@@ -283,17 +284,14 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if a server provides its logos only as links, or "" otherwise.
-
-    mcphost does not download linked logos.
-    """
+    """Return a note if all logos of a server are links, which mcphost does not download; otherwise ""."""
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
     """Return a server's description, and a line for each way to install or reach it, with warnings.
 
-    *known* is the server as installed, or None if it is not installed.
+    *known* describes the installed server, or is None if the server is not installed.
     """
     # The bars prevent a description from looking like one of the ways to install the server.
     lines = [*(f"{BAR}{line}" for line in entry.description.splitlines()), ""] if entry.description else []

@@ -1,4 +1,4 @@
-"""Resources screen (F4): browse and preview every server's resources, and attach one."""
+"""Resources screen (F4) for browsing and previewing every server's resources, and attaching one."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -142,7 +142,7 @@ class ResourcesScreen(ListScreen):
     def on_mount(self) -> None:
         """Add an image preview above the text preview, and load the list.
 
-        The subscriptions are then checked every second.
+        A timer then checks the subscriptions every second.
         """
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
@@ -151,7 +151,7 @@ class ResourcesScreen(ListScreen):
     def _update_subscriptions(self) -> None:
         """Reload the list if a subscription has been interrupted or resumed.
 
-        The screen must check this itself, because no event reports it.
+        A timer calls this method, because no event reports such a change.
         """
         if self._active != self._active_uris():
             self.reload()
@@ -312,9 +312,9 @@ class ResourcesScreen(ListScreen):
             return
 
         def given(address: str | None) -> None:
-            """Close the screen with the expanded URI *address*; do nothing if it is None.
+            """Close the screen, and return the expanded URI *address* as its result.
 
-            *address* is None if the user canceled the form.
+            Do nothing if *address* is None because the user canceled the form.
             """
             if address is not None:
                 self.dismiss((server, address))
@@ -325,8 +325,8 @@ class ResourcesScreen(ListScreen):
 class ResourceTemplateForm(ArgumentsForm[str]):
     """Form for the variables of a resource template; its result is the expanded URI, or None.
 
-    The result is None if the user cancels. If a template has no variables or its syntax is invalid, the user edits it
-    as a line of text instead.
+    The result is None if the user cancels. If a template has no variables, or its syntax is invalid, the form
+    contains the template as a line of text, which the user edits.
     """
 
     DEFAULT_CSS = """
@@ -410,7 +410,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
             await column.wait_whole()
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether *field* is followed by another input, which may not be mounted yet."""
+        """Return whether *field* is not the last input; the next input may not be mounted yet."""
         return bool(self.variables) and field.id != f"value-{len(self.variables) - 1}"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

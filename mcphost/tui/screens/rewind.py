@@ -1,6 +1,6 @@
-"""Rewind screen: go back to an earlier message, or open another branch.
+"""Rewind screen for going back to an earlier message, or opening another branch of the conversation.
 
-The user can edit the message, have it answered again, or fork the conversation there.
+The user can edit the message, have it answered again, or fork the conversation after it.
 """
 
 import time
@@ -44,10 +44,10 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 
 
 class RewindChoice(NamedTuple):
-    """The user's choice on the rewind screen.
+    """The action that the user chose on the rewind screen.
 
-    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "fork" copies these
-    messages to a new conversation, and "branch" opens the branch whose number is `number`. "retry" may reuse
+    The actions "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "fork" copies
+    these messages to a new conversation, and "branch" opens the branch with the number `number`. "retry" may reuse
     results of read-only tool calls; "call_again" does not.
     """
 
@@ -276,8 +276,8 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
     """Start editing the newest message if its text is *text* and the model has not answered it.
 
-    The message is moved to the composer, with its attachments; the edited message then replaces it, as with
-    `/rewind`. Return whether editing was started.
+    The message is moved to the composer, with its attachments. When the user sends the edited message, it replaces
+    the original, as with `/rewind`. Return whether editing was started.
     """
     conversation = chat.host.conversation
     messages, pending = conversation.messages, chat.pending_edit
@@ -339,9 +339,9 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
 
 
 def _is_editing(chat: "ChatScreen") -> bool:
-    """Return whether an earlier message is being edited and the edit can be canceled now.
+    """Return whether an earlier message is being edited and the user can cancel the edit now.
 
-    It cannot be canceled while a message is being sent or answered.
+    The edit cannot be canceled while a message is being sent or answered.
     """
     pending, conversation = chat.pending_edit, chat.host.conversation
     if pending is None or conversation.is_busy or chat.is_sending:

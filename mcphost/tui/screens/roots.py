@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): manage the folders (MCP roots) shared with servers.
+"""Shared folders screen (Ctrl+O) for managing the folders (MCP roots) that are shared with servers.
 
 The user can add, name and remove folders, and see which servers have received them.
 """
@@ -63,11 +63,11 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe which list of folders a server has received, and the user's decision about sharing folders.
+    """Describe which folders a server has received, and the user's decision about sharing folders.
 
-    If the server has received a list, the text states the number of folders and, if applicable, that updates are
-    sent without asking the user, or that the user has since declined to share folders. Otherwise, it states that
-    the server has not requested a list or that the user declined.
+    If the server has received a list, the text states the number of folders. If applicable, it also states that
+    updates are sent without asking the user, or that the user has since declined to share folders. If the server
+    has not received a list, the text states that it has not requested one or that the user declined.
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -82,7 +82,10 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server has received this folder or, if not, how many others it has received."""
+    """Describe whether the server has received this folder.
+
+    If it has not, also describe which list of folders it has received, as `describe_known_roots` does.
+    """
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -284,9 +287,10 @@ class ScopeChoice(Static, can_focus=True):
 
 
 class FolderForm(FormScreen[tuple[str, str]]):
-    """Form that adds, names, removes or restores a folder. Only Ctrl+S or the button applies the change.
+    """Form that adds, names, removes or restores a folder.
 
-    Its result is the folder's path and a sentence that describes the change, or None if the user cancels.
+    Only Ctrl+S or the button applies the change. The result is the folder's path and a sentence that describes the
+    change, or None if the user cancels.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "apply", show=False)]
@@ -322,7 +326,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return _(_TITLES[self.change])
 
     def body(self) -> ComposeResult:
-        """Yield the inputs that the change needs: a path, a name, a scope, or several of these."""
+        """Yield the inputs that the change needs: a path, a name or a scope, or several of these."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"

@@ -1,4 +1,4 @@
-"""Base class for forms that write a new file, which never replaces another one."""
+"""Base class for forms that write a new file; an existing file is never overwritten."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,10 @@ _MAX_SHOWN = 1_000
 
 
 def resolve_file_name(name: str) -> Path:
-    """Return the absolute path of a file name that the user typed, relative to the working directory."""
+    """Return the absolute path of a file name that the user typed.
+
+    A relative name is resolved against the working directory, and a leading `~` is expanded.
+    """
     return Path(os.path.abspath(os.path.expanduser(name.strip())))
 
 
@@ -60,11 +63,14 @@ class SaveFileForm(FormScreen[None]):
         raise NotImplementedError
 
     def suggest_name(self) -> str:
-        """Return the file name that the input contains at first."""
+        """Return the file name that the input initially contains."""
         raise NotImplementedError
 
     async def write(self, name: str) -> str:
-        """Write the file *name* and return a message to show to the user. Raises McpHostError if that fails."""
+        """Write the file *name* and return a message to show to the user.
+
+        Raises McpHostError if the file cannot be written.
+        """
         raise NotImplementedError
 
     def body(self) -> ComposeResult:

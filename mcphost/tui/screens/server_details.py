@@ -129,7 +129,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def describe_next_step(view: ServerView, keys: KeyTable) -> str:
-    """Return a hint about what to do next in the server's current state, or "" if there is none.
+    """Return a hint about what the user can do next in the server's current state, or "" if there is none.
 
     The hint may name a key, such as the key that restarts a failed server, and may contain the hint of the server's
     error. *keys* are the key bindings in use.
@@ -149,7 +149,7 @@ def describe_next_step(view: ServerView, keys: KeyTable) -> str:
 
 
 def deprecation_note(view: ServerView) -> str:
-    """Return a note if the server requested roots although its protocol revision deprecates them.
+    """Return a note if the server has requested roots but they are deprecated in its protocol revision.
 
     Otherwise, return "". Roots are deprecated in revision 2026-07-28.
     """

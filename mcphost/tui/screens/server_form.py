@@ -176,8 +176,8 @@ class ServerForm(FormScreen[str]):
     def action_save(self) -> None:
         """Save the server and close the form; if that fails, show the error and keep the form open.
 
-        If the configuration text probably contains mistakes, the first call only shows them, and a second call with the
-        same text saves the server anyway.
+        If the configuration text probably contains mistakes, the first call only shows the mistakes. A second call with
+        the same text saves the server anyway.
         """
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
@@ -217,9 +217,9 @@ class ServerForm(FormScreen[str]):
         return True
 
     def _warn_once(self, name: str, text: str) -> bool:
-        """Show probable mistakes in *text*, the server's configuration; return whether there are any.
+        """Show probable mistakes in *text*, the configuration of the server *name*.
 
-        A second call with the same arguments shows nothing and returns False.
+        Return whether there are any. A second call with the same arguments shows nothing and returns False.
         """
         from mcphost.config.typed_mistakes import find_entry_mistakes, find_new_server_mistakes
 

@@ -1,4 +1,7 @@
-"""Servers screen (F3): status, account, tools and log of each server, and actions such as restart."""
+"""Servers screen (F3), which shows the status, account, tools and log of each server.
+
+It also offers actions, such as restarting a server.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -76,8 +79,7 @@ class ServersScreen(TypeAheadListScreen):
     follow without a pause, all of them go to the search line instead. Therefore, typing or pasting a server's name
     cannot stop or restart a server.
 
-    The result is a tool call that the user entered, an attachment for the next message, or None if there is
-    neither.
+    The result is a tool call that the user entered, an attachment for the next message, or None.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Servers")
@@ -157,7 +159,7 @@ class ServersScreen(TypeAheadListScreen):
     def empty_text(self) -> str:
         """Return the text for an empty list.
 
-        It explains how to add a server or, if a configuration file could not be read, the reason for this.
+        The text explains how to add a server or, if a configuration file could not be read, states the reason.
         """
         problem = self.warning()
         corrected = _("Once it is corrected, its servers appear here.")
@@ -456,7 +458,7 @@ class ServersScreen(TypeAheadListScreen):
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
 
     def _select(self, is_wanted: Callable[[str], bool]) -> None:
-        """Move the cursor to the first server whose name *is_wanted* accepts, if there is one."""
+        """Move the cursor to the first server for whose name *is_wanted* returns true, if there is one."""
         wanted = (at for at, row in enumerate(self.visible_rows) if is_wanted(row.value))
         if (at := next(wanted, None)) is not None:
             self.list_widget.cursor = at
@@ -484,8 +486,8 @@ class ServersScreen(TypeAheadListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file, but keep its stored data.
 
-        Two key presses are required: the first explains what will be removed, and the second removes it. The first may
-        also be the key of `action_remove_with_data`, because the two keys share the explanation.
+        Two key presses are required: the first explains what will be removed, and the second removes it. The first
+        press can be either this key or the key of `action_remove_with_data`, because both show the same explanation.
         """
         self._confirm_removal(forgets=False)
 
@@ -494,8 +496,8 @@ class ServersScreen(TypeAheadListScreen):
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
         only this server can use. Two key presses are required: the first explains what will be removed, and the second
-        removes it. The first may also be the key of `action_remove`; only the key that is pressed second determines
-        whether the data is removed.
+        removes it. The first press can be either this key or the key of `action_remove`; only the second press
+        determines whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 

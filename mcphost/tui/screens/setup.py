@@ -1,4 +1,4 @@
-"""Setup screen: choose a model found on this machine, and servers to import from other MCP hosts."""
+"""Setup screen for choosing a model found on this machine, and servers to import from other MCP hosts."""
 
 from functools import partial
 from shlex import join
@@ -79,7 +79,7 @@ _MAX_PROVIDER_ROWS = 5
 
 
 class SetupChoice(Struct, frozen=True):
-    """The user's choices on the setup screen: a model, or None for no model, and the servers to add.
+    """The choices of the user on the setup screen: a model, or None for no model, and the servers to add.
 
     If the user typed a message instead of choosing, `typed` is its text, and all other fields have their defaults.
     """
@@ -100,9 +100,9 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    If mcphost opened the screen automatically (*is_invited* is false), models and servers can be selected only
+    *is_invited* is false if mcphost opened the screen automatically. Models and servers can then be selected only
     after the user has clicked, or pressed Tab, Enter, an arrow key or Ctrl+A. Until then, typing closes the screen,
-    and the text goes to the composer; only text that may be an API key goes to the key input instead.
+    and the text goes to the composer. Text that may be an API key goes to the key input instead.
     """
 
     AUTO_FOCUS = ""
@@ -257,8 +257,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _count_wrapped_rows(self) -> int:
         """Return how many additional rows are needed because long texts wrap on a narrow screen.
 
-        The layout already includes one row for each text, except for the note about files, all of whose rows are
-        counted.
+        The first row of each text is not counted, because the layout already includes it. The note about files is an
+        exception: all of its rows are counted.
         """
         texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
@@ -314,9 +314,9 @@ class SetupScreen(FormScreen[SetupChoice]):
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, lines, strict=True)]
 
     def _server_options(self) -> list[TargetOption]:
-        """Return a line for each server: its name, the MCP hosts in which it was found, its notes and its target.
+        """Return a line for each server: its name, the MCP hosts that contain it, its notes and its target.
 
-        The target is the command line or URL. It is last, because the end of the line may be cut off.
+        The target is the command line or URL. It comes last, because the end of the line may be cut off.
         """
         if not self._servers:
             return []
@@ -350,7 +350,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         """Choose the model or server under the cursor when Space is pressed.
 
         If mcphost opened the screen automatically, selection is disabled until Tab or an arrow key is pressed. Until
-        then, typing closes the screen, but text that looks like an API key is moved to the key input.
+        then, typing closes the screen, except that text which looks like an API key is moved to the key input.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -410,7 +410,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model or provider at *index*, or tick or untick the server at *index*.
+        """Select the model or provider at *index*, or toggle the checkbox of the server at *index*.
 
         *lines* is the list that contains the entry.
         """

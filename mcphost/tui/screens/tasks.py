@@ -1,4 +1,4 @@
-"""Tasks screen: running calls, subscriptions, and MCP tasks from earlier runs.
+"""Tasks screen, which lists running calls, subscriptions, and MCP tasks from earlier runs.
 
 The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 """
@@ -34,7 +34,7 @@ _BAR_CELLS, _WIDE_BAR_CELLS = 8, 20
 
 
 class SubscribedResource(Struct, frozen=True):
-    """A server's resource to whose updates mcphost is subscribed."""
+    """A resource of a server to which mcphost is subscribed."""
 
     server: str
     uri: str
@@ -66,7 +66,7 @@ def format_progress(call: RunningCall) -> str:
 
 
 def draw_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a bar of *cells* cells followed by the percentage, or "" if the total is not known.
+    """Return a progress bar of *cells* cells followed by the percentage, or "" if the total is unknown.
 
     The percentage is padded to a fixed width, so that the result always has the same width.
     """

@@ -1,4 +1,7 @@
-"""Tools screen (F3, then t): see the tools of one server, call them, and turn them on or off."""
+"""Tools screen (F3, then t) for viewing and calling the tools of one server.
+
+The user can also turn each tool on or off.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +43,7 @@ def describe_annotations(tool: Tool) -> str:
 class ToolsScreen(ListScreen):
     """List of the tools of one server, with marks on disabled and quarantined tools.
 
-    Its result is a tool call that the user entered in a form, or None if the user entered none.
+    Its result is a tool call that the user entered in a form, or None if the user did not enter one.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Tools")
@@ -121,7 +124,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Return a text that states whether the tool's definition is sent with each request, and the reason."""
+        """Return a text that states whether and why the tool's definition is sent with each request."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),

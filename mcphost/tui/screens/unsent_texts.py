@@ -1,4 +1,7 @@
-"""Unsent text: saving and restoring the draft of each conversation, and editing an earlier message."""
+"""Saving and restoring of unsent text, and the state of an earlier message that is being edited.
+
+Each conversation has its own unsent text.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -66,7 +69,7 @@ class DraftSaver:
     def capture(self) -> bool:
         """Pass the draft, queued messages and attachments to the host if they have changed.
 
-        The host stores them no later than when mcphost exits. Return False if nothing has changed since the last call.
+        The host stores them at the latest when mcphost exits. Return False if nothing has changed since the last call.
         """
         if not self._place or not self._screen.is_attached:
             return False
@@ -148,9 +151,9 @@ EDITING_FILES = N_(
 class PendingEdit(NamedTuple):
     """An earlier message that the user is editing, with the data needed to cancel the edit.
 
-    `kept` is the number of messages before the edited message. `branch_end` identifies, in the store, the last message
-    of the branch that the user left. `before` and `after` are the composer's drafts before and after the message was
-    inserted.
+    `kept` is the number of messages before the edited message. `branch_end` is the number, in the store, of the
+    last message of the branch that the user left. `before` and `after` are the composer's drafts before and after
+    the message was inserted.
     """
 
     conversation_id: str
@@ -172,7 +175,7 @@ class PendingEdit(NamedTuple):
         return _(EDITING_FILES) if has_files else _(EDITING)
 
     def matches(self, conversation_id: str, count: int) -> bool:
-        """Return whether the edit belongs to this conversation and no message has been sent since.
+        """Return whether the edit belongs to this conversation, and no message has been sent since it began.
 
         *count* is the current number of messages in the conversation.
         """

@@ -78,7 +78,10 @@ class TranscriptBlock:
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """Discard the cached rows, so that the block is rendered again. Call this after changing the block."""
+        """Discard the cached rows, so that the block is rendered again.
+
+        Call this method after changing the block.
+        """
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
@@ -90,7 +93,10 @@ class TranscriptBlock:
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return titled sections for the text viewer to show instead of the text from `activate`; () by default."""
+        """Return titled sections for the text viewer, which shows them instead of the text from `activate`.
+
+        By default, return (); the viewer then shows the text.
+        """
         return ()
 
     def copy_text(self) -> str:
@@ -102,7 +108,7 @@ class TranscriptBlock:
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Unfold the block as far as needed to show one match of *pattern*. Does nothing by default.
+        """Unfold the block as far as needed to show one match of *pattern*; by default, do nothing.
 
         *place* is the number of the match among all matches in `search_text`, counting from 0.
         """
@@ -115,7 +121,7 @@ def _estimate_rows(text: str, width: int) -> int:
 def label_model(name: str) -> str:
     """Return the display name for the model name in a stored message.
 
-    The demo model's name is replaced by a label that says it is not an AI.
+    The demo model's name is replaced by a label which states that it is not an AI.
     """
     if name != "demo":
         return name
@@ -154,10 +160,10 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` describes the MCP prompt that the message was inserted from, or is "" if there is none.
-    `is_automatic` is true if mcphost wrote the message. `resources` has one item for each attachment: its
-    server and URI, or None if the attachment is not a resource. `outdated` contains the (server, URI) pairs of
-    the attached resources that have changed since the message was sent.
+    `source` describes the MCP prompt from which the message was inserted, or is "" if there is none. `is_automatic`
+    is true if mcphost wrote the message. `resources` has one item for each attachment: its server and URI, or None
+    if the attachment is not a resource. `outdated` contains the (server, URI) pairs of the attached resources that
+    have changed since the message was sent.
     """
 
     gap = 1

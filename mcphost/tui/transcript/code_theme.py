@@ -99,7 +99,10 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a Pygments token type or of its nearest ancestor that has one, or "" if none has."""
+    """Return the style of a Pygments token type, or of its nearest ancestor that has a style.
+
+    Return "" if there is no such ancestor.
+    """
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

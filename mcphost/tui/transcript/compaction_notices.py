@@ -40,9 +40,9 @@ class SummarizingNotice:
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
     """Return a notice that a summary replaces earlier messages in requests to the model.
 
-    *messages* is the number of messages that are replaced, counted from the beginning of the conversation; if it is 0,
-    the notice says that the summary is no longer used. *sentences* is the number of sentences in the summary, and
-    *unknown* the number of those sentences that have no known source.
+    *messages* is the number of messages that are replaced, counted from the beginning of the conversation; if it is
+    0, the notice states that the summary is no longer used. *sentences* is the number of sentences in the summary,
+    and *unknown* the number of those sentences without a known source.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -54,7 +54,10 @@ class PartCopier:
         self._widget.post_message(CopyRequested(text, _("Copied {name}{place}.").format(name=part.name, place=place)))
 
     def forget(self) -> None:
-        """Make the next `copy_next` start with the first part. Call this after the indexes of the blocks change."""
+        """Make the next call of `copy_next` start with the first part.
+
+        Call this method after the indexes of the blocks have changed.
+        """
         self._last = (-1, -1)
 
 

@@ -17,7 +17,10 @@ _BLOCKS_PER_CHECK = 32
 
 
 class FindMatch(NamedTuple):
-    """A match of a search in a block; `place` is its number among the matches in that block, counting from 0."""
+    """A match of a search in a block.
+
+    `place` is the number of the match among the matches in the block, counting from 0.
+    """
 
     block: TranscriptBlock
     place: int

@@ -41,7 +41,10 @@ def detect_image(part: "ImagePart") -> "ImageInfo | None":
 
 
 class ImageCard(TranscriptBlock):
-    """Image below the message or tool result that contains it. Enter folds the image to one row."""
+    """Image below the message or tool result that contains it.
+
+    Enter folds the image to one row.
+    """
 
     can_step = True
     gap = 0
@@ -85,7 +88,7 @@ class ImageCard(TranscriptBlock):
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
         """Set the decoded image, or the error message if *answer* is a string.
 
-        *sides* is the size that `request_size` returned, and *width* is the number of columns that it was called with.
+        *sides* is the size that `request_size` returned, and *width* is the number of columns with which it was called.
         If another size has been requested since, change nothing and return False; otherwise, return True.
         """
         if self._requested_size != sides:

@@ -59,7 +59,10 @@ class HeightIndex:
         self._tops[:1] = before
 
     def find_index(self, y: int) -> int:
-        """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
+        """Return the index of the block that contains row *y*.
+
+        If no block contains the row, return the index of the nearest block.
+        """
         return max(0, min(len(self._tops) - 2, bisect_right(self._tops, y + self._tops[0]) - 1))
 
 
@@ -87,7 +90,10 @@ class BlockLayout:
         return self._height_index.total
 
     def find_index(self, y: int) -> int:
-        """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
+        """Return the index of the block that contains row *y*.
+
+        If no block contains the row, return the index of the nearest block.
+        """
         return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
@@ -95,11 +101,11 @@ class BlockLayout:
         return self._height_index.top(index)
 
     def first_row(self, index: int) -> int:
-        """Return the number of the first row of the block at *index* that is not in the gap above it."""
+        """Return the number of the first row of the block at *index*, below the gap that precedes the block."""
         return self.top(index) + self.blocks[index].gap
 
     def first_line(self, index: int) -> str:
-        """Return the text of the first row of the block at *index* that is not in the gap above it."""
+        """Return the text of the first row of the block at *index*, below the gap that precedes the block."""
         return "".join(strip.text for strip in self.get_strips(index)[self.blocks[index].gap :][:1]).strip()
 
     def find_last_in_view(self, y: int, height: int) -> int:
@@ -115,8 +121,8 @@ class BlockLayout:
     def find_step(self, index: int, by: int, is_target: Callable[[TranscriptBlock], bool]) -> int:
         """Return the index of the next block for which *is_target* is true, starting at *index* + *by*.
 
-        *by* is the step, 1 to search downwards or -1 to search upwards. If *index* is negative, the search starts after
-        the last block. If no block is found, the result is -1 or the number of blocks.
+        *by* is 1 to search downwards, or -1 to search upwards. If *index* is negative, the search starts after the last
+        block. If no block is found, return -1 for an upward search, or the number of blocks for a downward search.
         """
         index = (index if index >= 0 else len(self.blocks)) + by
         while 0 <= index < len(self.blocks) and not is_target(self.blocks[index]):
@@ -252,9 +258,10 @@ def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: 
 
 
 class FoundText(NamedTuple):
-    """Pattern whose matches are highlighted; `place` is the number of the current match, counting from 0.
+    """Pattern whose matches are highlighted.
 
-    The current match has a color of its own. If `place` is -1, no match is current.
+    `place` is the number of the current match, counting from 0; the current match has a different color. If `place`
+    is -1, no match is current.
     """
 
     pattern: re.Pattern[str]
@@ -276,8 +283,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    *resolve_style* looks up a style by name. *current_style* marks the block that keys act on, and is empty for other
-    blocks; it applies to all content that sets no style of its own.
+    *resolve_style* looks up a style by name. *current_style* is the style of the block on which keys act, and is
+    empty for all other blocks; it applies to content that sets no style.
     """
 
     def __init__(

@@ -25,14 +25,18 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return the indices at which to break a line; replaces the function that Textual calls for every line."""
+    """Return the indices at which to break a line.
+
+    `use_own_breaks` replaces Textual's function of the same name with this one. Text that this module need not
+    break is passed on to Textual's function.
+    """
     if fold and not text.isascii() and needs_own_breaks(text, width):
         return break_line(text, width)
     return _divide_line(text, width, fold)
 
 
 def use_own_breaks() -> None:
-    """Make all Textual widgets break lines according to the rules of this module."""
+    """Make all Textual widgets break lines according to this module, by replacing a function of Textual."""
     content.divide_line = divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 

@@ -1,7 +1,7 @@
-"""Rendering of complete or streamed Markdown (CommonMark with tables and strikethrough). HTML is shown as text.
+"""Rendering of complete or streamed Markdown (CommonMark with tables and strikethrough).
 
-The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`. The
-renderer of Rich also emits OSC 8 links.
+HTML is shown as text. The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and
+the `<T>` in `Vec<T>`. The renderer of Rich also emits OSC 8 links.
 """
 
 import re
@@ -296,7 +296,10 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 class CopyablePart(NamedTuple):
-    """A part of a block that can be copied separately; `name` describes it, and `tsv` is set only for tables."""
+    """A part of a block that can be copied separately.
+
+    `name` describes the part. `tsv` is set only for tables.
+    """
 
     name: str
     text: str
@@ -306,7 +309,7 @@ class CopyablePart(NamedTuple):
 def list_parts(source: str) -> list[CopyablePart]:
     """Return the code blocks and tables in Markdown source, in order.
 
-    The index of a part is its number for copying.
+    The position of a part in the list is the number that identifies it for copying.
     """
     if is_too_complex(source):
         return []
@@ -385,9 +388,9 @@ def _split_lines(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment]
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream, which may still grow, if the block is long.
 
-    *rest* contains the lines of the block, and *items* the line numbers of its list items. Return the text that cannot
-    change any more, or "" if the block is not split; the remaining lines; and whether they continue that text without a
-    blank line.
+    *rest* contains the lines of the block, and *items* the line numbers of its list items. Return three values: the
+    text that cannot change any more, or "" if the block is not split; the remaining lines; and whether the
+    remaining lines continue that text without a blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
@@ -489,7 +492,7 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
 
 
 def _inline_style(opener: "Token") -> Style | str:
-    """Return the style for the text between an opening inline token and the matching closing token."""
+    """Return the style of the text between an opening inline token and the matching closing token."""
     if opener.type == "link_open":
         return _link_style(str(opener.attrs.get("href", "")))
     return _INLINE_STYLES.get(opener.type, "")

@@ -1,8 +1,7 @@
-"""Gradual display of an opened conversation, which does not block the event loop for long.
+"""Gradual display of an opened conversation, in short steps that do not block the event loop for long.
 
-The newest messages are shown first. Earlier messages follow in short slices. Manual tool calls, and a notice
-about the summary that replaces messages in requests to the model, are placed among the messages according to
-their time.
+The newest messages are shown first, followed by earlier messages. Manual tool calls, and a notice about the
+summary that replaces messages in requests to the model, are placed among the messages according to their time.
 """
 
 import asyncio

@@ -69,7 +69,7 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 
 def describe_source(message: Message) -> str:
-    """Describe the MCP prompt that a message was inserted from; return "" if there is none."""
+    """Describe the MCP prompt from which a message was inserted; return "" if there is none."""
     if (prompt := message.prompt) is None:
         return ""
     return _("from the prompt {name} of {server}").format(name=prompt.name, server=prompt.server)
@@ -539,7 +539,7 @@ class TranscriptPresenter:
     def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
         """Show the images of a tool result below its card.
 
-        If the terminal cannot show images, add a notice instead, but only once.
+        If the terminal cannot show images, add a notice instead; later images do not cause another notice.
         """
         blocks = build_image_cards(images)
         why = self._images_unsupported_reason() if blocks else ""

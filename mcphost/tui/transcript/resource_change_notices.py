@@ -15,14 +15,17 @@ _MAX_NOTICES = 20
 
 
 class ResourceChangeNotices:
-    """Notices about changed resources: one for each resource and turn, which counts the changes."""
+    """Notices about changed resources.
+
+    For each resource, there is one notice in each turn, which counts the changes.
+    """
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
         self._shown: dict[ResourceChanged, tuple[NoticeBlock, int]] = {}
 
     def start_turn(self) -> None:
-        """Begin a new turn: later changes are reported in new notices, not counted in those of earlier turns."""
+        """Begin a new turn; later changes are reported in new notices."""
         self._shown.clear()
 
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:

@@ -1,4 +1,4 @@
-"""Transcript rows for screen readers: words replace symbols, and decoration is left out."""
+"""Transcript rows for screen readers, with words in place of symbols and without decoration."""
 
 from textual.content import Content
 

@@ -25,7 +25,10 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text; `tail` is the growing block, and `pending` is the text not yet added to `tail`."""
+    """Buffer for streamed text.
+
+    `tail` is the growing block, and `pending` is the text that has not been added to `tail` yet.
+    """
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -34,7 +37,10 @@ class StreamingText:
         self._held = ""
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the growing block is of the right kind: reasoning if *thinking*, otherwise answer text."""
+        """Return whether the growing block is of the right kind.
+
+        The kind is reasoning if *thinking* is true, and otherwise answer text.
+        """
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
@@ -95,8 +101,8 @@ class StreamingText:
     def hold_unfinished(self) -> bool:
         """Hold back the pending text after the last blank line until the next flush.
 
-        In long text without blank lines, only the text after the last line break is held back. Return False if nothing
-        is held back because there is no such break.
+        If a long text has no blank line, the text after its last line break is held back. Return False if nothing is
+        held back because the text contains no such break.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2
@@ -120,7 +126,7 @@ class StreamingText:
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
     """Split growing plain text into complete parts and the remaining part.
 
-    This is the equivalent of `split_stream` for plain text.
+    This function does for plain text what `split_stream` does for Markdown.
     """
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 

@@ -54,7 +54,7 @@ _FOUND_CONTEXT = 80
 
 
 def format_value(value: Any) -> str:
-    """Format the value of an argument for display; strings are unchanged, and other values become JSON."""
+    """Format the value of an argument for display: a string as it is, any other value as JSON."""
     if isinstance(value, str):
         return value
     from mcphost.serialization import dumps  # imported with the first card, not before the first frame
@@ -64,7 +64,10 @@ def format_value(value: Any) -> str:
 
 
 def quote_unusual_name(name: str) -> str:
-    """Return the name of an argument, as a JSON string if it is unusual; the caller must sanitize it."""
+    """Return the name of an argument; an unusual name is returned as a JSON string.
+
+    The caller must sanitize the result.
+    """
     # imported with the first card, not before the first frame
     from mcphost.host.consent.call_readability import is_unusual_name
     from mcphost.serialization import dumps
@@ -73,7 +76,10 @@ def quote_unusual_name(name: str) -> str:
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Return a progress bar that is *cells* cells wide, plus a border on each side; *share* is between 0 and 1."""
+    """Return a progress bar of *cells* cells, plus a border on each side.
+
+    *share* is the fraction to fill, from 0 to 1.
+    """
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -81,10 +87,10 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """Card that shows one tool call. Call `invalidate` after setting an attribute directly.
+    """Card that shows one tool call.
 
-    `state` is a key of STATES. If the model sent invalid arguments, `arguments` is None and `raw` is the text that it
-    sent.
+    Call `invalidate` after setting an attribute directly. `state` is a key of STATES. If the model sent invalid
+    arguments, `arguments` is None and `raw` is the text that the model sent.
     """
 
     can_step = True
@@ -142,10 +148,11 @@ class ToolCard(TranscriptBlock):
         result_file: str = "",
         arguments: dict[str, Any] | None = None,
     ) -> None:
-        """Mark the call as ended after *seconds*; *outcome* is a key of STATES, and *text* the result or error.
+        """Mark the call as ended, and show its result or error.
 
-        *result_file* is the path of the file with the full result if the model received only its beginning.
-        *arguments* replace those of the card if they were changed before the call was refused.
+        *outcome* is a key of STATES, *text* is the result or error message, and *seconds* is the duration of the call.
+        *result_file* is the path of the file with the full result if the model received only its beginning. *arguments*
+        replace those of the card if they were changed before the call was refused.
         """
         if arguments is not None:
             self.arguments = arguments
@@ -329,9 +336,9 @@ class ToolCard(TranscriptBlock):
         return ((name, format_value(value)) for name, value in (self.arguments or {}).items())
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Make match number *place* of *pattern* visible: show its line of the result, or unfold the arguments.
+        """Make match number *place* of *pattern* visible.
 
-        The arguments are unfolded if the match is not in the result.
+        If the match is in the result, show its line of the result; otherwise, unfold the arguments.
         """
         text = self.search_text()
         match = next(islice(pattern.finditer(text), place, None), None)

@@ -57,10 +57,10 @@ _FRAME_SECONDS = 1 / 30
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Widget that shows the conversation as blocks, and stays scrolled to the end until the user scrolls up.
+    """Widget that shows the conversation as blocks.
 
-    `current_index` is the index of the block that keys act on; that block has a bar beside it while the transcript has
-    the focus.
+    It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, on
+    which keys act. While the transcript has the focus, a bar is shown beside the current block.
     """
 
     ALLOW_SELECT = True
@@ -315,7 +315,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end when the user scrolls up, and follow it again when it is visible."""
+        """Stop following the end when the user scrolls up; follow it again once the end is visible."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -454,7 +454,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, without the line breaks added by wrapping, and the string to append to it."""
+        """Return the selected text without the line breaks added by wrapping, and the string to append to it."""
         if selection.start is None:
             self.finish_loading()
         if not self.blocks:

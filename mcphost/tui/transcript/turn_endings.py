@@ -34,7 +34,7 @@ def build_ending_notice(
 
 
 def build_unanswered_notice(messages: Sequence[Message], fill_keys: Callable[[str], str]) -> NoticeBlock | None:
-    """Return a notice if the model still has to answer the last of *messages*, otherwise None.
+    """Return a notice if the model has not answered the last of *messages* yet, otherwise None.
 
     *fill_keys* replaces names of actions in braces with their keys.
     """

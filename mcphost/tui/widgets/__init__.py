@@ -1,1 +1,1 @@
-"""Widgets that display given values and report user input through messages; they do no I/O."""
+"""Widgets that display given values and report user input through messages; they perform no I/O."""

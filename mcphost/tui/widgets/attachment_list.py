@@ -36,7 +36,7 @@ class AttachmentRow(NamedTuple):
     """One attachment in the list: its kind, name, size as text, and estimated number of tokens.
 
     `is_changed` is True if the server has reported a newer version of the resource. If `is_sent` is True, the row
-    is not an attachment of the next message: it is a resource that was sent earlier and has changed since.
+    is not an attachment of the next message; it is a resource that was sent earlier and has changed since then.
     """
 
     kind: str
@@ -194,5 +194,5 @@ class AttachmentList(Widget, can_focus=True):
             self.post_message(self.Requested(action, self.index))
 
     def action_leave(self) -> None:
-        """Leave the list, so that the focus returns to the message input."""
+        """Leave the list and return the focus to the message input."""
         self.post_message(self.Left())

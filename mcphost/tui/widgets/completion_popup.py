@@ -1,4 +1,7 @@
-"""Popup with completions for the word at the cursor: commands, prompts, tools, resources, templates and files."""
+"""Popup with completions for the word at the cursor.
+
+It completes commands, prompts, tools, resources, resource templates and files.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -89,7 +92,11 @@ def _is_match(offer: CompletionItem, needle: str) -> bool:
 
 
 def _abbreviates(needle: str, title: str) -> bool:
-    """Return whether *title* contains the letters of *needle* in this order, the first one at the start of a word."""
+    """Return whether *needle* is an abbreviation of *title*.
+
+    This is the case if *title* contains the letters of *needle* in the same order, with the first letter at the
+    start of a word.
+    """
     for start, letter in enumerate(title):
         if letter == needle[0] and not title[start - 1 : start].isalnum():
             rest = iter(title[start:])
@@ -100,8 +107,8 @@ def _abbreviates(needle: str, title: str) -> bool:
 def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
     """Return a sort key for an item, according to how well it matches the typed text *needle*.
 
-    A command's value that was typed completely comes first. It is followed by titles that begin with the typed
-    text, then by items that contain it, and then by titles that contain only its letters.
+    The order is: a command's value that was typed completely, titles that begin with the typed text, items that
+    contain the typed text, and titles that contain only its letters.
     """
     title = offer.title.lower().lstrip("/")
     is_contained = needle in title or needle in offer.value.lower()
@@ -130,8 +137,8 @@ class CompletionPopup:
     """List of completions that a composer shows above its text area.
 
     The list's widget exists only while the popup is open. Resources and resource templates are listed immediately.
-    Files are added below them once a thread has found them, so that the item that the user is about to choose does not
-    move.
+    Files are added below them once a thread has found them, so that the item that the user is about to choose does
+    not move to another row.
     """
 
     def __init__(

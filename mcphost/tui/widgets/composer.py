@@ -56,8 +56,8 @@ the text begins with pasted text, a server's prompt or an earlier message.
 class Draft(NamedTuple):
     """Unsent text in the composer, and how it was entered.
 
-    `origin` is "typed" if the user typed all of the text. `sources` are the names of the servers whose prompts the text
-    contains.
+    `origin` is "typed" only if the user typed all of the text. `sources` contains the names of the servers whose
+    prompts were inserted into the text.
     """
 
     text: str
@@ -71,7 +71,7 @@ class Draft(NamedTuple):
 
     @property
     def is_command(self) -> bool:
-        """Whether the text is a known slash command, with a value only if the command takes one."""
+        """Whether the text is a known slash command; a value is allowed only if the command takes one."""
         parsed = parse_slash_command(self.text)
         return parsed is not None and parsed.is_complete
 
@@ -294,9 +294,9 @@ class Composer(Vertical):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        remain in the composer. An API key is not passed on: instead, the setup screen opens, where it can be stored. A
-        second Enter is required for text that the user probably meant to run as a command, but that would be sent as a
-        message.
+        remain in the composer. An API key is not passed on: the setup screen opens instead, where the user can store
+        the key. If the user probably meant to run the text as a command, but it would be sent as a message, a second
+        Enter is required.
         """
         from mcphost.llm.api_key_formats import is_api_key
 
@@ -413,7 +413,7 @@ class Composer(Vertical):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, reset its recorded origin to "typed" and forget its sources."""
+        """If the text is empty, reset its recorded origin to "typed" and discard its sources."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._sources = "typed", ()
             self._confirmation.reset()

@@ -15,14 +15,14 @@ from mcphost.translation import _
 
 
 class EntryGroup(NamedTuple):
-    """A heading of one line, and the number of entries in its group."""
+    """A group of entries: its heading, which is one line long, and the number of its entries."""
 
     heading: Content
     size: int
 
 
 class EntryOption(Option):
-    """Row of an entry; `index` is the entry's position among all entries, which does not count headings."""
+    """Row of an entry; `index` is the entry's position among all entries, not counting headings."""
 
     def __init__(self, content: Content, index: int) -> None:
         super().__init__(content)

@@ -134,7 +134,7 @@ class FindBar(Horizontal):
     def action_close(self) -> None:
         """Close the bar and focus the composer.
 
-        The transcript's cursor stays on the block that contains the current match.
+        The block that contains the current match stays the transcript's current block.
         """
         self._transcript.show_find(None)
         self.screen.set_focus(self.screen.query_one("#prompt"))

@@ -23,9 +23,9 @@ MAX_IMAGES = 4
 
 
 class ImageView(Widget):
-    """Widget for one image, at most *rows* rows high and *columns* columns wide.
+    """Widget that shows one image, at most *rows* rows high and *columns* columns wide.
 
-    It is blank until the image is decoded.
+    The widget is blank until the image has been decoded.
     """
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
@@ -44,7 +44,10 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show the image *part*, or no image if it is None. Do nothing if the image is already shown."""
+        """Show the image *part*; if it is None, show no image.
+
+        Do nothing if the image is already shown.
+        """
         if part != self.part:
             self._reset_image(part)
 
@@ -132,5 +135,8 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """Create a widget for each of the first 4 images; *pictures* yields the base64 data of each image."""
+    """Create a widget for each of the first 4 images.
+
+    *pictures* yields the base64 data of each image.
+    """
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

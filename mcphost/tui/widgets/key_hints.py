@@ -29,7 +29,7 @@ def parse_key(hint: str) -> str:
 
 
 def link_keys(hints: str) -> Content:
-    """Return *hints* as content in which each hint stores its key, so that it can be clicked.
+    """Return *hints* as content in which each hint can be clicked to press its key.
 
     The hints are separated by " · " or line breaks.
     """

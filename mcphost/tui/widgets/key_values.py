@@ -31,7 +31,7 @@ _NO_STYLES: PairStyles = {}
 def wrap_content(content: Content, width: int) -> list[Content]:
     """Wrap text into rows of at most *width* cells.
 
-    If terminals differ in how wide they draw a character, the largest of these widths is assumed.
+    If the width of a character differs between terminals, the largest width is assumed.
     """
     if has_stable_width(content.plain):
         return content.wrap(width)
@@ -109,7 +109,7 @@ class KeyValueList(Static):
         self._layouts: dict[int, Content] = {}
 
     def show(self, pairs: Sequence[tuple[str, str | Content]]) -> None:
-        """Show other pairs instead."""
+        """Replace the displayed pairs with *pairs*."""
         self.pairs = pairs
         self._layouts.clear()
         self.refresh(layout=True)
@@ -147,7 +147,7 @@ _DIFF_STYLES = {"+": "$success", "-": "$error"}
 def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
     """Create a widget for the lines of a diff, each of which begins with "+ ", "- " or two spaces.
 
-    The signs are in a column of their own, so that wrapped text cannot imitate a sign.
+    The signs have a separate column, so that wrapped text cannot imitate a sign.
     """
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
     looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
@@ -160,7 +160,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Text in one style: either quoted text, shown with a bar before each row, or a heading.
+    """Text in one style: either quoted text, which is shown with a bar before each row, or a heading.
 
     The text must be sanitized before it is laid out.
     """

@@ -39,13 +39,14 @@ _MAX_BACKTRACK = 8
 class RowIndex:
     """Index of the offsets at which the rows of a string begin when it is wrapped to *width* cells.
 
-    A row ends after a line feed, after the last space in the second half of the row, or otherwise when the row is full.
-    Every character belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized
-    text are measured exactly; other lines may be wrapped early, because each of their characters is assumed to have the
-    maximum width.
+    A row ends after a line feed, after the last space in the second half of the row, or otherwise when the row is
+    full. Every character belongs to a row; if a row breaks at a space, the space is at the end of that row. In
+    ASCII lines and sanitized text, the width of each row is computed exactly. Other lines may be wrapped too early,
+    because each of their characters is assumed to have the maximum width.
 
-    The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores the
-    first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16 chunks.
+    The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores
+    the first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16
+    chunks.
     """
 
     def __init__(self, text: str, width: int, *, is_cleaned: bool) -> None:
@@ -63,27 +64,33 @@ class RowIndex:
         return self._first_rows[-1]
 
     def advance(self) -> bool:
-        """Count more rows for about 8 milliseconds; return True once all rows have been counted."""
+        """Count more rows for about 8 milliseconds; return whether all rows have been counted."""
         until = perf_counter() + SLICE_SECONDS
         while not self.is_complete and perf_counter() < until:
             self._count_chunk()
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows up to the one that contains *offset*, yielding to other tasks in between."""
+        """Count rows up to the row that contains *offset*, yielding to other tasks in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
 
     def span(self, row: int) -> tuple[int, int]:
-        """Return the offsets at which *row* begins and ends. The row must already have been counted."""
+        """Return the offsets at which *row* begins and ends.
+
+        The row must already have been counted.
+        """
         piece = bisect_right(self._first_rows, row) - 1
         starts = self._get_row_starts(piece)
         at = row - self._first_rows[piece]
         return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._chunk_offsets[piece + 1])
 
     def find_row(self, offset: int) -> int:
-        """Return the number of the row that contains *offset*. The row must already have been counted."""
+        """Return the number of the row that contains *offset*.
+
+        The row must already have been counted.
+        """
         piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
@@ -140,14 +147,20 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the maximum length, in characters, of a line of *text* that certainly fits in one row."""
+    """Return a line length up to which every line of *text* is guaranteed to fit in one row.
+
+    The length is in characters.
+    """
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
 
 
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of rows in a chunk. For lines too short to wrap, only the line feeds are counted."""
+    """Return the number of rows in a chunk of text.
+
+    If the lines are too short to wrap, only the line feeds are counted.
+    """
     short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
     while position < size:
@@ -188,7 +201,10 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of an unsanitized line certainly fit in one row once they are sanitized."""
+    """Return the number of characters of an unsanitized line that always fit in one row.
+
+    They fit even after the row has been sanitized.
+    """
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -213,8 +229,8 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
 def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
     """Return a row break at or before *at* that does not separate a character from its combining marks.
 
-    The break moves back by at most 8 characters, and not beyond *least*. If there is no such break in this range,
-    *at* is returned unchanged. If *plain* is true, the line is ASCII and contains no combining marks.
+    The break moves back by at most 8 characters, and not beyond *least*. If all breaks in this range separate such
+    characters, *at* is returned unchanged. If *plain* is true, the line is ASCII and contains no combining marks.
     """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
@@ -469,8 +485,8 @@ class LongText(ScrollView, can_focus=True):
     def find(self, needle: str, after: int = -1) -> int:
         """Return the offset of the first match of *needle* that begins after offset *after*.
 
-        If there is none, return the offset of the first match in the whole text, or -1 if there is no match at all. The
-        search is case-sensitive.
+        If there is no such match, return the offset of the first match in the whole text. Return -1 if the text
+        contains no match. The search is case-sensitive.
         """
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
@@ -483,9 +499,9 @@ def _end_of(span: Span) -> int:
 def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
-    Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
-    sanitize it row by row. Such text may be wrapped early: a replacement can depend on neighboring characters, so the
-    width of a row is only known to be below a maximum.
+    Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller
+    must sanitize it row by row. Rows of such text may be wrapped too early: a replacement can depend on neighboring
+    characters, so only the maximum width of a row is known.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

@@ -1,4 +1,7 @@
-"""Text areas for lines such as `NAME=VALUE` and for server entries, which hide values that look like secrets."""
+"""Text areas that hide values which look like secrets.
+
+They contain lines such as `NAME=VALUE`, or a server's configuration entry.
+"""
 
 import re
 from collections.abc import Iterator
@@ -101,10 +104,10 @@ def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_key(line: str, lead: str, name: str) -> bool:
-    """Return whether *line* is a key or token without a name, or the beginning of one.
+    """Return whether *line* is a key or token without a name, or the beginning of such a key or token.
 
-    *lead* is the text before the value, and *name* is the name; it is "" if the line has no separator. A key may
-    contain the separator: base64 ends with "=", and some tokens have a ":".
+    *lead* is the text before the value. *name* is the text before the separator, or "" if the line has no
+    separator. A key may itself contain the separator: base64 ends with "=", and some tokens contain ":".
     """
     if any(start < len(lead) for start, _end in find_key_spans(line)):
         return True
@@ -132,7 +135,7 @@ def _is_random_word(text: str) -> bool:
 def _is_mixed(text: str) -> bool:
     """Return whether *text* contains lowercase letters, uppercase letters and digits.
 
-    Names of variables seldom contain all three.
+    The names of variables seldom contain all three kinds.
     """
     return all(any(map(kind, text)) for kind in (str.islower, str.isupper, str.isdigit))
 
@@ -156,7 +159,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _is_reference(value: str) -> bool:
-    """Return whether *value* consists of references, apart from an authorization scheme.
+    """Return whether *value* consists only of references, optionally preceded by an authorization scheme.
 
     An authorization scheme is, for example, "Bearer".
     """
@@ -171,7 +174,7 @@ def _find_known_references(value: str) -> list[Reference]:
 
 
 class LabeledPairs(Horizontal):
-    """Text area for pairs of names and values, with a label on its left; see `PairTextArea`."""
+    """Text area for name-value pairs, with a label on its left; see `PairTextArea`."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LabeledPairs { height: auto; }

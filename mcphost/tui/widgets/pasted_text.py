@@ -44,7 +44,7 @@ class WrittenText(Protocol):
 
     @property
     def origin(self) -> str:
-        """How the text was entered, a TextOrigin."""
+        """How the text was entered; one of the values of `TextOrigin`."""
         ...
 
     @property
@@ -87,11 +87,11 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 
 
 class SendConfirmation:
-    """Check that requires a second Enter to send text that the user probably meant to run instead.
+    """Check that requires a second Enter before text that looks like a command or tool call is sent as a message.
 
-    There are two cases. In the first, it is unclear whether a command or tool call was typed or pasted. In the
-    second, a command or tool call was typed after restored text, which the user may not have noticed. In both
-    cases, the text is never run, because it may have been pasted.
+    Such text is sent instead of being run if it may have been pasted. A second Enter is required in two cases:
+    it is unclear whether the text was typed or pasted, or the command was typed after text that mcphost had
+    restored to the composer, which the user may not have noticed.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class SendConfirmation:
         self._asked = ""
 
     def reset(self) -> None:
-        """Reset the state, because the text was replaced or removed."""
+        """Discard the recorded state, because the text was replaced or removed."""
         self.is_unsure, self.restored, self._asked = False, "", ""
 
     def ask(self, draft: WrittenText) -> str:
@@ -193,7 +193,7 @@ class FoldedPastes:
         return _BRACKETED.sub(restore, text)
 
     def clear(self) -> None:
-        """Forget all pastes."""
+        """Remove all pastes."""
         self._texts.clear()
         self._rows.clear()
 
@@ -231,8 +231,9 @@ class FoldedPastes:
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
     """Return the file paths in a paste, or () if the paste contains anything other than paths.
 
-    Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
-    window. Only absolute paths and paths that begin with `~/` are accepted. If there are more than 20, return ().
+    Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when the user drags files into
+    the window. Only absolute paths and paths that begin with `~/` are accepted. If there are more than 20 paths,
+    return ().
     """
     text = text.strip()
     if not text or len(text) > MAX_PATH_TEXT or not text.startswith(("/", "~/", "'", '"', "file://")):

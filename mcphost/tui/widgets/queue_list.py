@@ -61,7 +61,10 @@ class QueueList(Widget, can_focus=True):
         self.index = 0
 
     def show(self, rows: Sequence[QueueRow]) -> None:
-        """Show a row for each message; a message passed to the running turn can no longer be edited or removed."""
+        """Show a row for each queued message.
+
+        A message that has been passed to the running turn can no longer be edited or removed.
+        """
         if (shown := tuple(rows)) == self.rows:
             return
         if self.rows[1:] == shown:  # the oldest was sent; the cursor stays on its message
@@ -151,5 +154,5 @@ class QueueList(Widget, can_focus=True):
             self.post_message(self.QueueLeft())
 
     def action_leave(self) -> None:
-        """Leave the list, so that the focus returns to the message input."""
+        """Leave the list and return the focus to the message input."""
         self.post_message(self.QueueLeft())

@@ -10,10 +10,11 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin that makes a closed screen ignore late callbacks, and missing-widget errors in its workers.
+    """Mixin that makes a closed screen ignore late callbacks, and NoMatches errors in its workers.
 
-    Put it before Screen in the list of base classes. It is deliberately not a DOMNode: Textual takes the default
-    CSS from the first base class that is a DOMNode, and a screen without the CSS of Screen has no background.
+    Textual raises NoMatches if a widget is missing. Put it before Screen in the list of base classes. It is
+    deliberately not a DOMNode: Textual takes the default CSS from the first base class that is a DOMNode, and a
+    screen without the CSS of Screen has no background.
     """
 
     @property

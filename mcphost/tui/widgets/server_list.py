@@ -54,7 +54,10 @@ _EXTRA_ROWS = 10
 
 
 class ServerRow(NamedTuple):
-    """The values that the sidebar shows for one server. `tools`, `resources` and `prompts` are counts."""
+    """The values that the sidebar shows for one server.
+
+    `tools`, `resources` and `prompts` are counts.
+    """
 
     name: str
     state: str
@@ -85,7 +88,7 @@ class ServerList(Widget):
     def show(self, rows: tuple[ServerRow, ...], running: int = 0, *, is_unreadable: bool = False) -> None:
         """Show *rows* and the number of running tool calls; do nothing if nothing has changed.
 
-        *is_unreadable* tells that a file with servers could not be read.
+        *is_unreadable* is true if a configuration file with servers could not be read.
         """
         reason = (
             N_("mcp.json cannot be read. The chat says why.")

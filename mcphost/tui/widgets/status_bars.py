@@ -57,7 +57,10 @@ _MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"),
 
 
 class TopBar(Widget):
-    """Bar with the model, activity, tokens, cost, context usage and servers, or as many of them as fit."""
+    """Bar with the model, activity, tokens, cost, context usage and servers.
+
+    If the bar is too narrow, the least important of these values are omitted.
+    """
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
@@ -99,12 +102,12 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens between the chat and the top screen, which still show the bar's old content."""
+        """Redraw the screens between the chat and the top screen, because they still show the old bar."""
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Open the context screen if the context meter was clicked, or the models screen if the model was."""
+        """Open the context screen if the context meter was clicked; if the model was, open the models screen."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -141,8 +144,8 @@ class TopBar(Widget):
 def _describe_servers(status: TopBarStatus, *, has_tools: bool = True) -> Content:
     """Return the numbers of ready servers and of all servers.
 
-    If *has_tools* is true, also return the number of tools and, if only some are sent to the model, how many of
-    them are sent.
+    If *has_tools* is true, the result also contains the number of tools and, if only some of them are sent to the
+    model, the number of tools that are sent.
     """
     servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
     shown = Content.styled(servers.format(ready=status.ready, servers=status.servers), "$muted")
@@ -220,7 +223,7 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Reduce two rows of keys to one by omitting keys that every list screen has, if this is sufficient.
+    """Reduce two rows of keys to one, if this is possible by omitting keys that every list screen has.
 
     The help screen explains these keys. If the remaining keys would still need two rows, return *rows* unchanged.
     """
@@ -233,10 +236,10 @@ def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[t
 
 
 class KeyBar(Widget):
-    """Bar of clickable keys in at most *rows* rows. Keys that do not fit are omitted.
+    """Bar of clickable keys in at most *rows* rows; keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown. `can_stop` determines whether
-    the chat's keys include the key that stops an answer.
+    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown. `can_stop` determines
+    whether the chat's keys include the key that stops an answer.
     """
 
     can_stop: reactive[bool] = reactive(False, layout=True)

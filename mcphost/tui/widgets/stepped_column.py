@@ -82,7 +82,7 @@ class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
 class InputBlock(Vertical):
     """A few labeled inputs that are mounted in one step.
 
-    Because they are in a container of their own, they are not laid out again when others are added below them.
+    They have a separate container, so that they are not laid out again when other inputs are added below them.
     """
 
     DEFAULT_CSS = "InputBlock { height: auto; }"
@@ -100,7 +100,10 @@ class SteppedInputGroup(LabeledInputGroup, SteppedMounting):
         self.set_widgets(lines)
 
     def set_widgets(self, widgets: Iterable[Widget]) -> None:
-        """Set the inputs to mount, which are put into blocks; *widgets* is iterated over while they are mounted."""
+        """Set the inputs to mount, and divide them into blocks.
+
+        *widgets* is iterated over while the inputs are mounted.
+        """
         super().set_widgets(_divide_into_blocks(iter(widgets)))
 
 

@@ -1,4 +1,7 @@
-"""Widgets that show servers' targets (command lines or URLs), and record which were drawn completely."""
+"""Widgets that show the targets of servers, and record which targets were drawn completely.
+
+A target is a server's command line or URL.
+"""
 
 from textual.content import Content
 from textual.geometry import Region
@@ -8,7 +11,7 @@ from textual.widgets.option_list import Option
 
 
 class TargetOption(Option):
-    """Row of a TargetList, which ends with a server's target.
+    """Row of a TargetList; the text of the row ends with a server's target.
 
     *width* is the width of the complete row in terminal cells. In a narrower list, the end of the row is cut off.
     """
@@ -19,7 +22,10 @@ class TargetOption(Option):
 
 
 class TargetList(OptionList):
-    """List with one row for each server, which adds the index of each completely drawn target to *seen*."""
+    """List with one row for each server.
+
+    When the row of a server has been drawn completely, the server's index is added to *seen*.
+    """
 
     def __init__(self, *options: TargetOption, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(*options, id=id, markup=False, compact=True)
@@ -39,7 +45,10 @@ class TargetList(OptionList):
 
 
 class TargetDetails(Static):
-    """Details of one server; once they have been drawn completely, the server's index is added to *seen*."""
+    """Details of one server.
+
+    Once the details have been drawn completely, the server's index is added to *seen*.
+    """
 
     def __init__(self, *, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__("", id=id, markup=False)
@@ -48,7 +57,10 @@ class TargetDetails(Static):
         self._shown = Content("")
 
     def show(self, content: Content, index: int | None) -> None:
-        """Show *content*; *index* is the position of the server, or None if *content* is not its whole target."""
+        """Show *content*.
+
+        *index* is the position of the server, or None if *content* does not contain its complete target.
+        """
         self._shown, self._index = content, index
         self.update(content)
 

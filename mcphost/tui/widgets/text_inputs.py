@@ -61,7 +61,7 @@ class OrderedInput(Input):
         self.cursor_blink = not is_reader(self)
 
     def process_key(self, key: str) -> bool:
-        """Handle a key, such as Tab or Enter, that this input uses itself; return False for any other key."""
+        """Handle a key that this input itself uses, such as Tab or Enter; return False for any other key."""
         del key
         return False
 

@@ -26,7 +26,10 @@ _AFTER_SENDING = {
 
 
 def list_mentions(text: str) -> list[str]:
-    """Return the first words of a message that begin with "@"."""
+    """Return the words of a message that begin with "@", without duplicates.
+
+    Only the beginning of a long message is searched, and the number of words is limited.
+    """
     words = (word for line in text.splitlines()[:_MAX_LINES] for word in line[:_MAX_LINE_LENGTH].split())
     return list(dict.fromkeys(word for word in words if word.startswith("@")))[:_MAX_WORDS]
 
@@ -37,13 +40,16 @@ def mentioned_name(word: str) -> str:
 
 
 class Mentions:
-    """Words that begin with "@" in the user's text, and what was found for each of them.
+    """Words in the user's text that begin with "@", and what was found for each of them.
 
-    A word matches a file in the working folder, another file or folder, something else, or nothing.
+    A word can match a file in the working folder, another file or folder, something else, or nothing.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        """Create an empty collection; *on_change* is called after each call of `record`."""
+        """Create an empty collection.
+
+        *on_change* is called after each call of `record`.
+        """
         self._on_change = on_change
         self._found: dict[str, Literal["unknown", "file", "other_file", "other"]] = {}
 
