@@ -213,11 +213,10 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """Wait for the first response with the expected `state`, from the browser or pasted by the user.
+    """Wait for the first response with the expected `state`, either from the browser or pasted by the user.
 
-    The browser sends its response to *callback*, *attempt* has the expected `state`, and *url* is the URL that
-    the user opens. Raises SignInMethodSwitched if the user switches to a device code (offered only if the
-    server supports device codes). Raises SignInFailed if the user declines or time runs out.
+    Raises SignInMethodSwitched if the user switches to a device code (offered only if the server supports device
+    codes). Raises SignInFailed if the user declines or time runs out.
     """
     accepted: list[AuthorizationResponse] = []
     is_refused = is_switched = False
@@ -310,14 +309,13 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Sign in, store the tokens with their OAuth client, and return both. Can be cancelled.
 
-        *challenge* is the server's authorization challenge. If *is_step_up* is true, the scopes of *previous* are
-        requested in addition to those of *challenge* and *scopes*, unless the issuer has changed. If *is_required*
-        is false, SignInNotRequired is raised for a server without OAuth metadata. If *use_device_code* is true, the
-        user enters a code in a browser on any machine. The user is warned if the issuer differs from
-        *previous_issuer*, the issuer of the last sign-in.
+        If *is_step_up* is true, the scopes of *previous* are requested in addition to those of *challenge* and
+        *scopes*, unless the issuer has changed. If *is_required* is false, SignInNotRequired is raised for a server
+        without OAuth metadata. If *use_device_code* is true, the user enters a code in a browser on any machine. The
+        user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
-        RegistrationError, TokenError or InvalidScopes.
+        RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
         self._sign_in_context.begin(has_previous=previous is not None, is_step_up=is_step_up)

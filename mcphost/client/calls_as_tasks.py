@@ -213,10 +213,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Create a task with a lifetime of *limit* seconds, and return the response.
-
-        *token* is the progress token of the call. If the caller is cancelled, the task is cancelled as well.
-        """
+        """Create a task with a lifetime of *limit* seconds; return the response. Cancelling this cancels the task."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

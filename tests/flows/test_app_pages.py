@@ -1,7 +1,5 @@
 """Tests of interactive pages of a server written with the official SDK, from its tools to a call of the page."""
 
-from pathlib import Path
-
 import pytest
 
 from mcphost.config.schema import ServerConfig
@@ -11,16 +9,16 @@ from mcphost.protocol.revisions import Era
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost
 from tests.flows.fork_server import sdk_server_command
+from tests.peers.sdk_programs import PAGE_SERVER
 from tests.unit.apps.browser import Browser, request
 from tests.unit.host.page_server import PageFrontend
 
 pytestmark = pytest.mark.anyio
-SERVER = str(Path(__file__).parents[1] / "peers" / "sdk_page_server.py")
 
 
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_the_page_of_a_real_server_is_opened_and_calls_its_tool(open_host: OpenHost, era: Era) -> None:
-    command, *arguments = sdk_server_command(SERVER, "stdio")
+    command, *arguments = sdk_server_command(PAGE_SERVER, "stdio")
     server = ServerConfig(name="clock", command=command, args=tuple(arguments), source="flag", era=era)
     model = ScriptedModel(tool_round(("clock__show_clock", {"city": "Bern"})), text_round("It is noon."))
     frontend = PageFrontend(AllowOnce(), True, AllowOnce())

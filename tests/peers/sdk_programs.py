@@ -3,3 +3,4 @@
 from pathlib import Path
 
 SDK_SERVER = str(Path(__file__).with_name("sdk_server.py"))
+PAGE_SERVER = str(Path(__file__).with_name("sdk_page_server.py"))

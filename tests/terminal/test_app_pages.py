@@ -1,16 +1,15 @@
 """Tests of an interactive page in the real program: it is opened by a command, after a question, in the browser."""
 
 import sys
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from mcphost.tui.dialogs.pages import OpenPageDialog
+from tests.peers.sdk_programs import PAGE_SERVER
 from tests.terminal.dialog_coverage import drives_dialogs
 from tests.terminal.dialog_user import DialogUser
 
-SERVER = str(Path(__file__).parents[1] / "peers" / "sdk_page_server.py")
 QUESTION = "Open a page of clock?"
 
 
@@ -18,7 +17,7 @@ QUESTION = "Open a page of clock?"
 @drives_dialogs(OpenPageDialog)
 def test_a_page_is_opened_in_the_browser_only_after_its_question(user: DialogUser) -> None:
     visited = user.setup.folder / "visited"
-    user.start_chat(clock={"command": sys.executable, "args": [SERVER, "stdio"]})
+    user.start_chat(clock={"command": sys.executable, "args": [PAGE_SERVER, "stdio"]})
     user.wait_for_servers()
     user.type_message("!clock/show_clock city=Bern")
     user.terminal.press("Enter")

@@ -10,7 +10,7 @@ from mcphost.tui.screen_text import clean_line
 _MAX_WORDS = 50
 _MAX_LINES = 100
 _MAX_LINE_LENGTH = 2_000
-_LINE_RANGE = re.compile(r":\d{1,9}(?:-\d{1,9})?\Z")
+_TYPED_LINES = re.compile(r":\d{1,9}(?:-\d{1,9})?\Z")
 _PUNCTUATION = ".,;:!?)]}\"'"
 _BEFORE_SENDING = {
     "unknown": N_("{word} matches no file or resource: it is sent as text."),
@@ -79,8 +79,8 @@ class Mentions:
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
-                if _LINE_RANGE.fullmatch(word):
-                    name = _LINE_RANGE.sub("", attached[-1])
+                if _TYPED_LINES.fullmatch(word):
+                    name = _TYPED_LINES.sub("", attached[-1])
                     told = _("{lines} is sent as text. Lines are typed before Tab: {mention}")
                     return told.format(lines=clean_line(word, 20), mention=clean_line(f"@{name}{word}", 80))
         for line in lines[:_MAX_LINES] if self._found else ():
