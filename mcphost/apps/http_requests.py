@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import h11
 from anyio.abc import ByteReceiveStream
 
 from mcphost.unicode_forms import split_url
@@ -46,41 +47,43 @@ async def read_request(stream: ByteReceiveStream) -> PageRequest:
     Raises RequestRejected if the request is invalid or too large. A header that is repeated is invalid, because
     programs disagree about which one counts.
     """
-    data = b""
-    while b"\r\n\r\n" not in data:
-        if len(data) > HEAD_LIMIT:
-            raise RequestRejected(431)
-        data += await stream.receive(4096)
-    head, _, body = data.partition(b"\r\n\r\n")
-    if len(head) > HEAD_LIMIT:
-        raise RequestRejected(431)
-    method, target, headers = _parse_head(head)
-    length = _body_length(method, headers)
-    chunks, received = [body], len(body)
-    while received < length:
-        chunks.append(await stream.receive(min(64 * 1024, length - received)))
-        received += len(chunks[-1])
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
     try:
-        parts = split_url(target)
+        head = await _next_event(connection, stream, 4096)
+        if not isinstance(head, h11.Request):
+            raise RequestRejected(400)
+        method, headers = head.method.decode("ascii"), _read_headers(head)
+        length = _body_length(method, headers)
+        body = bytearray()
+        while len(body) < length and isinstance(event := await _next_event(connection, stream, 64 * 1024), h11.Data):
+            body += event.data
+        parts = split_url(head.target.decode("ascii"))
+    except h11.RemoteProtocolError as error:
+        raise RequestRejected(error.error_status_hint if error.error_status_hint in _REASONS else 400) from error
     except ValueError as error:
         raise RequestRejected(400) from error
-    return PageRequest(method, parts.path, parts.query, headers, b"".join(chunks)[:length])
+    return PageRequest(method, parts.path, parts.query, headers, bytes(body))
 
 
-def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
-    lines = head.decode("latin-1").split("\r\n")
-    method, _, rest = lines[0].partition(" ")
-    target, _, version = rest.partition(" ")
-    if version not in ("HTTP/1.1", "HTTP/1.0") or not target.startswith("/"):
+async def _next_event(connection: h11.Connection, stream: ByteReceiveStream, size: int) -> h11.Event:
+    """Return the next event of the request, and read at most *size* bytes at a time.
+
+    Raises h11.RemoteProtocolError if the request is invalid or its head is too long.
+    """
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await stream.receive(size))
+    if not isinstance(event, h11.Event):
         raise RequestRejected(400)
-    headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        name = name.lower()
-        if not colon or not name or name in headers or name != name.strip():
-            raise RequestRejected(400)
-        headers[name] = value.strip()
-    return method, target, headers
+    return event
+
+
+def _read_headers(head: h11.Request) -> dict[str, str]:
+    if not head.target.startswith(b"/"):
+        raise RequestRejected(400)
+    headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+    if len(headers) != len(head.headers):
+        raise RequestRejected(400)
+    return headers
 
 
 def _body_length(method: str, headers: dict[str, str]) -> int:

@@ -110,7 +110,7 @@ async def test_the_page_does_not_learn_the_path_of_the_messages() -> None:
     [
         ({"host": "localhost"}, 421),
         ({"host": "evil.example:80"}, 421),
-        ({"host": None}, 421),
+        ({"host": None}, 400),
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"sec_fetch_site": "cross-site"}, 403),
@@ -194,7 +194,8 @@ async def test_requests_and_messages_are_bounded() -> None:
         assert await browser.post({}) == 429
 
 
-async def test_a_page_that_floods_is_slowed_down() -> None:
+async def test_a_page_that_floods_is_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "RATE", 0.0)  # a busy machine may take a second for the messages below
     receiver = Receiver()
     async with run_page_server(DOCUMENT, receiver) as server:
         browser = browse(server)
