@@ -7,6 +7,7 @@ from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params, result_for_page
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
 from mcphost.host.event_bus import EventBus
@@ -32,7 +33,10 @@ from mcphost.serialization import Raw, WireStruct, convert, encode, replace
 URI_LIMIT = 64 * 1024
 READ_LIMIT = 8 * 1024 * 1024
 MESSAGE_LIMIT = 20_000
+MAX_EDITS = 5
+"""Maximum number of times that a call is asked about, because hooks change the arguments that the user edited."""
 DECLINED = "The user declined."
+HOOK_DENIED = "One of the user's hooks denied this call; the tool did not run."
 
 
 class _CallParams(WireStruct, frozen=True):
@@ -128,7 +132,8 @@ class PageRequests:
             kind="page", server=self._server, name=self._call.uri, call=call, definition=self._connection.digest
         )
         with self._services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
-            arguments, notes = await self._prepare(offered, wanted.arguments)
+            notes = HookNotes()
+            arguments = await self._prepare(offered, wanted.arguments, notes)
             detail = {"tool": offered.definition.name}
             await self._services.audit.record_event(subject, "asked", who="page", detail=detail)
             approval = await self._authorize(call, offered, arguments, notes)
@@ -143,27 +148,40 @@ class PageRequests:
         listed = self._connection.tool(name)
         if listed is None or not listed.page.for_pages:
             raise PageRequestRejected(f"The server has no tool {name[:200]!r} for pages.", INVALID_PARAMS)
-        if name in self._services.servers.view(self._server).disabled_tools:
-            raise PageRequestRejected("The user turned this tool off.")
-        offered = await self._services.servers.get_tool(self._server, name)
-        if offered.connection is not self._connection:
-            raise PageRequestRejected(f"The server {self._server!r} is not connected.")
-        return offered
+        servers, server = self._services.servers, self._server
 
-    async def _prepare(self, offered: OfferedTool, arguments: dict[str, Any]) -> tuple[dict[str, Any], HookNotes]:
-        """Run the hooks that precede a call; return the arguments, possibly changed, and the notes of the hooks."""
-        services, notes = self._services, HookNotes()
+        def is_disabled() -> bool:
+            return name in servers.view(server).disabled_tools
+
+        if is_disabled():
+            raise PageRequestRejected("The user turned this tool off.")
+        offered = await servers.get_tool(server, name)
+        if offered.connection is not self._connection or not offered.definition.page.for_pages:
+            raise PageRequestRejected(f"The server {server!r} is not connected.")
+        # Checked again directly before the call is sent: the user may turn the tool off during the question.
+        return replace(offered, is_disabled=is_disabled)
+
+    async def _prepare(self, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes) -> dict[str, Any]:
+        """Run the hooks that precede a call; return the arguments, possibly changed."""
         if offered.connection.tool_changes.is_quarantined(offered.definition.name):
-            await services.consent.record_quarantined_call(offered, arguments)
+            await self._services.consent.record_quarantined_call(offered, arguments)
             raise PageRequestRejected("The tool changed and is quarantined until the user reviews it.")
         await self._check_arguments(offered, arguments)
-        await services.hooks.refresh()
+        await self._services.hooks.refresh()
+        return await self._run_hooks(offered, arguments, notes)
+
+    async def _run_hooks(
+        self, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes, *, is_edited: bool = False
+    ) -> dict[str, Any]:
         try:
-            checked = await services.hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
+            checked = await self._services.hooks.check("", identify_tool(offered).to_rule_input(arguments), notes)
         except HookDenied as error:
-            raise PageRequestRejected(error.model_text) from error
+            if is_edited:  # the user allowed the call; a page cannot cause this notice by itself
+                self._services.events.notify("warning", f"{self._server}: {error.user_text}", HOOK_DENIED)
+            # Without the reason, which the user's hook wrote for the user and the model, not for the server.
+            raise PageRequestRejected(HOOK_DENIED) from error
         await self._check_arguments(offered, checked)
-        return checked, notes
+        return checked
 
     async def _check_arguments(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         if errors := await self._services.validator.validate(offered, arguments):
@@ -172,19 +190,29 @@ class PageRequests:
     async def _authorize(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
     ) -> Approval:
-        """Ask the user, unless a grant allows the call; auto-approve mode never does."""
+        """Ask the user, unless a grant allows the call; auto-approve mode never does.
+
+        Hooks also check arguments that the user edited. If they change them, the user is asked again.
+        """
 
         async def is_valid(values: dict[str, Any]) -> bool:
             return not await self._services.validator.validate(offered, values)
 
-        verdict = await self._services.consent.authorize(
-            identify_tool(offered), arguments, tool_question(offered, arguments, call=call, why=notes.why(self._why)),
-            call=call, is_valid=is_valid, may_auto_approve=False,
-        )  # fmt: skip
-        if isinstance(verdict, Deny):
-            raise PageRequestRejected(DECLINED if verdict.is_by_user else "The user's configuration does not allow it.")
-        await self._check_arguments(offered, verdict.arguments)
-        return verdict
+        for _ in range(MAX_EDITS):
+            question = tool_question(offered, arguments, call=call, why=notes.why(self._why))
+            verdict = await self._services.consent.authorize(
+                identify_tool(offered), arguments, question, call=call, is_valid=is_valid, may_auto_approve=False
+            )
+            if isinstance(verdict, Deny):
+                told = DECLINED if verdict.is_by_user else "The user's configuration does not allow it."
+                raise PageRequestRejected(told)
+            if arguments_digest(verdict.arguments) == arguments_digest(arguments):
+                return verdict
+            await self._check_arguments(offered, verdict.arguments)
+            arguments = await self._run_hooks(offered, verdict.arguments, notes, is_edited=True)
+            if arguments_digest(verdict.arguments) == arguments_digest(arguments):
+                return verdict
+        raise PageRequestRejected(HOOK_DENIED)
 
     # -- resources/read
     async def read_resource(self, params: Raw) -> Any:

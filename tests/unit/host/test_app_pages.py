@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.hooks import HookOutput
+from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.errors import ConsentDenied, ServerError, UsageError
 from mcphost.host.app_pages import page_bridge, pages
 from mcphost.host.audit.audit_log import AuditLog
@@ -38,11 +40,12 @@ async def open_page(
     peer: InProcessServer | None = None,
     frontend: ScriptedFrontend | None = None,
     audit_log: AuditLog | None = None,
+    **options: Any,
 ) -> AsyncGenerator[tuple[Host, Browser, InProcessServer, ScriptedFrontend]]:
     """Call the tool `show` by hand, open its page, and load it; *answers* follow the one about the page."""
     peer = peer or create_page_peer()
     frontend = frontend or PageFrontend(True, *answers)
-    async with open_host_with(folder, peer, frontend=frontend, audit_log=audit_log) as host:
+    async with open_host_with(folder, peer, frontend=frontend, audit_log=audit_log, **options) as host:
         await host.tools.call("peer", "show", {"city": "Bern"})
         page, is_opened = await host.pages.open()
         assert not is_opened
@@ -308,6 +311,49 @@ async def test_a_permission_of_the_user_covers_the_page_but_a_turned_off_tool_is
         await host.servers.set_tool_enabled("peer", "refresh", enabled=False)
         assert "turned this tool off" in (await browser.call("tools/call", {"name": "refresh"}))["error"]["message"]
         assert len(peer.asked("tools/call")) == 3
+
+
+async def test_a_tool_that_is_turned_off_during_the_question_is_not_called(tmp_path: Path) -> None:
+    async def turn_off(_: ApproveTool) -> AllowOnce:
+        await host.servers.set_tool_enabled("peer", "refresh", enabled=False)
+        return AllowOnce()
+
+    async with open_page(tmp_path, turn_off) as (host, browser, peer, _):
+        await initialize(browser)
+        assert "error" in await browser.call("tools/call", {"name": "refresh"})
+        assert [call["name"] for call in peer.asked("tools/call")] == ["show"]
+
+
+async def test_hooks_check_the_arguments_that_the_user_edited_in_the_question_of_a_page(tmp_path: Path) -> None:
+    async def run(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        del command, folder, seconds
+        return HookOutput(2, b"", "too deep in /home/me/plan") if b'"depth":9' in document else HookOutput()
+
+    hook = HookConfig(settings=HookSettings(event="before_call", command=("check",)))
+    answers = (AllowOnce({"depth": 9}), AllowOnce({"depth": 2}))
+    async with open_page(tmp_path, *answers, hooks=(hook,), run_hook=run) as (_, browser, peer, _):
+        await initialize(browser)
+        asked = {"name": "refresh", "arguments": {"depth": 1}}
+        refused = await browser.call("tools/call", asked)
+        # The reason of the hook is for the user, and not for the server.
+        assert refused["error"]["message"] == "One of the user's hooks denied this call; the tool did not run."
+        assert "result" in await browser.call("tools/call", asked)
+        assert [call["arguments"] for call in peer.asked("tools/call")] == [{"city": "Bern"}, {"depth": 2}]
+
+
+async def test_arguments_that_a_hook_changes_after_an_edit_are_asked_about_again(tmp_path: Path) -> None:
+    async def run(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        del command, folder, seconds
+        return HookOutput(output=b'{"arguments": {"depth": 5}}') if b'"depth":9' in document else HookOutput()
+
+    hook = HookConfig(settings=HookSettings(event="before_call", command=("limit",)))
+    answers = (AllowOnce({"depth": 9}), AllowOnce())
+    async with open_page(tmp_path, *answers, hooks=(hook,), run_hook=run) as (_, browser, peer, frontend):
+        await initialize(browser)
+        assert "result" in await browser.call("tools/call", {"name": "refresh", "arguments": {"depth": 1}})
+        questions = [one for one in frontend.asked if isinstance(one, ApproveTool)]
+        assert [one.arguments for one in questions] == [{"depth": 1}, {"depth": 5}]
+        assert peer.asked("tools/call")[-1]["arguments"] == {"depth": 5}
 
 
 async def test_a_call_is_withdrawn_when_the_page_cancels_it_or_is_loaded_again(tmp_path: Path) -> None:
