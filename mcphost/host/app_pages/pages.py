@@ -34,6 +34,7 @@ LOST_CHECKS = 5
 """After this many checks without a connection to its server, a page is closed."""
 IDLE_SECONDS = 1_800.0
 """A page that no browser has shown for this time is closed."""
+_CALL_AGAIN = "Call the tool again, or let the model call it."
 
 
 class _Page:
@@ -102,9 +103,9 @@ class AppPages:
         """
         known = self.calls.find(call)
         if known is None:
-            hint = "Call the tool again, or let the model call it."
-            raise UsageError("There is no page to open." if not call else "The page's result is gone.", hint)
-        page = next((one for one in self._pages.values() if one.call is known and one.server is not None), None)
+            raise UsageError("There is no page to open.", _CALL_AGAIN) if not call else _result_is_gone()
+        open_pages = (one for one in self._pages.values() if one.server is not None and not one.closing.is_set())
+        page = next((one for one in open_pages if one.call is known), None)
         if page is None:
             if len(self._pages) >= MAX_PAGES:
                 raise UsageError(f"{MAX_PAGES} pages are already open.", "Close one of them: /tasks")
@@ -117,6 +118,8 @@ class AppPages:
         connection = self._require_connection(call)
         html, origins = await self._read(connection, call)
         await self._ask(connection, call, origins, len(html))
+        if self.calls.find(call.call) is not call:
+            raise _result_is_gone()  # another conversation was opened during the question
         if len(self._pages) >= MAX_PAGES:  # others may have been opened during the question
             raise UsageError(f"{MAX_PAGES} pages are already open.", "Close one of them: /tasks")
         self._require_connection(call)
@@ -126,11 +129,15 @@ class AppPages:
         await self._services.audit.record_event(
             subject, "opened", who="person", detail={"origins": list(origins.all), "bytes": len(html)}
         )
+        if self.calls.find(call.call) is not call:
+            page.close(N_("another conversation was opened"))
         self._pages[page.number] = page
         self._lifetime.start_soon(self._run, page, html, origins, name=f"page {page.number}")
         await page.ready.wait()
         if page.failure is not None:
             raise ServerError(f"The page cannot be served on this machine: {page.failure}.") from page.failure
+        if page.closing.is_set():
+            raise _result_is_gone()
         return page
 
     def _require_connection(self, call: PageCall) -> ServerConnection:
@@ -253,6 +260,10 @@ class AppPages:
 
     def _publish(self) -> None:
         self._services.events.publish(PagesChanged())
+
+
+def _result_is_gone() -> UsageError:
+    return UsageError("The page's result is gone.", _CALL_AGAIN)
 
 
 def _is_page(content: PageContents) -> bool:

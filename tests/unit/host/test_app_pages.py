@@ -517,6 +517,24 @@ async def test_a_page_ends_with_its_conversation_and_its_server(
                 await host.pages.open()
 
 
+async def test_a_page_is_not_opened_in_another_conversation_than_the_one_of_its_call(tmp_path: Path) -> None:
+    def switch(_: OpenPage) -> bool:
+        host.conversation.open_new()
+        return True
+
+    async with open_host_with(tmp_path, create_page_peer(), frontend=PageFrontend(switch)) as host:
+        await host.tools.call("peer", "show", {})
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open()
+        assert host.pages.list_open() == ()
+
+
+async def test_a_page_that_is_being_closed_is_opened_anew(tmp_path: Path) -> None:
+    async with open_page(tmp_path) as (host, _, _, _):
+        host.pages.close(1)
+        assert (await host.pages.open())[0].number == 2
+
+
 async def test_a_page_that_no_browser_shows_is_closed_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
