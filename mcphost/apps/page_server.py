@@ -35,6 +35,7 @@ BURST = 200
 """A page may send BURST messages at once, and RATE more each second."""
 MAX_WIDTH = 10_000
 _HTML = "text/html; charset=utf-8"
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _log = logging.getLogger(__name__)
 
 
@@ -96,7 +97,9 @@ class PageServer:
         return self.stream_count > 0
 
     def send(self, message: bytes) -> None:
-        """Queue a message (one line of JSON) for the page."""
+        """Queue a message (JSON) for the page."""
+        # Raw JSON of a server may have line breaks between its tokens, which would end the event.
+        message = message.translate(_ONE_LINE)
         if len(self._queue) >= MAX_QUEUED_MESSAGES or self._queued_bytes + len(message) > MAX_QUEUED_BYTES:
             self.overflow.set()
             return

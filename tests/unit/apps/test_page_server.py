@@ -64,6 +64,17 @@ async def test_a_browser_loads_the_page_and_exchanges_messages() -> None:
         await browser.close()
 
 
+async def test_json_that_a_server_wrote_in_several_lines_is_one_event() -> None:
+    async with run_page_server(DOCUMENT, Receiver()) as server:
+        browser = browse(server)
+        await browser.load()
+        await browser.connect()
+        server.send(b'{\r\n "one":\n\n {"two":\r2}}\n')
+        server.send(b'{"three":3}')
+        assert [await browser.read(), await browser.read()] == [{"one": {"two": 2}}, {"three": 3}]
+        await browser.close()
+
+
 async def test_the_policies_allow_nothing_that_was_not_declared() -> None:
     async with run_page_server(DOCUMENT, Receiver()) as server:
         browser = browse(server)
