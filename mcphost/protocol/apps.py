@@ -19,6 +19,8 @@ MAX_ORIGINS = 20
 MAX_PAGE_CONTENTS = 10
 _ORIGIN_LIMIT = 300
 _ORIGIN = re.compile(r"(https|wss)://(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)+(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_LOCAL_DOMAINS = frozenset({"localhost", "localdomain"})
+"""Domains whose names lead to this machine (RFC 6761, section 6.3); browsers do not even look up the first."""
 
 
 class ToolPage(Struct, frozen=True):
@@ -170,7 +172,7 @@ def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
     kept: list[str] = []
     for value in cast("list[Any]", values) if isinstance(values, list) else ():
         text = value.removesuffix("/") if isinstance(value, str) else ""
-        is_origin = len(text) <= _ORIGIN_LIMIT and _ORIGIN.fullmatch(text) is not None and not _is_number(text)
+        is_origin = len(text) <= _ORIGIN_LIMIT and _ORIGIN.fullmatch(text) is not None and not _is_local(text)
         if is_origin and len(kept) < MAX_ORIGINS:
             kept.append(text.lower())
         else:
@@ -178,7 +180,7 @@ def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept))
 
 
-def _is_number(origin: str) -> bool:
-    """Return whether the host of an origin is an IP address, in any of the forms that browsers read."""
+def _is_local(origin: str) -> bool:
+    """Return whether the host of an origin is an IP address, in any form that browsers read, or names this machine."""
     last = origin.rpartition("//")[2].partition(":")[0].rpartition(".")[2].lower()
-    return last.isdecimal() or last.startswith("0x")
+    return last.isdecimal() or last.startswith("0x") or last in _LOCAL_DOMAINS

@@ -62,6 +62,8 @@ def test_only_https_and_wss_origins_of_public_names_are_kept() -> None:
             "https://localhost",
             "https://127.0.0.1",
             "https://0x7f.1",
+            "https://admin.localhost:8443",
+            "wss://*.a.LocalDomain",
         ],
         "baseUriDomains": "https://example.com",
     }
@@ -69,7 +71,7 @@ def test_only_https_and_wss_origins_of_public_names_are_kept() -> None:
     assert origins.connect == ("https://api.example.com", "wss://live.example.com:8443")
     assert origins.resource == ("https://*.example.com",)
     assert origins.frame == origins.base_uri == ()
-    assert len(origins.left_out) == 9
+    assert len(origins.left_out) == 11
     assert origins.all == ("https://api.example.com", "wss://live.example.com:8443", "https://*.example.com")
 
 
