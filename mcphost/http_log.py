@@ -178,12 +178,12 @@ class LoggedExchange:
 def _show_target(url: str) -> str:
     """Return the beginning of the path and the query of a URL without secrets; it is not sanitized."""
     at = url.find("/", url.find("://") + 3)
-    return redact(url[at : at + _MAX_TARGET + 60])[:_MAX_TARGET] if at >= 0 else "/"
+    return redact(url[at : at + _MAX_TARGET + LONGEST_SECRET])[:_MAX_TARGET] if at >= 0 else "/"
 
 
 def _show_error(error: str) -> str:
     """Return the beginning of an error message without secrets; it is not sanitized."""
-    return redact(shorten_sessions(error[: _MAX_TARGET + 60]))[:_MAX_TARGET]
+    return redact(shorten_sessions(error[: _MAX_TARGET + LONGEST_SECRET]))[:_MAX_TARGET]
 
 
 def show_headers(headers: Headers) -> Headers:
@@ -213,10 +213,10 @@ def _mask_credentials(name: str, value: str) -> str:
         scheme, space, _rest = value.partition(" ")
         return f"{scheme} {PLACEHOLDER}" if space and scheme.lower() in _SCHEMES else PLACEHOLDER
     if name not in _CHALLENGE_HEADERS and value.lower() not in _PLAIN_VALUES:
-        if "session" in name:
-            return _shorten(value)
         if is_secret_name(name):
             return PLACEHOLDER
+        if "session" in name:
+            return _shorten(value)
     return shorten_sessions(value[: MAX_HEADER_LENGTH + LONGEST_SECRET])
 
 

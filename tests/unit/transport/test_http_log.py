@@ -12,7 +12,7 @@ from mcphost.http_log import LoggedExchange, show_headers
 from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
-from mcphost.redact import PLACEHOLDER
+from mcphost.redact import PLACEHOLDER, register_secret
 from mcphost.transport.channel import Channel
 from mcphost.transport.streamable_http import HttpConnector
 from tests.event_loop import wait_until
@@ -231,6 +231,21 @@ def test_a_secret_at_the_cut_of_a_header_is_not_shown_in_part() -> None:
     key = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
     exchange = log.add_exchange("GET", "http://h/", (("x-note", "n" * 1_980 + " " + key),), b"")
     assert key[8:16] not in str(show_headers(exchange.request_headers))
+
+
+def test_a_long_secret_at_the_cut_of_a_path_is_not_shown_in_part() -> None:
+    register_secret(TOKEN * 4)
+    exchange = MessageLog().add_exchange("GET", f"http://h/{'p' * 180}/{TOKEN * 4}/mcp", (), b"")
+    assert TOKEN[:8] not in exchange.target
+    exchange.end("failed", f"{'e' * 180} {TOKEN * 4}")
+    assert TOKEN[:8] not in exchange.error
+
+
+def test_a_token_that_is_named_after_a_session_is_not_shortened_but_masked() -> None:
+    exchange = MessageLog().add_exchange(
+        "GET", "http://h/", (("x-session-token", TOKEN), ("mcp-session-id", SESSION)), b""
+    )
+    assert show_headers(exchange.request_headers) == (("x-session-token", PLACEHOLDER), ("mcp-session-id", "session-…"))
 
 
 @pytest.mark.parametrize(
