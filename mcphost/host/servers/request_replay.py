@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.message_log import LoggedMessage
+from mcphost.message_log import LoggedMessage, redact_json
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest, parse_message
 from mcphost.protocol.lifecycle import Initialize, Ping
 from mcphost.protocol.prompts import Complete, GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.redact import redact_values
-from mcphost.serialization import decode
+from mcphost.serialization import decode, dumps
 
 _REPEATABLE: Mapping[str, type[ClientRequest[Any]]] = {
     kind.METHOD: kind
@@ -37,7 +36,7 @@ def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any
     """Return the request in a logged message, to be sent again.
 
     A tool call is returned as data, because only the user may repeat it. Raises UsageError with the reason if the
-    message cannot be sent again.
+    message cannot be sent again. May take 0.5 s for a long message.
     """
     if message.direction == "received":
         raise UsageError("The server sent this message.", "Select a request that mcphost sent.")
@@ -55,7 +54,7 @@ def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any
         if request.method not in _REPEATABLE:
             raise _refusal(request.method)
         params.pop("_meta", None)
-        if redact_values(params) != params:
+        if _has_secret(params):
             raise UsageError(
                 "A value of this request looks like a secret, and is masked.", "Make the request again, and type it."
             )
@@ -75,9 +74,14 @@ def read_tool_call(message: LoggedMessage) -> RecordedToolCall:
 def _read_tool_call(params: dict[str, Any]) -> RecordedToolCall:
     given = params.get("arguments")
     arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    masked = [name for name, value in arguments.items() if redact_values({name: value}) != {name: value}]
+    masked = [name for name, value in arguments.items() if _has_secret({name: value})]
     kept = {name: value for name, value in arguments.items() if name not in masked}
     return RecordedToolCall(str(params.get("name", "")), arguments, kept, tuple(masked))
+
+
+def _has_secret(value: Any) -> bool:
+    """Return whether the log masks a part of a value."""
+    return redact_json(value) != dumps(value)
 
 
 def _refusal(method: str) -> UsageError:

@@ -32,7 +32,6 @@ from mcphost.tui.widgets.long_text import LongText
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.request_replay import RecordedToolCall
-    from mcphost.protocol.base import ClientRequest
 
 UPDATE_SECONDS = 0.5
 """Seconds after which new messages are listed, no matter how many arrive."""
@@ -264,15 +263,13 @@ class MessagesScreen(ListScreen):
 
     def action_copy_call(self) -> None:
         """Copy the `mcphost call` command for the selected tool call, with shell variables for secrets."""
-        from mcphost.host.message_export import make_call_command
-        from mcphost.host.servers.request_replay import read_tool_call
+        if (row := self.current_row()) is not None:
+            self.run_worker(partial(self._copy_call, row), group="copy", exclusive=True)
 
-        row = self.current_row()
-        if row is None:
-            return
+    async def _copy_call(self, row: ListRow) -> None:
         try:
-            call = read_tool_call(_message_of(_entry_of(row)))
-            self._copy_command(*make_call_command(self._server, call.tool, call.recorded))
+            message = _message_of(_entry_of(row))
+            self._copy_command(*await run_in_thread(partial(_make_call_command, self._server, message)))
         except UsageError as error:
             self._warn(error)
 
@@ -292,20 +289,23 @@ class MessagesScreen(ListScreen):
     # -- sending again
     def action_send_again(self) -> None:
         """Send the selected request again; a tool call opens the form for calls, filled with its arguments."""
+        if (row := self.current_row()) is not None:
+            self.run_worker(partial(self._send_again, _message_of(_entry_of(row))), group="replay", exclusive=True)
+
+    async def _send_again(self, message: LoggedMessage) -> None:
         from mcphost.host.servers.request_replay import RecordedToolCall, read_request
 
-        row = self.current_row()
-        if row is None:
-            return
         try:
-            request = read_request(_message_of(_entry_of(row)))
+            request = await run_in_thread(partial(read_request, message))
+            if not isinstance(request, RecordedToolCall):
+                await self.host.features.send_again(self._server, request)
+                self.notify(_("Sent again: the result is in the list."), markup=False, timeout=4)
+            elif self.is_current:  # otherwise, the user has opened something else in the meantime
+                self._open_call_form(request)
         except UsageError as error:
             self._warn(error)
-            return
-        if isinstance(request, RecordedToolCall):
-            self._open_call_form(request)
-        else:
-            self.run_worker(partial(self._send_again, request), group="replay", exclusive=True)
+        except McpHostError as error:
+            self.notify(describe_error(error, self), severity="warning", markup=False)
 
     def _open_call_form(self, call: "RecordedToolCall") -> None:
         from mcphost.tui.chat.manual_calls import ManualCall
@@ -326,14 +326,6 @@ class MessagesScreen(ListScreen):
         names = clean_line(join_list(call.masked), _MAX_SHOWN_NAMES)
         notice = _("The log masks secrets: type the value of {names}.").format(names=names) if names else ""
         self.app.push_screen(CallToolDialog(self._server, tool, call.arguments, notice=notice), leave)  # pyright: ignore[reportUnknownMemberType]
-
-    async def _send_again(self, request: "ClientRequest[Any]") -> None:
-        try:
-            await self.host.features.send_again(self._server, request)
-        except McpHostError as error:
-            self.notify(describe_error(error, self), severity="warning", markup=False)
-        else:
-            self.notify(_("Sent again: the result is in the list."), markup=False, timeout=4)
 
     def _warn(self, error: UsageError) -> None:
         text = " ".join(filter(None, (translate_sentence(error.message), translate_sentence(error.hint))))
@@ -373,6 +365,14 @@ def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
     if isinstance(entry, LoggedMessage):
         return entry
     return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size)
+
+
+def _make_call_command(server: str, message: LoggedMessage) -> tuple[str, tuple[str, ...]]:
+    from mcphost.host.message_export import make_call_command
+    from mcphost.host.servers.request_replay import read_tool_call
+
+    call = read_tool_call(message)
+    return make_call_command(server, call.tool, call.recorded)
 
 
 def _list_row(one: DescribedEntry) -> ListRow:

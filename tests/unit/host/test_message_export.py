@@ -126,6 +126,17 @@ def test_the_call_command_hides_secrets_and_keeps_names_from_being_options() -> 
         make_call_command("files", "to\u202eol", {})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"args": ["--token", "hunter2hunter2"]}, {"password": "hunter2"[:5]}, {API_KEY: 1}, {"a": {API_KEY: 1}}],
+)
+def test_the_call_command_hides_what_the_log_hides(arguments: dict[str, Any]) -> None:
+    command, variables = make_call_command("files", "add", arguments)
+    assert "hunte" not in command
+    assert API_KEY not in command
+    assert variables == ("SECRET",)
+
+
 def test_each_entry_is_a_line_of_json_without_secrets() -> None:
     log = MessageLog()
     log.add("sent", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"api_key":"' + API_KEY.encode() + b'"}}')

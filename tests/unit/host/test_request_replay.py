@@ -49,6 +49,15 @@ def test_a_tool_call_is_read_without_the_arguments_that_are_masked() -> None:
     assert (found.tool, found.arguments, found.masked) == ("add", {"a": 1}, ("api_key", "deep"))
 
 
+def test_an_argument_is_masked_if_the_log_masks_a_part_of_it() -> None:
+    arguments = {"a": 1, "args": ["--token", "hunter2hunter2"], "password": "abc12"}
+    found = read_request(request("tools/call", name="add", arguments=arguments))
+    assert isinstance(found, RecordedToolCall)
+    assert (found.arguments, found.masked) == ({"a": 1}, ("args", "password"))
+    with pytest.raises(UsageError, match="looks like a secret"):
+        read_request(request("prompts/get", name="add", arguments={"password": "abc12"}))
+
+
 REFUSED: list[tuple[LoggedMessage, str]] = [
     (logged({"id": 1, "method": "ping"}, "received"), "server sent"),
     (logged({"method": "notifications/initialized"}), "notification"),
