@@ -12,6 +12,7 @@ from typing import Any, cast
 from anyio import current_time as now
 
 from mcphost.client.session import WatchedChanges
+from mcphost.protocol.apps import ReadPage
 from mcphost.protocol.base import CacheableResult, ClientRequest, Notification
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.notifications import (
@@ -102,6 +103,7 @@ ENTRY_BYTES = 200
 CACHEABLE_METHODS = frozenset(
     call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListResourceTemplates, ReadResource)
 )
+_READS = (ReadResource, ReadPage)
 _INVALIDATED_METHODS: dict[str, tuple[str, ...]] = {
     ToolListChangedNotification.METHOD: (ListTools.METHOD,),
     PromptListChangedNotification.METHOD: (ListPrompts.METHOD,),
@@ -194,7 +196,7 @@ class ResultCache:
             return
         self._entries[call, credential] = _CacheEntry(result, now() + result.ttl_ms / 1000, size)
         self._bytes += size
-        if isinstance(call, ReadResource):
+        if isinstance(call, _READS):
             self._reads.setdefault(call.uri, set()).add((call, credential))
             self._read_uris.add(call.uri)
         while self._bytes > MAX_BYTES or len(self._entries) > MAX_ENTRIES:
@@ -225,7 +227,7 @@ class ResultCache:
         if kept is None:
             return
         self._bytes -= kept.size
-        if isinstance(call := key[0], ReadResource):
+        if isinstance(call := key[0], _READS):
             self._reads[call.uri].discard(key)
             if not self._reads[call.uri]:
                 del self._reads[call.uri]

@@ -9,6 +9,7 @@ from mcphost.client import result_cache
 from mcphost.client.pagination import list_tools
 from mcphost.client.result_cache import ChangeNotifications, ResultCache
 from mcphost.client.session import WatchedChanges
+from mcphost.protocol.apps import ReadPage, ReadPageResult
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcResponse
 from mcphost.protocol.lifecycle import Discover
@@ -284,6 +285,18 @@ async def test_entries_of_a_cached_page_count_in_addition_to_their_bytes(monkeyp
     for number in range(10):
         memory.put(ListTools(str(number)), ListToolsResult(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
     assert [number for number in range(10) if memory.get(ListTools(str(number)))] == list(range(6, 10))
+
+
+async def test_an_update_drops_what_a_page_read_of_the_resource() -> None:
+    cache = ResultCache()
+    page, result = ReadPageResult(ttl_ms=60_000), ReadResourceResult(ttl_ms=60_000)
+    cache.put(ReadPage("x:/1"), page, 100)
+    cache.put(ReadResource("x:/1"), result, 100)
+    assert cache.get(ReadPage("x:/1")) is page
+    assert cache.get(ReadResource("x:/1")) is result
+    cache.handle_notification(ResourceUpdatedNotification("x:/1"))
+    assert cache.get(ReadPage("x:/1")) is None
+    assert cache.get(ReadResource("x:/1")) is None
 
 
 class CountingUri(str):
