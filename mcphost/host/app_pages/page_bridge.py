@@ -79,6 +79,7 @@ class PageBridge:
         self._running: dict[int | str, anyio.CancelScope] = {}
         self._is_opened = self._is_initialized = self._is_input_sent = False
         self._torn_down = anyio.Event()
+        self._is_ending = False
         self.context: Callable[[], dict[str, Any]] = dict
         """Returns the members of the host context that the front end knows, such as the theme."""
         call.listeners.append(self._send_outcome)
@@ -86,10 +87,13 @@ class PageBridge:
     # -- MessageReceiver
     def start(self) -> None:
         """Begin a new exchange."""
+        self._cancel_running()
+        self._is_opened = self._is_initialized = self._is_input_sent = False
+
+    def _cancel_running(self) -> None:
         for scope in tuple(self._running.values()):
             scope.cancel()
         self._running.clear()
-        self._is_opened = self._is_initialized = self._is_input_sent = False
 
     def receive(self, message: bytes) -> bool:
         """Handle a message of the page; return False if too many of its requests are being answered."""
@@ -138,6 +142,8 @@ class PageBridge:
         return JsonRpcErrorResponse(request.id, ErrorData(code, message[:_ERROR_LIMIT]))
 
     async def _dispatch(self, request: JsonRpcRequest) -> Any:
+        if self._is_ending:
+            raise PageRequestRejected("The page was closed.")
         if request.method == "ui/initialize":
             # The document in the frame may have been loaded again; it then needs its input once more.
             self._is_opened, self._is_initialized, self._is_input_sent = True, False, False
@@ -219,7 +225,9 @@ class PageBridge:
         self._send_bytes(serialize_message(message))
 
     async def tear_down(self, reason: str) -> None:
-        """Tell the page that it is closed, and wait a second for its answer."""
+        """Withdraw the questions of the page, tell it that it is closed, and wait a second for its answer."""
+        self._is_ending = True
+        self._cancel_running()
         if self._is_initialized:
             self._send(
                 JsonRpcRequest(_TEARDOWN_ID, "ui/resource-teardown", Raw(encode({"reason": reason[:_ERROR_LIMIT]})))

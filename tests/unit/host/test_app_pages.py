@@ -529,6 +529,23 @@ async def test_a_page_is_not_opened_in_another_conversation_than_the_one_of_its_
         assert host.pages.list_open() == ()
 
 
+async def test_questions_of_a_page_are_withdrawn_as_soon_as_it_is_closed(tmp_path: Path) -> None:
+    frontend = PageFrontend(True)
+    async with open_page(tmp_path, frontend=frontend) as (host, browser, peer, _):
+        await initialize(browser)
+        asked = frontend.asked_now
+        await browser.post({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "refresh"}})
+        with anyio.fail_after(5):
+            await asked.wait()
+        host.conversation.open_new()
+        while (await browser.read())["method"] != "ui/resource-teardown":
+            pass
+        # The page has a second to end, in which it can only answer.
+        assert "closed" in (await browser.call("ui/message", {"role": "user", "content": []}))["error"]["message"]
+        assert frontend.waiting == 0
+        assert [call["name"] for call in peer.asked("tools/call")] == ["show"]
+
+
 async def test_a_page_that_is_being_closed_is_opened_anew(tmp_path: Path) -> None:
     async with open_page(tmp_path) as (host, _, _, _):
         host.pages.close(1)
