@@ -117,6 +117,10 @@ class PageRequests:
     def _why(self) -> str:
         return f"the page of its tool {self._call.tool!r} asks for it"
 
+    def _count_declined(self) -> PageRequestRejected:
+        self._rate_limiter.count_declined()
+        return PageRequestRejected(DECLINED)
+
     def _check_connection(self) -> None:
         """Raise PageRequestRejected unless the server of the page is connected, with the same configuration."""
         if self._services.servers.find(self._server) is not self._connection or not self._connection.is_ready:
@@ -204,8 +208,9 @@ class PageRequests:
                 identify_tool(offered), arguments, question, call=call, is_valid=is_valid, may_auto_approve=False
             )
             if isinstance(verdict, Deny):
-                told = DECLINED if verdict.is_by_user else "The user's configuration does not allow it."
-                raise PageRequestRejected(told)
+                if verdict.is_by_user:
+                    raise self._count_declined()
+                raise PageRequestRejected("The user's configuration does not allow it.")
             if arguments_digest(verdict.arguments) == arguments_digest(arguments):
                 return verdict
             await self._check_arguments(offered, verdict.arguments)
@@ -244,7 +249,7 @@ class PageRequests:
             question = PageMessage(server=self._server, why=self._why, tool=self._call.tool, text=text)
             is_taken = await self._services.frontend.ask(question)
         if not is_taken:
-            raise PageRequestRejected(DECLINED)
+            raise self._count_declined()
         # Known as a text of the server before it can be sent, so that its copies are found in later calls.
         self._services.editable_texts.get().note_text(self._server, "page", text)
         self._services.events.publish(PageDrafted(self._server, text))
@@ -268,7 +273,7 @@ class PageRequests:
                 if not is_opened:
                     verdict = await services.frontend.ask(replace(question, is_browser_missing=True))
         if not isinstance(verdict, AcceptUrl):
-            raise PageRequestRejected(DECLINED)
+            raise self._count_declined()
         return {}
 
 

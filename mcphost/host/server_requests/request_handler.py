@@ -54,7 +54,10 @@ AUDIT_INTERVAL = 600.0
 
 
 class QuestionRateLimiter:
-    """Rate limiter (token bucket) for one server's questions; only withdrawn questions cost a token."""
+    """Rate limiter (token bucket) for the questions of one server or page.
+
+    Withdrawn questions cost a token; of a page, declined ones do, too.
+    """
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -68,7 +71,7 @@ class QuestionRateLimiter:
     def acquire(self) -> Generator[None]:
         """Return a context manager to use while a question is open; cancelling the question costs a token.
 
-        Raises TooManyQuestions if the server has cancelled too many questions.
+        Raises TooManyQuestions if too many questions were cancelled or declined.
         """
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
@@ -76,7 +79,7 @@ class QuestionRateLimiter:
         if self._tokens < 1:
             self._record_refusal(now)
             seconds = math.ceil((1 - self._tokens) * SECONDS_PER_TOKEN)
-            raise TooManyQuestions(f"Too many questions were withdrawn; ask again in {seconds} seconds.")
+            raise TooManyQuestions(f"Too many questions were withdrawn or declined; ask again in {seconds} seconds.")
         try:
             yield
         except Exception:
@@ -84,6 +87,10 @@ class QuestionRateLimiter:
         except BaseException:  # cancelled
             self._tokens -= 1
             raise
+
+    def count_declined(self) -> None:
+        """Count a question of a page that the user declined; a page must not be able to ask without end."""
+        self._tokens -= 1
 
     def _record_refusal(self, now: float) -> None:
         self._refused += 1

@@ -441,6 +441,14 @@ async def test_a_link_is_opened_only_after_the_question_about_addresses(tmp_path
         assert len(frontend.asked) == 3
 
 
+async def test_a_page_whose_questions_are_declined_again_and_again_is_slowed_down(tmp_path: Path) -> None:
+    async with open_page(tmp_path, *[False] * 30) as (_, browser, _, frontend):
+        await initialize(browser)
+        said = {"role": "user", "content": {"type": "text", "text": "x"}}
+        assert "ask again in" in [(await browser.call("ui/message", said))["error"]["message"] for _ in range(25)][-1]
+        assert len(frontend.asked) < 25
+
+
 async def test_everything_else_is_refused_cleanly(tmp_path: Path) -> None:
     async with open_page(tmp_path) as (_, browser, _, _):
         await initialize(browser)
