@@ -26,8 +26,8 @@ from mcphost.translation import _
 MAX_MARKDOWN_CHARS = 50_000
 """Longer text is printed without formatting, because laying out Markdown takes superlinear time."""
 MAX_MARKDOWN_ITEMS = 1_000
-"""Text with more lines that begin a list item or a quote is printed without formatting: each takes up to 0.3 ms."""
-_ITEM = re.compile(r"(?m)^[ \t]*+(?:[-*+>]|\d{1,9}[.)])[ \t>]")
+"""Text with more list items, quotes, headings and rules is printed without formatting: each takes up to 0.3 ms."""
+_ITEM = re.compile(r"(?m)^[ \t]*+(?:(?:[-*+>]|\d{1,9}[.)])[ \t>]|#{1,6}(?:[ \t]|$)|---)")
 _MAX_TAIL_CHARS = 4_000
 _MIN_SHOWN_SECONDS = 2
 _NARROW_WIDTH = 20

@@ -278,7 +278,10 @@ def test_a_long_block_takes_no_longer_for_each_character(line: str) -> None:
     assert seconds(100_000) < 100 * seconds(10_000)
 
 
-@pytest.mark.parametrize("item", ["- tea\n", "- tea\n  - milk\n    - oat\n", "> > tea\n", "12) tea\n", "* > tea\n"])
+ITEMS = ("- tea\n", "- tea\n  - milk\n    - oat\n", "> > tea\n", "12) tea\n", "* > tea\n", "## tea\n", "---\n", "#\n")
+
+
+@pytest.mark.parametrize("item", ITEMS)
 def test_markdown_of_very_many_items_is_printed_without_formatting(item: str) -> None:
     count = MAX_MARKDOWN_ITEMS // item.count("\n")
     assert isinstance(render_markdown(item * (count - 1)), Markdown)
