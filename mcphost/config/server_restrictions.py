@@ -165,7 +165,7 @@ def target_digest(server: ServerConfig) -> str:
     """
     target = _make_target(server)
     facts = [*target.address, "", *sorted(target.arguments)]
-    if server.is_stdio and server.source != "user":
+    if server.is_stdio and server.source in ("project", "flag"):
         facts += ["", os.path.realpath(os.path.dirname(server.file))]
     return hashlib.sha256("\0".join(facts).encode(errors="surrogatepass")).hexdigest()[:16]
 

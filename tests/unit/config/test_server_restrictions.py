@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcphost.cli.build_host import DEMO_SERVER
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.approval_text import describe_server
 from mcphost.config.loader import load_config, read_project_file
@@ -203,6 +204,16 @@ def test_equal_commands_of_two_projects_are_different_servers(tmp_path: Path) ->
     other = replace(one, file=str(tmp_path / "b" / ".mcp.json"))
     assert target_digest(one) == target_digest(replace(one, name="x"))
     assert len({target_digest(server) for server in (one, other, replace(one, source="user"))}) == 3
+
+
+def test_the_demo_is_the_same_server_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: set[str] = set()
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        found.add(target_digest(DEMO_SERVER))
+    (tmp_path / "other").rmdir()  # a folder that is gone does not end the start of the server either
+    assert found == {target_digest(DEMO_SERVER)}
 
 
 @pytest.mark.parametrize("url", ["https://[${env:NOT_A_HOST}/mcp", "https://h:9${env:NOT_A_HOST}/mcp"])
