@@ -257,7 +257,8 @@ def register_setting(server: ServerConfig | None, text: str, value: str, environ
 
 
 def _reads_own_value(reference: Reference, environ: Mapping[str, str]) -> bool:
-    return reference.kind in ("keyring", "input") or (reference.kind == "variable" and reference.name in environ)
+    has_value = reference.kind == "variable" and bool(environ.get(reference.name))  # an empty one hides nothing
+    return has_value or reference.kind in ("keyring", "input")
 
 
 _INPUT_ENTRY = re.compile(r"input-.*-[0-9a-f]{16}", re.IGNORECASE | re.DOTALL)

@@ -154,6 +154,12 @@ def test_a_default_in_the_file_of_a_project_is_no_secret_of_the_user_and_hides_n
     assert ("approved" in redact("the call was approved")) == (source == "project")
 
 
+def test_an_empty_variable_beside_the_text_of_a_project_makes_it_no_secret_of_the_user() -> None:
+    server = ServerConfig(name="s", command="s", env={"API_KEY": "${EMPTY}filesystem"}, source="project")
+    expand_server(server, {"EMPTY": ""}, {}.get)
+    assert redact("the filesystem is full") == "the filesystem is full"
+
+
 def test_a_variable_or_a_key_in_the_default_of_a_projects_file_is_redacted_as_before() -> None:
     server = ServerConfig(name="s", url="https://h.example/mcp", source="project", **PROJECT_TEXTS)
     expand_server(server, {"X_KEY": "hunter2-of-variable"}, {}.get)
