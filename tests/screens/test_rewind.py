@@ -238,6 +238,23 @@ async def test_an_edit_says_that_attached_files_keep_the_content_that_was_sent(
         assert ("keep the content that was sent" in " ".join(driver.transcript().split())) is is_marked
 
 
+@pytest.mark.parametrize(("target", "server"), [("1", "docs"), ("2", "/earlier/docs")])
+async def test_an_attachment_of_an_edited_message_stays_one_of_the_server_that_it_came_from(
+    files: Files, target: str, server: str
+) -> None:
+    async with files.open((100, 30)) as driver:
+        driver.host.servers.targets["docs"] = "1"
+        driver.app.chat.attachments.add(ResourcePart("docs", "docs://a", "old"))
+        await send(driver, "first words", "first words")
+        driver.host.servers.targets["docs"] = target
+        driver.app.action_rewind()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == "first words", "the message")
+        await send(driver, "", "first words")
+        (sent,) = driver.host.conversation.messages[:1]
+        assert [part.server for part in sent.parts if isinstance(part, ResourcePart)] == [server]
+
+
 async def test_nothing_to_go_back_to_is_said(files: Files) -> None:
     async with files.open((80, 24)) as driver:
         await run_command(driver, "/rewind")

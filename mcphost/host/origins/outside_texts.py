@@ -8,8 +8,8 @@ from mcphost.host.argument_origins import EARLIER_PREFIX, FILES, MediaKind, Medi
 from mcphost.host.origins.copy_index import CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, fold_same_length, keep_letters, removed_spans
-from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, ToolReturnPart
-from mcphost.serialization import Struct
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart
+from mcphost.serialization import Struct, replace
 
 MAX_CHARACTERS = 8_000_000
 """Maximum total length of a conversation's indexed texts; if it is exceeded, only the newest half is kept."""
@@ -170,6 +170,26 @@ def _origin(server: str, message: Message, targets: Mapping[str, str]) -> str:
     before = dict(message.servers).get(server, "")
     is_earlier = bool(before) and targets.get(server, before) != before
     return f"{EARLIER_PREFIX}{server}" if is_earlier else server or FILES
+
+
+def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
+    """Return *message* with the names of earlier servers in its attachments, copies and prompt, to send it again.
+
+    A message that is sent again is stored with the current targets; see `OutsideTexts`.
+    """
+
+    def rename(part: Part) -> Part:
+        if isinstance(part, TextPart):
+            copies = tuple(replace(one, server=_origin(one.server, message, targets)) for one in part.copies)
+            return replace(part, copies=copies) if part.copies else part
+        if isinstance(part, ResourcePart | ImagePart | FilePart) and part.server:
+            return replace(part, server=_origin(part.server, message, targets))
+        return part
+
+    prompt = message.prompt
+    if prompt is not None:
+        prompt = replace(prompt, server=_origin(prompt.server, message, targets))
+    return replace(message, parts=tuple(map(rename, message.parts)), prompt=prompt)
 
 
 def _unknown_copies(message: Message, targets: Mapping[str, str]) -> Iterator[str]:

@@ -314,8 +314,11 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
 
     *kept* is the number of messages before *message*.
     """
+    from mcphost.host.origins.outside_texts import name_earlier_servers
+
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
+    message = name_earlier_servers(message, chat.host.servers.targets)
     for text in (part for part in message.parts if isinstance(part, TextPart)):
         for copied in text.copies:
             chat.host.features.note_text(copied.server, copied.source, text.text)
