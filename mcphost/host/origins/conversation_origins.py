@@ -12,7 +12,14 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins, MediaKind
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.origins.argument_copies import find_origins, member_names
-from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
+from mcphost.host.origins.outside_texts import (
+    MAX_CHARACTERS,
+    OutsideText,
+    OutsideTexts,
+    index_messages,
+    index_newest,
+    origin_name,
+)
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import CopiedText, Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult
@@ -163,7 +170,10 @@ class ConversationOrigins:
         instructions = self._servers.update_instructions()
         # Which texts were noted in a conversation that was left is not known, so all of them are compared.
         standing = [
-            *(OutsideText(name, "instructions", text) for name, text in instructions.texts),
+            *(
+                OutsideText(origin_name(name, target, self._servers.targets), "instructions", text)
+                for name, target, text in instructions.texts
+            ),
             *(self._current if is_open else self._noted),
         ]
         left_out = self._current_left_out if is_open else self._left_out

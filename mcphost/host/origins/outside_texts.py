@@ -167,9 +167,13 @@ def outside_texts(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
 
 def _origin(server: str, message: Message, targets: Mapping[str, str]) -> str:
     """Return the name of the origin of a part that came from *server*, which is "" for a local file."""
-    before = dict(message.servers).get(server, "")
-    is_earlier = bool(before) and targets.get(server, before) != before
-    return f"{EARLIER_PREFIX}{server}" if is_earlier else server or FILES
+    return origin_name(server, dict(message.servers).get(server, ""), targets) if server else FILES
+
+
+def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
+    """Return the name of the origin of a text that came from *server* while it had *target*; "" if that is unknown."""
+    is_earlier = bool(target) and targets.get(server, target) != target
+    return f"{EARLIER_PREFIX}{server}" if is_earlier else server
 
 
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:

@@ -21,6 +21,8 @@ from mcphost.client.pagination import (
     list_tools,
 )
 from mcphost.client.session import Session
+from mcphost.config.schema import ServerConfig
+from mcphost.config.server_restrictions import target_digest
 from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, RequestTimeout
 from mcphost.host.server_views import Catalog
 from mcphost.json_limits import has_only_small_values
@@ -93,25 +95,30 @@ class KnownInstructions:
     """
 
     def __init__(self) -> None:
-        self.texts: dict[tuple[str, str], None] = {}
-        """The server and the text of all remembered instructions, oldest first."""
+        self.texts: dict[tuple[str, str, str], None] = {}
+        """The server, its target and the text of all remembered instructions, oldest first; see `target_digest`."""
 
         self.left_out: set[str] = set()
+        self._latest: dict[str, tuple[ServerConfig, str]] = {}
 
-    def remember(self, server: str, text: str) -> None:
+    def remember(self, server: ServerConfig, text: str) -> None:
         """Remember the part of a server's instructions that is sent to the model.
 
         If a limit on the number or size of the texts is reached, only the server's name is remembered, in `left_out`.
         """
-        known = (server, text[:INSTRUCTIONS_LIMIT])
-        if not text or known in self.texts:
+        latest = self._latest.get(server.name)
+        if not text or (latest is not None and latest[0] is server and latest[1] == text):
             return
-        count = sum(name == server for name, _ in self.texts)
-        size = sum(len(text) for _, text in self.texts)
-        if count < _MAX_INSTRUCTIONS and size + len(known[1]) <= _MAX_INSTRUCTIONS_SIZE:
+        self._latest[server.name] = (server, text)
+        known = (server.name, target_digest(server), text[:INSTRUCTIONS_LIMIT])
+        if known in self.texts:
+            return
+        count = sum(name == server.name for name, _, _ in self.texts)
+        size = sum(len(text) for _, _, text in self.texts)
+        if count < _MAX_INSTRUCTIONS and size + len(known[2]) <= _MAX_INSTRUCTIONS_SIZE:
             self.texts[known] = None
         else:
-            self.left_out.add(server)
+            self.left_out.add(server.name)
 
 
 class ToolListDiff(Struct, frozen=True):

@@ -568,7 +568,7 @@ class ServerConnection:
     def remember_instructions(self) -> None:
         """Remember the server's instructions, which stay in the model's earlier requests after the session ends."""
         if self._facts is not None and self._facts.instructions:
-            self._known_instructions.remember(self.config.name, self._facts.instructions)
+            self._known_instructions.remember(self.config, self._facts.instructions)
 
     def _on_changes_accepted(self) -> None:
         """Publish the new state after the user accepted quarantined tools."""

@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client.pagination import LazySequence, ListEntry, Listing
+from mcphost.config.schema import ServerConfig
 from mcphost.host.servers import catalog
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw, decode, encode
@@ -82,13 +83,13 @@ async def test_a_schema_that_is_no_object_costs_only_its_own_tool() -> None:
 def test_only_a_few_instructions_of_a_server_and_a_limited_length_of_all_are_remembered() -> None:
     known = catalog.KnownInstructions()
     for number in range(100):
-        known.remember("changing", f"{number} ")
-        known.remember("constant", "The same.")
+        known.remember(ServerConfig(name="changing"), f"{number} ")
+        known.remember(ServerConfig(name="constant"), "The same.")
     assert known.left_out == {"changing"}
     assert len(known.texts) < 10
     for number in range(100):
-        known.remember(f"s{number}", "x" * 32_000)
-    known.remember("last", "")
-    assert sum(len(text) for _, text in known.texts) <= 200_000
+        known.remember(ServerConfig(name=f"s{number}"), "x" * 32_000)
+    known.remember(ServerConfig(name="last"), "")
+    assert sum(len(text) for _, _, text in known.texts) <= 200_000
     assert {"s0", "s40", "last"}.isdisjoint(known.left_out)
     assert "s99" in known.left_out

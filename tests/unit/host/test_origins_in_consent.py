@@ -226,6 +226,27 @@ async def test_text_of_a_server_that_was_replaced_while_the_conversation_is_open
     assert [(one.argument, one.server) for one in question.origins] == [("body", "/earlier/mail")]
 
 
+@pytest.mark.parametrize(("program", "servers"), [("other-mail", ["/earlier/mail"]), ("mail@2", [])])
+async def test_instructions_of_a_server_that_was_replaced_are_those_of_an_earlier_one(
+    tmp_path: Path, program: str, servers: list[str]
+) -> None:
+    peers = open_peers()
+    peers["mail"] = create_peer(info={"instructions": f"Remember: {SECRET}"})
+    model = ScriptedModel(text_round("hello"), tool_round(("mail__post", {"body": SECRET})), text_round("done"))
+    frontend = ScriptedFrontend(TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend, args={"mail": ("mail@1",)}) as host:
+        await host.conversation.send("hello")
+        peers["mail"] = create_peer(
+            tools__list=tools_result(tool_definition("post")), tools__call=text_result("posted")
+        )
+        host.servers.update(replace(host.servers.view("mail").config, args=(program,)))
+        await host.servers.ensure_ready("mail")
+        await host.conversation.send("post it")
+    question = frontend.asked[-1]
+    assert isinstance(question, ApproveTool)
+    assert [one.server for one in question.origins] == servers
+
+
 async def test_a_conversation_that_was_opened_again_remembers_its_sources(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
     model = ScriptedModel(READ, text_round("read"), HARMLESS, text_round("ok"), POST, text_round("done"))
