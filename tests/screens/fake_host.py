@@ -321,6 +321,7 @@ class FakeServers:
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
         self.change_acceptances = ChangeAcceptances()
+        self.targets: dict[str, str] = {}
 
     def views(self) -> tuple[ServerView, ...]:
         return self._host.views
