@@ -27,8 +27,10 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _BLOCK = re.compile(f"{_L}{{{_HALF}}}")
 _REST = re.compile(f"{_L}{{0,65536}}+")
 _PIECE = re.compile(f"{_L}{{2,1024}}={{0,2}}")
-_LONG_PIECE, _SHORT_PIECE = 200, 60
-"""Minimum lengths of the pieces of base64 in a list, if there are few and if there are many of them."""
+_LONG_PIECE = 200
+"""Minimum length of the pieces of base64 in a list, if there are few of them."""
+_LINE_LENGTHS = (76, 72, 64, 60)
+"""Lengths of lines of base64; many pieces of another length may be keys that a later call needs."""
 _PADDING = re.compile("={0,2}")
 _LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
 
@@ -63,7 +65,7 @@ def _write_patterns(line_break: str, carriage_return: str, start: str, end: str)
     test finds them and measures their speed.
     """
     new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
-    lines = [f"{_L}{{{width}}}" for width in (76, 72, 64, 60)]
+    lines = [f"{_L}{{{width}}}" for width in _LINE_LENGTHS]
     return _PatternTexts(
         line=f"[^{re.escape(line_break[0])}]{{0,77}}+{new_line}(?:{'|'.join(lines)}){new_line}",
         start=f"{start}(?={_L}{{60}})",
@@ -118,7 +120,8 @@ def replace_base64_pieces(items: Iterable[Any], shorten: Callable[[str], str]) -
     *shorten* gets the joined pieces; a result that is not shorter than BASE64_LENGTH is not used.
 
     Pieces have the same length, which is a multiple of four; only the last may be shorter or end with padding. Short
-    pieces are joined only if there are as many as lines that `replace_base64` finds: fewer may be keys or digests.
+    pieces are joined only if they are as long and as many as lines that `replace_base64` finds; others may be keys,
+    digests or signatures.
     """
     for is_piece, group in groupby(items, _is_piece):
         if not is_piece:
@@ -139,7 +142,7 @@ def _is_piece(item: Any) -> bool:
 
 
 def _shorten_pieces(pieces: Sequence[str], shorten: Callable[[str], str]) -> Sequence[str]:
-    is_long = len(pieces[0]) >= _LONG_PIECE or (len(pieces[0]) >= _SHORT_PIECE and len(pieces) > MIN_LINES)
+    is_long = len(pieces[0]) >= _LONG_PIECE or (len(pieces[0]) in _LINE_LENGTHS and len(pieces) > MIN_LINES)
     if not is_long or sum(map(len, pieces)) < BASE64_LENGTH:
         return pieces
     shown = shorten("".join(pieces))

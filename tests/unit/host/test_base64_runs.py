@@ -85,6 +85,7 @@ def test_pieces_of_base64_in_a_list_are_replaced_together(width: int, count: int
     [
         [sha512(bytes([number])).hexdigest() for number in range(200)],
         [b64encode(sha512(bytes([number])).digest()).decode() for number in range(200)],
+        [b64encode(sha512(bytes([number])).digest() * 2).decode()[:96] for number in range(200)],
         ["word", "four", "tea4", "milk"] * 400,
         ["x" * (4 * number) for number in range(1, 100)],
         [],
