@@ -214,13 +214,12 @@ class ChangeWatcher:
     def list_again(self) -> None:
         """List everything again soon, and the tools before the next tool call, because the server may be a new process.
 
-        Call this after a connection failure. Has no effect before protocol version 2026-07-28, where a new process
-        means a new session.
+        Call this after a connection failure. Before protocol version 2026-07-28, a call does not wait for the new
+        list: most new processes mean a new session, but not those of an HTTP server that uses no session ids.
         """
-        if self._session.facts.era == "stateless":
-            self._is_doubtful = True
-            self._stale_kinds.update(KINDS)
-            self._list_changed.set()
+        self._is_doubtful = True
+        self._stale_kinds.update(KINDS)
+        self._list_changed.set()
 
     def _is_stale(self) -> bool:
         facts = self._session.facts

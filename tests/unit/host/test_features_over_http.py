@@ -280,6 +280,36 @@ async def test_the_tools_of_a_server_that_crashed_during_a_call_are_listed_again
         assert raw.calls().count("POST tools/list") == 2
 
 
+async def test_the_tools_of_a_restarted_server_without_sessions_are_listed_again(tmp_path: Path) -> None:
+    tools = ["t"]
+
+    async def handle(request: ReceivedRequest) -> object:
+        match request.message["method"] if request.method == "POST" else "":
+            case "initialize":
+                about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": ""}}
+                return await request.result({"protocolVersion": "2025-06-18", **about})
+            case "tools/list":
+                listed = [{"name": name, "inputSchema": {"type": "object"}} for name in tools]
+                return await request.result({"tools": listed})
+            case "tools/call":
+                tools.append("new")  # a supervisor starts it again at the same address
+                return False
+            case "server/discover":
+                return await request.error(400, -32601)
+            case method:
+                return await request.reply(202 if method else 405)
+
+    async with serve(handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
+        with pytest.raises(ConnectionLost):
+            await host.tools.call("peer", "t", {})
+        with anyio.fail_after(20):
+            async for event in feed:
+                if event == CatalogChanged("peer", ("new",)):
+                    break
+
+
 @pytest.mark.parametrize("is_restarted", [True, False])
 async def test_a_call_that_runs_while_the_user_restarts_or_stops_its_server_is_not_sent_again(
     is_restarted: bool, tmp_path: Path
