@@ -12,6 +12,7 @@ from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.llm.model_finder import AvailableModel, FoundKey, proposed_model
 from mcphost.llm.provider_models import check_key
 from mcphost.llm.providers import (
+    LOCAL_PROVIDERS,
     add_default_provider,
     add_local_address,
     find_missing_key,
@@ -88,6 +89,17 @@ class ApiKeys:
         """
         return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
 
+    def find_replaceable(self, model: ModelConfig) -> str:
+        """Return the name of the environment variable for the API key of a model that `store` can replace, or "".
+
+        A self-hosted model, or one at another address than the provider's, has a key of its own only if its
+        configuration names the variable. Otherwise, the key of that server would replace the provider's key.
+        """
+        model = self._resolve(model)
+        is_elsewhere = bool(model.api_base) or parse_provider(model.name) in LOCAL_PROVIDERS
+        names = () if is_elsewhere and not model.api_key_env else key_variables(model)
+        return next(iter(names), "")
+
     async def store_for_provider(self, key: str, provider: str = "") -> AvailableModel | None:
         """Store an API key as `store` does, and return the provider's default model, or None if it has none.
 
@@ -122,6 +134,12 @@ class ApiKeys:
                 "Copy it again, complete and without quotes.",
                 model_kind="auth",
             )
+        try:
+            await self._secrets.set(variable, key)
+        except McpHostError as error:
+            self._secrets.keep_for_session(variable, key)
+            reason = f"The key is kept in memory until mcphost quits. {error.message}"
+            self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
         hidden = [name for name in key_variables(model) if self._environ.get(name, "").strip()]
         self._environ.update(dict.fromkeys(hidden, ""))
         if hidden:
@@ -130,12 +148,6 @@ class ApiKeys:
                 f"The key in {hidden[0]} is not used until mcphost quits.",
                 "At the next start, the environment comes first again: remove the key there.",
             )
-        try:
-            await self._secrets.set(variable, key)
-        except McpHostError as error:
-            self._secrets.keep_for_session(variable, key)
-            reason = f"The key is kept in memory until mcphost quits. {error.message}"
-            self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
 
     def _resolve(self, model: ModelConfig) -> ModelConfig:
         return add_local_address(add_default_provider(model), self._environ)

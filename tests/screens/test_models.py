@@ -83,6 +83,9 @@ class FakeModels:
     async def find_missing(self, model: ModelConfig) -> str:
         return model.api_key_env or ("XAI_API_KEY" if model.name.startswith("xai/") else "")
 
+    def find_replaceable(self, model: ModelConfig) -> str:
+        return model.api_key_env or ("" if model.api_base else f"{model.name.partition('/')[0].upper()}_API_KEY")
+
     async def find_place(self) -> str:
         return self.key_place
 
@@ -270,6 +273,29 @@ async def test_the_key_of_a_model_is_replaced_on_request(run: Run) -> None:
         await driver.until(lambda: setup.used, "the use")
         assert setup.keys == [(USABLE.config.name, "new")]
         assert setup.used == [(USABLE.config.name, False)]
+
+
+async def test_a_model_at_an_address_of_its_own_has_no_key_that_could_be_replaced(run: Run) -> None:
+    setup = FakeModels()
+    config = ModelConfig(name="openai/two", api_base="https://proxy.example/v1")
+    setup.models = (USABLE, replace(USABLE, config=config, key_variable="OPENAI_API_KEY"), KEYLESS)
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"two", "ctrl+d")
+        notices = driver.app._notifications
+        text = "openai/two has its own address. Enter the variable of its key in its settings first."
+        await driver.until(lambda: [one.message for one in notices] == [text], "the notice")
+        assert "Key for" not in driver.text()
+
+
+async def test_the_address_of_a_model_is_named_when_its_own_key_is_replaced(run: Run) -> None:
+    setup = FakeModels()
+    config = ModelConfig(name="openai/two", api_base="https://proxy.example/v1", api_key_env="PROXY_KEY")
+    setup.models = (USABLE, replace(USABLE, config=config, key_variable="PROXY_KEY"), KEYLESS)
+    async with run(size=(100, 30), setup=setup) as driver:
+        await open_page(driver)
+        await driver.pilot.press(*"two", "ctrl+d")
+        await driver.until(lambda: "Key for proxy.example/v1" in driver.text(), "the form")
 
 
 async def test_a_model_without_a_key_says_that_it_needs_none(run: Run) -> None:

@@ -276,10 +276,21 @@ class ModelsScreen(ListScreen):
         if not (row := self.current_row()):
             return
         model: AvailableModel = row.value
-        if not model.key_variable:
-            self.notify(_("{name} needs no key.").format(name=model.config.name), markup=False)
+        variable = self._setup.api_keys.find_replaceable(model.config)
+        if not variable:
+            text = _("{name} needs no key.")
+            if model.config.api_base and model.key_variable:
+                text = _("{name} has its own address. Enter the variable of its key in its settings first.")
+            self.notify(text.format(name=model.config.name), markup=False)
             return
-        add_missing_key(self, self._setup, model, is_default=False, use=self.dismiss, is_replaced=model.is_usable)
+
+        def use(config: ModelConfig | None) -> None:
+            if config is not None:
+                self.dismiss(ModelChoice(config, is_default=False))
+
+        title = model.config.api_base.partition("://")[2] or model.provider_title
+        form = ProviderKeyForm(self._setup, model.config, title, variable, is_replaced=model.is_usable)
+        self.app.push_screen(form, use)  # pyright: ignore[reportUnknownMemberType]
 
     async def _toggle_favorite(self, model: "AvailableModel") -> None:
         try:
@@ -326,14 +337,13 @@ def add_missing_key(
     *,
     is_default: bool,
     use: "Callable[[ModelChoice], object]",
-    is_replaced: bool = False,
 ) -> None:
     """Pass *model* to *use* as a ModelChoice; if its provider's API key is missing, request the key first.
 
     *is_default* determines whether the choice is saved as the default. *use* is not called if the user cancels the
-    form for the key. With *is_replaced*, the key is requested even if there is one.
+    form for the key.
     """
-    if model.is_usable and not is_replaced:
+    if model.is_usable:
         use(ModelChoice(model.config, is_default))
         return
 
@@ -341,7 +351,7 @@ def add_missing_key(
         if config is not None:
             use(ModelChoice(config, is_default))
 
-    form = ProviderKeyForm(setup, model.config, model.provider_title, model.key_variable, is_replaced=is_replaced)
+    form = ProviderKeyForm(setup, model.config, model.provider_title, model.key_variable)
     screen.app.push_screen(form, use_if_stored)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -297,6 +297,36 @@ async def test_a_new_key_is_used_instead_of_one_in_the_environment_until_the_pro
         assert notice.text.startswith("The key in GOOGLE_API_KEY is not used")
 
 
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        (ModelConfig(name="openai/gpt-x"), "OPENAI_API_KEY"),
+        (ModelConfig(name="openai/x", api_base="https://proxy.example/v1"), ""),
+        (ModelConfig(name="openai/x", api_base="https://proxy.example/v1", api_key_env="PROXY_KEY"), "PROXY_KEY"),
+        (ModelConfig(name="ollama_chat/x"), ""),
+        (ModelConfig(name="hosted_vllm/x"), ""),
+    ],
+)
+async def test_a_key_is_replaced_only_where_it_cannot_become_that_of_another_address(
+    tmp_path: Path, model: ModelConfig, variable: str
+) -> None:
+    async with open_setup(tmp_path) as (_, setup):
+        assert setup.api_keys.find_replaceable(model) == variable
+
+
+async def test_a_key_whose_storage_is_cancelled_leaves_the_one_in_the_environment(tmp_path: Path) -> None:
+    class LockedBackend(MemoryBackend):
+        async def set(self, name: str, secret: str) -> None:
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    environ = {"GOOGLE_API_KEY": "AIza-old"}
+    async with open_setup(tmp_path, backend=LockedBackend(), environ=environ) as (_, setup):
+        with anyio.CancelScope() as scope:
+            await setup.api_keys.store("AIza-new", ModelConfig(name="gemini/gemini-x"))
+    assert environ["GOOGLE_API_KEY"] == "AIza-old"
+
+
 async def test_a_rejected_key_leaves_the_one_in_the_environment(tmp_path: Path) -> None:
     with json_server({"GET /models": 401}) as server:
         environ = {"OPENAI_API_KEY": "sk-old", "OPENAI_API_BASE": server.url}
