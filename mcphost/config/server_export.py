@@ -9,7 +9,7 @@ from mcphost.config.secrets import find_plaintext_secrets, list_references
 from mcphost.config.server_inputs import format_input
 from mcphost.config.target_secrets import replace_target_secrets
 from mcphost.config.variable_references import find_references
-from mcphost.redact import is_probable_secret, is_secret_name, redact_command, redact_patterns
+from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, redact_command, redact_patterns
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
 _TARGET_KEYS = frozenset({"command", "args", "url", "env", "headers"})
@@ -133,16 +133,38 @@ def _copy(value: Any) -> Any:
 def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) -> Any:
     """Return *value*, which stands under the key *name*, without the probable secrets in its texts.
 
-    The key may be one of another host or unknown. *refer* returns the reference that replaces a secret.
+    The key may be one of another host or unknown. Its name also applies to texts in a list or an object, as in
+    `{"apiKeys": {"prod": "…"}}`. *refer* returns the reference that replaces a secret.
     """
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {key: _remove_other_secrets(member, key, refer) for key, member in members.items()}
+        group = _secret_group(name)
+        members = cast("dict[str, Any]", value).items()
+        return {
+            key: _remove_other_secrets(one, f"{key}_{group}" if group and not is_secret_name(key) else key, refer)
+            for key, one in members
+        }
     if isinstance(value, list):
-        return [_remove_other_secrets(item, "", refer) for item in cast("list[Any]", value)]
+        group = _secret_group(name)
+        return [_remove_listed_secrets(item, group, refer) for item in cast("list[Any]", value)]
     if not isinstance(value, str) or not is_probable_secret(name, value):
         return value
     return refer(name) if is_secret_name(name) else redact_patterns(value)
+
+
+def _remove_listed_secrets(value: Any, group: str, refer: Callable[[str], str]) -> Any:
+    """Return an item of a list, see `_remove_other_secrets`; *group* is the name of the list if it contains secrets."""
+    if isinstance(value, str):
+        return PLACEHOLDER if group and is_probable_secret(group, value) else redact_patterns(value)
+    return _remove_other_secrets(value, group, refer)
+
+
+def _secret_group(name: str) -> str:
+    """Return the singular of a list's or object's name if its members are secrets; otherwise, return "".
+
+    An object called "auth" also has settings without secrets.
+    """
+    singular = name.removesuffix("s")
+    return singular if is_secret_name(singular) and not singular.lower().endswith("auth") else ""
 
 
 def _replace_keyring_references(value: Any, name: str, refer: Callable[[re.Match[str], str], str]) -> Any:

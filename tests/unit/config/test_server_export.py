@@ -36,6 +36,23 @@ def test_secrets_in_keys_that_are_not_ours_are_not_exported() -> None:
     }
 
 
+def test_secrets_in_lists_and_objects_are_found_by_the_name_of_their_key() -> None:
+    entry: dict[str, Any] = {
+        "command": "x",
+        "apiKey": ["hunter2hunter2", "hunter3hunter3"],
+        "apiKeys": {"prod": "hunter4hunter4", "test": "hunter5hunter5", "on": True},
+        "passwords": [["hunter6hunter6"]],
+        "auth": {"type": "client_credentials", "CLIENT_SECRET": "hunter7hunter7", "scopes": ["read:repo:all"]},
+    }
+    assert export(x=entry)["x"] == {
+        "command": "x",
+        "apiKey": ["[secret]", "[secret]"],
+        "apiKeys": {"prod": "${env:PROD_APIKEY}", "test": "${env:TEST_APIKEY}", "on": True},
+        "passwords": [["[secret]"]],
+        "auth": {"type": "client_credentials", "CLIENT_SECRET": "${env:CLIENT_SECRET}", "scopes": ["read:repo:all"]},
+    }
+
+
 def test_a_secret_that_is_the_default_of_a_reference_is_not_exported() -> None:
     entry = {"command": "x", "args": ["--t", f"${{TOK:-{TOKEN}}}", "${REGION:-eu}"]}
     assert export(x=entry)["x"]["args"] == ["--t", "${TOK}", "${REGION:-eu}"]
