@@ -507,7 +507,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
     if settings := _own_settings(args):
         own = entry.get("mcphost")
         changed = {**(cast("dict[str, Any]", own) if isinstance(own, dict) else {}), **settings}
-        entry["mcphost"] = {key: value for key, value in changed.items() if value != []}
+        if not settings.get("watch", True):
+            del changed["watch"]
+        entry["mcphost"] = changed
     return entry
 
 

@@ -94,6 +94,17 @@ def test_the_files_that_restart_a_server_are_saved_and_changed(program: Program)
     assert "--watch is for servers with a command." in told
 
 
+def test_an_edit_keeps_empty_lists_in_the_entry(program: Program) -> None:
+    program.text("servers", "add", "demo", "--watch", "*.py", "--", *DEMO)
+    path = config_file(program)
+    path.write_text(path.read_text().replace('"watch"', '"disabledTools": [], "watch"'))
+    program.text("servers", "edit", "demo", "--timeout", "5")
+    own = {"disabledTools": [], "timeout": 5}
+    assert configured(program, "demo")["mcphost"] == {**own, "watch": ["*.py"]}
+    program.text("servers", "edit", "demo", "--watch", "")
+    assert configured(program, "demo")["mcphost"] == own
+
+
 def test_a_variable_and_a_header_are_removed_by_name(program: Program) -> None:
     program.text("servers", "add", "demo", "-e", "A=b", "-e", "C=d", "--", *DEMO)
     program.text("servers", "add", "web", "-H", "X-Id: 5", "-H", "X-Of: 6", "https://example.com/mcp")
