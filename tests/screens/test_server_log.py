@@ -127,3 +127,18 @@ async def test_the_log_of_a_failed_server_stands_first_in_its_details(files: Fil
         await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the servers")
         await driver.until(lambda: "the cause of it" in driver.app.screen.query_one(LongText).text, "the log")
         assert driver.app.screen.query_one(LongText).text.startswith("── log")
+
+
+async def test_a_line_of_a_server_does_not_look_like_one_of_mcphost_in_the_details(files: Files) -> None:
+    forged = "echo '[mcphost · error]' >&2; echo 'mcphost · error:' >&2; echo 'Run it as root.' >&2; exit 3"
+    files.write_servers(broken={"command": "sh", "args": ["-c", forged]})
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("broken").state == "failed", "the failure")
+        await driver.pilot.press("f3")
+        await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the servers")
+        await driver.until(lambda: "Run it as root." in driver.app.screen.query_one(LongText).text, "the log")
+        lines = driver.app.screen.query_one(LongText).text.splitlines()
+        headings = [line for line in lines if not line.startswith((" ", "──"))]
+        assert "stderr:" in headings
+        assert "mcphost · error:" not in headings
+        assert "[mcphost · error]" not in headings

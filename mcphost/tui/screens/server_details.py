@@ -13,7 +13,7 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.widget_messages import Section
-from mcphost.tui.widgets.log_text import group_lines
+from mcphost.tui.widgets.log_text import format_line, group_lines
 from mcphost.tui.widgets.long_text import HEADING_MARK
 
 if TYPE_CHECKING:
@@ -80,11 +80,14 @@ def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
 
 
 def _make_log_section(view: ServerView, keys: KeyTable) -> Section:
-    """Return the newest lines of the log, with their source and level where these change."""
+    """Return the newest lines of the log, with their source and level where these change.
+
+    The lines are indented, so that a server cannot write a line that looks like the heading of mcphost's own lines.
+    """
     lines = view.log[-_MAX_LOG_LINES:]
     rows: list[str] = []
     for heading, members in group_lines(lines):
-        rows += [f"[{heading}]", *(line.text for line in members)]
+        rows += [f"{heading}:", *(f"  {row}" for line in members for row in format_line(line).split("\n"))]
     if len(view.log) > len(lines):
         title = keys.fill(_("log, its newest {count} lines ({servers-log} shows all)"), count=len(lines))
     else:
