@@ -121,7 +121,7 @@ async def test_changes_that_are_kept_for_this_session_are_listed_and_revoked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files.create(tmp_path, monkeypatch)
-    files.write_servers(demo=DEMO_SERVER)
+    files.write_servers(demo=DEMO_SERVER | {"mcphost": {"watch": ["*.none"]}})
     async with files.open((80, 24)) as driver:
         servers: Any = driver.host.servers
         await servers.ensure_ready("demo")
@@ -134,6 +134,19 @@ async def test_changes_that_are_kept_for_this_session_are_listed_and_revoked(
         await driver.pilot.press("x")
         await driver.until(lambda: "No permissions." in driver.text())
         assert not servers.change_acceptances.list()
+
+
+async def test_changes_are_not_shown_as_kept_after_the_watch_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files.create(tmp_path, monkeypatch)
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        servers: Any = driver.host.servers
+        await servers.ensure_ready("demo")
+        servers.change_acceptances.add("demo", server_digest(servers.view("demo").config))
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "no: your mcp.json no longer watches its files" in driver.text(), "the reason")
 
 
 async def test_without_a_grant_the_screen_explains_grants(run: Run) -> None:

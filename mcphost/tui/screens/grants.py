@@ -19,6 +19,7 @@ from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
+_NOT_WATCHED = N_("your mcp.json no longer watches its files")
 _MARKS = {"counts": ("●", "$success"), "elsewhere": ("○", "$muted"), "suspended": ("▲", "$warning")}
 _MAX_TOOLS = 20
 
@@ -122,16 +123,18 @@ class GrantsScreen(ListScreen):
                     one,
                     _("{server}: changes of its tools").format(server=one.server),
                     _("kept without asking · until mcphost quits"),
-                    *_MARKS["counts" if self._applies(one) else "elsewhere"],
+                    *_MARKS["elsewhere" if self._explain_inactive(one) else "counts"],
                 )
                 for one in self.host.servers.change_acceptances.list(self.server)
             ]
         )
 
-    def _applies(self, one: ChangeAcceptance) -> bool:
-        """Return whether the server is still configured, and started in the same way."""
-        views = (view for view in self.host.servers.views() if view.name == one.server)
-        return any(server_digest(view.config) == one.server_digest for view in views)
+    def _explain_inactive(self, one: ChangeAcceptance) -> str:
+        """Return why a decision does not apply to its server as it is configured now; "" if it applies."""
+        configs = [view.config for view in self.host.servers.views() if view.name == one.server]
+        if not any(server_digest(config) == one.server_digest for config in configs):
+            return translate_sentence(SERVER_CHANGED)
+        return "" if any(config.has_own_watch for config in configs) else _(_NOT_WATCHED)
 
     def show_details(self, row: ListRow) -> None:
         """Show the rule, scope, status and usage of a grant, or a stored decision about sharing a folder."""
@@ -191,7 +194,8 @@ class GrantsScreen(ListScreen):
         )
 
     def _show_acceptance_details(self, one: ChangeAcceptance) -> None:
-        why = "" if self._applies(one) else _("no: {why}").format(why=translate_sentence(SERVER_CHANGED))
+        inactive = self._explain_inactive(one)
+        why = _("no: {why}").format(why=inactive) if inactive else ""
         times = _("used once") if one.uses == 1 else _("used {uses:,} times").format(uses=one.uses)
         self.show_about(
             clean_pairs(
