@@ -121,6 +121,19 @@ async def test_lines_typed_after_the_file_was_attached_are_pointed_out(run: Run)
         await driver.until(lambda: hint in driver.text(), "the hint")
 
 
+async def test_pasted_paths_that_cannot_be_attached_stay_apart_in_the_text(run: Run, folder: Path) -> None:
+    programs = [folder / "one", folder / "two"]
+    for program in programs:
+        program.write_bytes(b"\x7fELF\xff\xff")
+    async with run(size=(160, 40)) as driver:
+        await driver.type("run ")
+        driver.app.post_message(Paste("\n".join(map(str, programs))))
+        await driver.until(lambda: "Tab attaches" in driver.text(), "the offer")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: len(text(driver)) > len(f"run {programs[0]}"), "the paths")
+        assert sorted(text(driver).split()[1:]) == sorted(map(str, programs))
+
+
 async def test_a_pasted_path_that_cannot_be_attached_stays_in_the_text(run: Run, folder: Path) -> None:
     program = folder / "program"
     program.write_bytes(b"\x7fELF\xff\xff")

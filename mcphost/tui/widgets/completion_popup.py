@@ -377,6 +377,8 @@ class CompletionPopup:
     def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
         """Insert a mention or path again whose file could not be attached, unless the text *before* it has changed."""
         text_area = self._text_area()
-        if start[0] < text_area.document.line_count and text_area.document.get_line(start[0]).startswith(before):
+        line = text_area.document.get_line(start[0]) if start[0] < text_area.document.line_count else None
+        if line is not None and line.startswith(before):
             self.is_suppressed = True
-            text_area.insert(mention, start)
+            is_apart = not line[start[1] :][:1].strip()
+            text_area.insert(mention if is_apart else f"{mention} ", start)
