@@ -30,7 +30,7 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("unsupportedclassversionerror", "It needs a newer version of Java: see `java -version`."),
     ("install or update .net", "It needs another version of .NET: see `dotnet --list-runtimes`."),
     ("unable to access jarfile", "Correct the path in args; write it in full."),
-    ("shared libraries:", "Install the library that the message names, or a build of the program for this system."),
+    ("shared object file:", "Install the library that the message names, or a build of the program for this system."),
     ("glibc", "The program is for a newer system."),
     ("run again with the --allow-", "Add the permission that the message names to Deno's options in args."),
     ("playwright install", "Install the browser that it drives, with the command in the message."),
@@ -84,7 +84,7 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
 
 _MISSING_SETTING = re.compile(r"\b(?!ERR_|GLIBC|CXXABI_)([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
 _MISSING_PROGRAM = re.compile(
-    r"\benv: .?([\w.+-]{1,40}?).?: No such file|\bspawn ([\w./+-]{1,60}) ENOENT|"
+    r"\benv: ['‘`\ufffd]?([\w.+-]{1,40})['’\ufffd]?: No such file|\bspawn ([\w./+-]{1,60}) ENOENT|"
     r"\b(?:sh|bash|zsh): (?:line )?(?:\d{1,6}: )?([\w@./+-]{1,60}): (?:command )?not found"
 )
 """Messages with which env, shells and Node.js report a program that they do not find."""

@@ -131,6 +131,12 @@ BROKEN_PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "env: 'node'",
         "It needs node, which is not in its PATH",
     ),
+    "a program that env does not find on macOS": (
+        fails_with("env: node: No such file or directory", 127),
+        "process",
+        "env: node",
+        "It needs node, which is not in its PATH",
+    ),
     "a shell that does not find a program": (
         fails_with("sh: 1: mcp-server-foo: not found", 127),
         "process",
@@ -209,6 +215,12 @@ BROKEN_PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "process",
         "GLIBC_2.38",
         "for a newer system",
+    ),
+    "a library that a package needs": (
+        fails_with("ImportError: libGL.so.1: cannot open shared object file: No such file or directory"),
+        "process",
+        "libGL.so.1",
+        "Install the library",
     ),
     "a library that is missing": (
         fails_with(
