@@ -166,9 +166,10 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 def is_own_server(config: ModelConfig) -> bool:
     """Return whether a model runs on this machine and is free: at a loopback address, without a key or headers.
 
-    A server that requires a key may pass requests on to a provider.
+    A server that requires a key, or has a price, may pass requests on to a provider.
     """
-    return is_loopback(config.api_base) and not (config.api_key_env or config.headers)
+    is_priced = config.input_price is not None or config.output_price is not None
+    return is_loopback(config.api_base) and not (config.api_key_env or config.headers or is_priced)
 
 
 def is_loopback(url: str) -> bool:

@@ -159,6 +159,8 @@ async def test_a_configured_address_counts_more_than_ollama_host() -> None:
         (ModelConfig(name="openai/a", api_base="http://localhost:8123/v1"), True),
         (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", api_key_env="GATEWAY_KEY"), False),
         (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", headers={"X-Key": "k"}), False),
+        (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", input_price=3.0), False),
+        (ModelConfig(name="openai/a", api_base="http://127.0.0.1:8123/v1", output_price=3.0), False),
         (ModelConfig(name="openai/a", api_base="https://gateway.example.com/v1"), False),
         (ModelConfig(name="openai/a"), False),
     ],
