@@ -316,8 +316,8 @@ class PrivateKeyFilter:
         begins = list(_KEY_BEGIN.finditer(text))
         if begins and not _KEY_END.search(text, begins[-1].end()):
             self._lines_left, self._words = _MAX_KEY_LINES, 0
-            _first, *following = text[begins[-1].end() :].split("\n")
-            all(map(self._continues_key, following))
+            _first, *following = text[begins[-1].end() :].split("\n", _MAX_KEY_LINES + 1)
+            all(map(self._continues_key, following[:_MAX_KEY_LINES]))
         return text
 
     def _continues_key(self, line: str) -> bool:

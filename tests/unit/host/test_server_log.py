@@ -192,6 +192,13 @@ KEY_LINES = ("-----BEGIN OPENSSH PRIVATE KEY-----", "b3BlbnNzaC1rZXktdjEA", "", 
 KEY_END = "-----END OPENSSH PRIVATE KEY-----"
 
 
+def test_a_key_of_too_many_lines_in_one_message_masks_nothing_after_it() -> None:
+    log = ServerLogBuffer("s", EventBus())
+    log.add_message(log_message(KEY_LINES[0] + "\n" * 300_000))
+    log.add_message(log_message(KEY_LINES[3]))
+    assert log.lines()[-1].text == KEY_LINES[3]
+
+
 @pytest.mark.parametrize("source", ["stderr", "server"])
 def test_a_private_key_spread_over_several_lines_is_masked_to_its_end(source: str) -> None:
     log = ServerLogBuffer("s", EventBus())
