@@ -36,7 +36,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         N_("Servers"),
         (
-            *("servers", "resources", "prompts", "undo_insert", "attach_result", "tasks", "accounts", "folders"),
+            *("servers", "resources", "prompts", "undo_insert", "attach_result", "app", "tasks", "accounts", "folders"),
             *("registry", "toggle_servers"),
         ),
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from textual.widgets import TextArea
 
@@ -13,11 +14,13 @@ from mcphost.errors import ConfigError
 from mcphost.host.servers.server_data import ServerData
 from mcphost.serialization import replace
 from mcphost.tui.key_table import build_key_table
+from mcphost.tui.screens.server_form import ServerForm
 from mcphost.tui.screens.servers import ServersScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_accounts
 from tests.screens.fake_host import sample_server
+from tests.screens.rendering import wait_settled
 
 pytestmark = pytest.mark.anyio
 
@@ -126,6 +129,24 @@ async def test_probable_mistakes_are_shown_before_a_second_press_saves_them(run:
         text.text = '{"command": "x", "mcphost": {"watch": true}}'
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: len(editor.changes) == 2, "the corrected entry")
+
+
+async def test_a_held_key_opens_one_form_however_slow_the_file_is_read(run: Run) -> None:
+    readable = anyio.Event()
+
+    class SlowEditor(FakeEditor):
+        async def read_entry(self, name: str) -> dict[str, Any]:
+            await readable.wait()
+            return await super().read_entry(name)
+
+    async with run(size=(120, 40), setup=create_setup(SlowEditor())) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press(*"eeee")
+        readable.set()
+        await driver.until(lambda: '"command": ' in driver.text(), "the entry")
+        await wait_settled()
+        assert [type(screen) for screen in driver.app.screen_stack].count(ServerForm) == 1
 
 
 async def test_a_new_server_is_selected(run: Run) -> None:

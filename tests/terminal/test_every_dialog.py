@@ -45,6 +45,7 @@ ONLY_ON_SCREEN = {
     "OfferCompactionDialog": "tests/screens/test_compaction.py",
     "PageMessageDialog": "tests/screens/test_app_pages.py",
     "RenameForm": "tests/screens/test_history.py",
+    "SaveLogForm": "tests/screens/test_server_log.py",
     "SaveMessagesForm": "tests/screens/test_messages.py",
     "SaveResourceForm": "tests/screens/test_save_resource.py",
     "ReviewCompactionDialog": "tests/screens/test_compaction.py",

@@ -420,7 +420,7 @@ class ServersScreen(TypeAheadListScreen):
     def action_edit(self) -> None:
         """Open a form for editing the configuration of the selected server."""
         if (row := self.current_row()) and (editor := self._editor()):
-            self.run_worker(partial(self._edit, editor, row.value), group="change")
+            self.run_worker(partial(self._edit, editor, row.value), group="edit", exclusive=True)
 
     async def _edit(self, editor: "ServerEditor", name: str) -> None:
         try:

@@ -77,11 +77,11 @@ def test_no_text_of_a_page_names_the_default_key_of_an_action_whose_key_can_be_c
 
 
 def test_hints_of_the_transcript_show_the_changed_key() -> None:
-    table, problems = build_key_table({"conversation-open": ("o",)})
+    table, problems = build_key_table({"conversation-open": ("j",)})
     assert not problems
     message = UserMessage("\n".join("line" for _ in range(200)))
     message.keys, message.has_cursor = table, True
-    assert message.render(80)[-1].content.plain.endswith("more lines · o unfolds")
+    assert message.render(80)[-1].content.plain.endswith("more lines · j unfolds")
 
 
 def test_no_global_action_has_a_name_like_that_of_a_single_screen() -> None:
