@@ -10,6 +10,7 @@ from textual import events
 
 from mcphost.serialization import replace
 from mcphost.tui import input_guard
+from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
 from mcphost.tui.input_guard import Guarded
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion
@@ -130,6 +131,8 @@ async def test_typing_answers_no_question_and_loses_no_letter(
             lambda: isinstance(driver.app.screen, Guarded) and driver.app.screen.guard.is_shown, "the dialog"
         )
         clock.now += 60
-        # A question that corrects an entry opens with its input, which the first Escape closes.
-        await driver.pilot.press(*["escape"] * (2 if driver.app.screen.is_retry else 1))
+        # A question that corrects an entry opens with its input, which the first Escape closes. A list of calls asks
+        # for a second Escape, because the first would deny all of them.
+        asks_twice = driver.app.screen.is_retry or isinstance(driver.app.screen, WaitingCallsDialog)
+        await driver.pilot.press(*["escape"] * (2 if asks_twice else 1))
         await driver.until(lambda: any(item.answer is not None for item in (last, *typist.open)), "a refusal by Escape")
