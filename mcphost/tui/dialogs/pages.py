@@ -1,4 +1,4 @@
-"""Dialogs about interactive pages of tools: whether to open one, and whether to take over a text that it proposes."""
+"""Dialogs about interactive pages of tools: whether to open one, and whether to use a text that it proposes."""
 
 from typing import ClassVar
 
@@ -62,7 +62,7 @@ class OpenPageDialog(Dialog[bool]):
         else:
             out.append(Content.styled(_("\nThe page exchanges data with no other site."), "$text"))
         if asked.left_out:
-            ignored = _("Not allowed, because they are no https sites: {names}")
+            ignored = _("Not allowed, because these are not https sites: {names}")
             out.append(Content.styled(ignored.format(names=clean_line(join_list(asked.left_out), 500)), "$muted"))
         calls = ngettext(
             "It can ask to call {count} tool of its server; you are asked about each call that you have not allowed.",
@@ -99,7 +99,7 @@ class PageMessageDialog(QuotingDialog[bool]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return _("Take over a message of the page of {server}?").format(server=self.details.server)
+        return _("Use a message from the page of {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the text for the card shown while the dialog is minimized."""
