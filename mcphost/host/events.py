@@ -324,7 +324,7 @@ class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
 
 
 class PageDrafted(HostEvent, frozen=True, tag="page_drafted"):
-    """Event published when the user agrees to take over a text of a server's page as a draft of a message."""
+    """Event published when the user agrees to use a text from a server's page as a draft of a message."""
 
     server: str
     text: str

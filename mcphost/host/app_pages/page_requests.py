@@ -238,7 +238,7 @@ class PageRequests:
 
     # -- ui/message and ui/open-link
     async def propose_message(self, params: Raw) -> Any:
-        """Ask the user whether to take over a message as a draft; it is never sent by itself."""
+        """Ask the user whether to use a message as a draft; it is never sent automatically."""
         proposed = decode_params(params, _MessageParams)
         text = _read_text(proposed.content)
         if proposed.role != "user" or not text.strip():
