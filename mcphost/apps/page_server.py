@@ -19,10 +19,10 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcphost.apps.http_requests import PageRequest, RequestRejected, make_head, make_response, read_request
 from mcphost.apps.outer_page import PagePaths, build_outer_page, read_script, read_style
 from mcphost.apps.page_policy import build_outer_policy, build_page_policy
+from mcphost.auth.loopback_listener import LOOPBACK_HOST, listen_on_loopback
 from mcphost.auth.loopback_peers import is_refused_connection
 from mcphost.protocol.apps import PageOrigins
 
-LOOPBACK_HOST = "127.0.0.1"
 MAX_CONNECTIONS = 32
 MAX_CONCURRENT_REQUESTS = 8
 REQUEST_TIMEOUT = 10.0
@@ -277,16 +277,7 @@ def _is_equal(one: str, other: str) -> bool:
 @asynccontextmanager
 async def run_page_server(document: PageDocument, receiver: MessageReceiver) -> AsyncGenerator[PageServer]:
     """Serve a page on a free port of 127.0.0.1 until the `async with` block ends. Raises OSError."""
-    listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST)
-    port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
-    server = PageServer(port, document, receiver)
-    failed: Exception | None = None
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, server.serve)
-        try:
-            yield server
-        except Exception as error:  # noqa: BLE001 - the task group would wrap it
-            failed = error
-        tasks.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
+    listener = await listen_on_loopback()
+    server = PageServer(listener.port, document, receiver)
+    async with listener.serve(server.serve):
+        yield server

@@ -9,11 +9,11 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketStream
 
+from mcphost.auth.loopback_listener import LOOPBACK_HOST, listen_on_loopback
 from mcphost.auth.loopback_peers import is_refused_connection
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
-LOOPBACK_HOST = "127.0.0.1"
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
@@ -163,19 +163,10 @@ async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGe
 
     Raises OSError if the port is not available.
     """
-    listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST, local_port=port)
-    bound_port = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
-    callback = CallbackServer(bound_port, path)
-    failed: Exception | None = None
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, callback.serve)
-        try:
-            yield callback
-        except Exception as error:  # noqa: BLE001 - the task group would wrap it
-            failed = error
-        tasks.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
+    listener = await listen_on_loopback(port)
+    callback = CallbackServer(listener.port, path)
+    async with listener.serve(callback.serve):
+        yield callback
 
 
 def _make_page(status: int, title: str, text: str) -> bytes:
