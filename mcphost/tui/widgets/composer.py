@@ -138,11 +138,30 @@ class ComposerInput(OrderedTextArea):
         self._bindings = keys_in_use(self).override_bindings(self._own_bindings)
 
     async def _on_key(self, event: events.Key) -> None:
-        key = event.key
-        too_soon = self.composer.is_too_soon(key, monotonic() - event.time)
-        if too_soon or self.composer.popup.process_key(key) or self._process_own_key(key):
-            event.stop()
-            event.prevent_default()
+        key, composer = event.key, self.composer
+        if composer.is_too_soon(key, monotonic() - event.time) or composer.popup.process_key(key):
+            pass
+        elif key == "enter":
+            composer.submit()
+        elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
+            self.insert("\n")
+        elif key == "tab" and composer.apply_hint():
+            pass
+        elif key == "up" and not self.text and composer.has_queue:
+            self.post_message(QueueRecallRequested())
+        elif key in keys_in_use(self).local_changes.get("message-steer", ("ctrl+s",)):
+            self.post_message(SteerRequested())
+        elif key in {"up", "down"} and self._is_at_edge(key) and composer.recall_history(-1 if key == "up" else 1):
+            pass
+        elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
+            # There is nothing to scroll in the text area, so scroll the transcript.
+            self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
+        elif key == "backspace" and not self.text and composer.attachment_names:
+            self.post_message(AttachmentRequested("remove", len(composer.attachment_names) - 1))
+        else:
+            return  # TextArea handles the key
+        event.stop()
+        event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Insert pasted text, or a placeholder if the text is long, and record that it was not typed."""
@@ -199,34 +218,11 @@ class ComposerInput(OrderedTextArea):
         """Whether the text is empty. This check is fast even for long text."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
-    def _process_own_key(self, key: str) -> bool:
-        if key == "enter":
-            self.composer.submit()
-        elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
-            self.insert("\n")
-        elif key == "tab" and self.composer.apply_hint():
-            pass
-        elif key == "up" and not self.text and self.composer.has_queue:
-            self.post_message(QueueRecallRequested())
-        elif key in keys_in_use(self).local_changes.get("message-steer", ("ctrl+s",)):
-            self.post_message(SteerRequested())
-        elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:
-            return self.composer.recall_history(-1)
-        elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
-            return self.composer.recall_history(1)
-        elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
-            # There is nothing to scroll in the text area, so scroll the transcript.
-            self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
-        elif key == "backspace" and not self.text and self.composer.attachment_names:
-            self.post_message(AttachmentRequested("remove", len(self.composer.attachment_names) - 1))
-        else:
-            return False
-        return True
-
-    @property
-    def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row of the wrapped text."""
-        return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
+    def _is_at_edge(self, key: str) -> bool:
+        """Return whether the key "up" or "down" would move the cursor out of the text."""
+        if key == "up":
+            return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
+        return self.cursor_at_last_line
 
 
 class Composer(Vertical):
