@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import anyio
 
 from mcphost.errors import ModelError
-from mcphost.host.active_conversation import CallContext, Conversation, call_context
+from mcphost.host.active_conversation import CallContext, Conversation
 from mcphost.host.budget.budget_check import BudgetCheck, PreparedRequest
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApproval
@@ -236,14 +236,18 @@ class Turn:
         self._events.publish(RoundStarted(self._number, number, model.name, model.label, prepared.entry.shares))
         answer = StreamedAnswer(model.name)
         try:
-            await self._send(prepared, answer)
+            try:
+                await self._stream(prepared, answer)
+            except ModelError as error:
+                await self._send_shorter(prepared, answer, error)
             self._check_complete(answer)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 if not answer.is_empty:
                     message = await self._save_answer(answer, cut=True)
                     self.text = message.text if isinstance(error, ModelError) else ""
-                    await self._return_stopped(message)
+                    if message.tool_uses:
+                        await self._append_results(message.tool_uses)
             raise
         return await self._save_answer(answer, cut=False)
 
@@ -270,24 +274,14 @@ class Turn:
         self._count_usage(usage)
         return is_changed
 
-    async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Send a request and add each chunk of the model's response to *answer*.
-
-        If the request is too long for the model, send a shorter one.
-        """
-        try:
-            await self._stream(prepared, answer)
-        except ModelError as error:
-            if not _is_too_long(error, answer):
-                raise
-            await self._send_shorter(prepared, answer, error)
-
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
         """Send the request with shortened results; if that is still too long, send it once more with a summary.
 
-        The model's response is added to *answer*. Raises *error*, the original rejection, if the request cannot be made
-        shorter.
+        The model's response is added to *answer*. Raises *error*, with which the request failed, if the request was not
+        too long for the model or cannot be made shorter.
         """
+        if not _is_too_long(error, answer):
+            raise error
         if self._requests.shorten(self._conversation, prepared.request):
             prepared = await self._prepare()
             try:
@@ -303,6 +297,7 @@ class Turn:
         await self._stream(await self._prepare(), answer)
 
     async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
+        """Send a request, and add each chunk of the model's response to *answer*."""
         drafted = time.monotonic()
         async with (
             self._spending.track(prepared.entry, self._model) as spending,
@@ -358,37 +353,33 @@ class Turn:
         self._auto_approval.count_usage(usage)
 
     async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
-        outcomes: dict[str, ToolCallOutcome] = {}
-
         context = CallContext(self._conversation, self._conversation.messages.snapshot())
-
-        async def run_call(use: ToolUsePart) -> None:
-            call_context.set(context)
-            run = partial(self._tool_pipeline.run, use, f"the model asked for it in turn {self._ordinal}")
-            outcomes[use.id] = await self._scheduler.run(use, self._conversation.id, run)
-
+        why = f"the model asked for it in turn {self._ordinal}"
         try:
             async with anyio.create_task_group() as tasks:
                 for use in uses:
-                    tasks.start_soon(run_call, use)
+                    run = partial(self._tool_pipeline.run, use, why)
+                    tasks.start_soon(self._scheduler.run, use, context, run)
         finally:
-            # Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call.
-            parts = tuple(
-                outcomes[use.id].part if use.id in outcomes else self._make_stopped_return(use) for use in uses
-            )
-            with anyio.CancelScope(shield=True):
-                await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
-        return [outcomes[use.id] for use in uses]
+            outcomes = await self._append_results(uses)
+        return outcomes
 
-    async def _return_stopped(self, message: Message) -> None:
-        if message.tool_uses:
-            parts = tuple(self._make_stopped_return(use) for use in message.tool_uses)
+    async def _append_results(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
+        """Add the results of these calls to the conversation, and return their outcomes.
+
+        Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call. The
+        results are added even if the turn is cancelled.
+        """
+        outcomes = [self._scheduler.pop_outcome(use) for use in uses]
+        parts = tuple(self._find_result(outcome.part) for outcome in outcomes)
+        with anyio.CancelScope(shield=True):
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
+        return outcomes
 
-    def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """Return the result that tells the model that a call was stopped, and whether the tool had already run."""
-        part = self._scheduler.pop_stopped(use)
-        return replace(part, text=STOPPED_AFTER_RUN) if self._reviewer.pop_interrupted(use.id) else part
+    def _find_result(self, part: ToolReturnPart) -> ToolReturnPart:
+        """Return what the model receives as a call's result; for a call stopped during its review, that it ran."""
+        is_interrupted = part.outcome == "stopped" and self._reviewer.pop_interrupted(part.use_id)
+        return replace(part, text=STOPPED_AFTER_RUN) if is_interrupted else part
 
 
 def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 import anyio
 
 from mcphost.errors import UsageError
+from mcphost.host.active_conversation import CallContext, call_context
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolBackgrounded
 from mcphost.host.lifetime import Lifetime
@@ -39,8 +40,8 @@ RunCall = Callable[[], Awaitable[ToolCallOutcome]]
 class _Call:
     """A tool call by the model; `released` is set when the call's turn no longer needs to wait for it."""
 
-    def __init__(self, use: ToolUsePart, conversation: str) -> None:
-        self.use, self.conversation = use, conversation
+    def __init__(self, use: ToolUsePart, context: CallContext) -> None:
+        self.use, self.context = use, context
         self.server, self.tool = "", use.name
         self.is_unsent = False
         self.scope = anyio.CancelScope()
@@ -79,19 +80,19 @@ class CallScheduler:
         self._settings = settings
         self._limiter = anyio.CapacityLimiter(settings.limits.parallel_calls)
         self._calls: list[_Call] = []
-        self._stopped: dict[str, ToolReturnPart] = {}
+        self._outcomes: dict[str, ToolCallOutcome] = {}
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
-    async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
-        """Execute a call by awaiting *run*; return its outcome, or a placeholder if the user sent it to the background.
+    async def run(self, use: ToolUsePart, context: CallContext, run: RunCall) -> None:
+        """Execute a call by awaiting *run*; `pop_outcome` then returns its outcome.
 
-        *conversation* is the id of the conversation that later receives the result of a background call. Cancelling
-        stops the call and waits until it has ended; `pop_stopped` then returns its result.
+        The outcome is a placeholder if the user sent the call to the background; the conversation in *context* receives
+        the result later. Cancelling stops the call and waits until it has ended.
         """
         tasks = self._lifetime.tasks
         if tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        call = _Call(use, conversation)
+        call = _Call(use, context)
         self._calls.append(call)
         tasks.start_soon(self._work, call, run, name=f"call of {use.name}")
         try:
@@ -102,16 +103,18 @@ class CallScheduler:
             call.scope.cancel()
             with anyio.CancelScope(shield=True):
                 await call.done.wait()
-            self._stopped[use.id] = call.make_stopped_return()
+            self._outcomes[use.id] = ToolCallOutcome(call.make_stopped_return())
             raise
         if call.is_in_background:
-            return ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
-        if call.outcome is None:
+            self._outcomes[use.id] = ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
+        elif call.outcome is None:
             raise call.error or RuntimeError("The call was cancelled, and its turn was not.")
-        return call.outcome
+        else:
+            self._outcomes[use.id] = call.outcome
 
     async def _work(self, call: _Call, run: RunCall) -> None:
         _current_call.set(call)
+        call_context.set(call.context)
         try:
             with call.scope:
                 call.outcome = await run()
@@ -122,7 +125,7 @@ class CallScheduler:
             call.done.set()
             call.released.set()
         if call.is_in_background and self.on_result is not None:
-            await self.on_result(call.conversation, self._late_result(call))
+            await self.on_result(call.context.conversation.id, self._late_result(call))
 
     def _late_result(self, call: _Call) -> ToolReturnPart:
         if call.outcome is not None:
@@ -132,12 +135,12 @@ class CallScheduler:
             return call.make_return(_CRASHED_TEXT, "failed")
         return call.make_stopped_return()
 
-    def pop_stopped(self, use: ToolUsePart) -> ToolReturnPart:
-        """Return the result of a call that was stopped or never began, and forget the call.
+    def pop_outcome(self, use: ToolUsePart) -> ToolCallOutcome:
+        """Return the outcome of a call that ended, was stopped or never began, and forget the call.
 
-        The result tells the model that the user stopped the call, and whether the tool may have run.
+        The result of a stopped call tells the model that the user stopped it, and whether the tool may have run.
         """
-        return self._stopped.pop(use.id, None) or _make_unsent_return(use, "", use.name)
+        return self._outcomes.pop(use.id, None) or ToolCallOutcome(_make_unsent_return(use, "", use.name))
 
     def describe_call(self, server: str, tool: str) -> None:
         """Record the server and tool of the current call, which are named in its result if it is stopped.
@@ -200,7 +203,7 @@ class CallScheduler:
     def cancel_background(self, conversation: str | None = None) -> bool:
         """Cancel the background calls of *conversation*, or all if it is None; return whether there were any."""
         calls = [one for one in self._calls if one.is_in_background]
-        chosen = [one for one in calls if conversation in (None, one.conversation)]
+        chosen = [one for one in calls if conversation in (None, one.context.conversation.id)]
         for call in chosen:
             call.scope.cancel()
         return bool(chosen)

@@ -5,16 +5,24 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import HostConfig, Limits
+from mcphost.host.active_conversation import CallContext, Conversation
 from mcphost.host.event_bus import EventBus
-from mcphost.host.lifetime import Lifetime
+from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolUsePart
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
 
 pytestmark = pytest.mark.anyio
 USE = ToolUsePart("same", "s__t", {}, "{}")
+
+
+def make_context() -> CallContext:
+    conversation = Conversation(Lazy(lambda: ConversationStore(Database(None))), lambda error: None)
+    return CallContext(conversation, ())
 
 
 async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> None:
@@ -29,8 +37,8 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
                 return ToolCallOutcome(make_tool_return(USE, "s", "t", text, outcome="ok"))
 
         async def run(text: str) -> None:
-            outcome = await scheduler.run(USE, "c", lambda: call(text))
-            texts.append(outcome.part.text)
+            await scheduler.run(USE, make_context(), lambda: call(text))
+            texts.append(scheduler.pop_outcome(USE).part.text)
             has_ended.set()
 
         with anyio.fail_after(10):
@@ -58,5 +66,5 @@ async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> No
 
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
-                tasks.start_soon(scheduler.run, USE, "c", call)
+                tasks.start_soon(scheduler.run, USE, make_context(), call)
     assert most == 1
