@@ -64,8 +64,8 @@ class LineSplitter:
         self._unfinished = unfinished
 
 
-class LineBacklog:
-    """Queue of lines that are passed to a callback without blocking the event loop for long.
+class LineReader:
+    """Reader that splits a byte stream into lines, and passes each to a callback without blocking the loop for long.
 
     A few lines are handled immediately. If there are more, they are handled in short time slices, and no further
     input is read until all of them have been handled. If *handle_line_in_steps* is given, each line of more than 64
@@ -78,20 +78,38 @@ class LineBacklog:
         pause: Callable[[], None],
         resume: Callable[[], None],
         handle_line_in_steps: Callable[[bytes], Generator[None]] | None = None,
+        *,
+        limit: int,
+        filter_lines: Callable[[list[bytes]], list[bytes]],
+        on_malformed: Callable[[MalformedMessage], None],
     ) -> None:
+        """Create a reader that passes lines to *handle_line*.
+
+        *pause* and *resume* are called to stop and continue reading from the stream. A line longer than *limit* bytes
+        is dropped, and *on_malformed* is called. *filter_lines* may remove complete lines before they are handled.
+        """
         self._handle_line = handle_line
         self._pause = pause
         self._resume = resume
         self._handle_line_in_steps = handle_line_in_steps
+        self._splitter = LineSplitter(limit)
+        self._filter_lines = filter_lines
+        self._on_malformed = on_malformed
         self._steps: Generator[None] | None = None
         self._lines: deque[bytes] = deque()
         self._callbacks: list[Callable[[], None]] = []
 
-    def add(self, lines: list[bytes]) -> None:
-        """Pass lines to the callback.
+    def feed(self, data: bytes) -> None:
+        """Add bytes, and handle the lines that are now complete.
 
-        A few short lines are passed immediately; otherwise, lines are passed in later iterations of the event loop.
+        A few short lines are handled immediately; otherwise, lines are handled in later iterations of the event loop.
         """
+        try:
+            lines = self._splitter.feed(data)
+        except MalformedMessage as error:
+            self._on_malformed(error)
+            return
+        lines = self._filter_lines(lines)
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -104,6 +122,11 @@ class LineBacklog:
             self._pause()
             asyncio.get_running_loop().call_soon(self._process_lines)
         self._lines.extend(lines)
+
+    def finish(self) -> None:
+        """Handle the unfinished last line, because the stream has ended."""
+        if rest := self._splitter.flush():
+            self.feed(rest + b"\n")
 
     @property
     def _is_busy(self) -> bool:
@@ -148,39 +171,3 @@ class LineBacklog:
             next(steps)
         except StopIteration:
             self._steps = None
-
-
-class LineReader(LineBacklog):
-    """Reader that splits a byte stream into lines and passes each line to a callback."""
-
-    def __init__(
-        self,
-        handle_line: Callable[[bytes], None],
-        pause: Callable[[], None],
-        resume: Callable[[], None],
-        handle_line_in_steps: Callable[[bytes], Generator[None]],
-        *,
-        limit: int,
-        filter_lines: Callable[[list[bytes]], list[bytes]],
-        on_malformed: Callable[[MalformedMessage], None],
-    ) -> None:
-        """Create a reader that passes lines to *handle_line*.
-
-        Each long line is passed to *handle_line_in_steps* instead; the generator that it returns handles the line in
-        steps. *pause* and *resume* are called to stop and continue reading from the stream. A line longer than *limit*
-        bytes is dropped, and *on_malformed* is called. *filter_lines* may remove complete lines before they are
-        handled.
-        """
-        super().__init__(handle_line, pause, resume, handle_line_in_steps)
-        self._splitter = LineSplitter(limit)
-        self._filter_lines = filter_lines
-        self._on_malformed = on_malformed
-
-    def feed(self, data: bytes) -> None:
-        """Add bytes, and handle the lines that are now complete, immediately or soon."""
-        try:
-            lines = self._splitter.feed(data)
-        except MalformedMessage as error:
-            self._on_malformed(error)
-            return
-        self.add(self._filter_lines(lines))

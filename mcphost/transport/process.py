@@ -17,9 +17,9 @@ from urllib.parse import unquote
 import anyio
 
 from mcphost.child_watcher import install_pidfd_watcher
-from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, StartupError, describe_stderr_tail
+from mcphost.errors import STDERR_TAIL_LINES, StartupError, describe_stderr_tail
 from mcphost.redact import PrivateKeyFilter, register_secret
-from mcphost.transport.line_reader import LineBacklog, LineSplitter
+from mcphost.transport.line_reader import LineReader
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -178,9 +178,13 @@ class ServerProcess(asyncio.SubprocessProtocol):
         """Callback for the bytes of standard output, to be set before `start`."""
         self._on_stderr = on_stderr
         self._on_end = on_end
-        self._stderr_splitter = LineSplitter(MAX_STDERR_LINE * 8)
-        self._stderr_backlog = LineBacklog(
-            self._handle_stderr_line, lambda: self._set_reading(2, False), lambda: self._set_reading(2, True)
+        self._stderr_reader = LineReader(
+            self._handle_stderr_line,
+            lambda: self._set_reading(2, False),
+            lambda: self._set_reading(2, True),
+            limit=MAX_STDERR_LINE * 8,
+            filter_lines=self._limit_stderr_lines,
+            on_malformed=lambda _: self._handle_stderr_line(b"(a line of error output was too long)"),
         )
         self._key_filter = PrivateKeyFilter()
         self._stderr_lines_left = _SHORT_LINE_ALLOWANCE
@@ -267,19 +271,15 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._piped_bytes += len(data)
         if fd == 1:  # data that arrived before the _StdoutProtocol was set
             self.on_output(data)
-            return
-        try:
-            lines = self._stderr_splitter.feed(data)
-        except MalformedMessage:
-            lines = [b"(a line of error output was too long)"]
-        self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
+        else:
+            self._stderr_reader.feed(data)
 
-    def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
+    def _limit_stderr_lines(self, lines: list[bytes]) -> list[bytes]:
         """Drop the oldest *lines* of error output that exceed the limit; add a line with their number.
 
-        The limit is 10,000 lines, plus one for every 14 bytes that the server has written. *size* is the total size of
-        *lines* in bytes.
+        The limit is 10,000 lines, plus one for every 14 bytes that the server has written.
         """
+        size = sum(map(len, lines)) + len(lines)  # each line with its end
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -291,9 +291,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         """Record that the process has closed a pipe; called by asyncio."""
         self._open_pipes.discard(fd)
         if fd == 2:
-            rest = self._stderr_splitter.flush()
-            if rest:
-                self._stderr_backlog.add([rest])
+            self._stderr_reader.finish()
         if fd == 0:
             self._wake_writers()
         if self._exited.is_set() and not self._open_pipes:
@@ -512,7 +510,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._is_end_reported = True
             self._wake_writers()  # even if another process keeps the full pipe open
             # Its last output may still be in the backlog.
-            self._stderr_backlog.call_when_empty(lambda: self._on_end(self.describe_end()))
+            self._stderr_reader.call_when_empty(lambda: self._on_end(self.describe_end()))
 
     async def _wait_for_exit(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):

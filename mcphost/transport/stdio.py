@@ -61,7 +61,7 @@ class StdioConnector:
                 f"Its error output is in {log_file()}" if child.has_error_output else "",
                 server=self._name,
             )
-            backlog.call_when_empty(lambda: mux.connection_lost(error))
+            reader.call_when_empty(lambda: mux.connection_lost(error))
 
         child = ServerProcess(self._name, self._on_stderr, end)
         log = self.message_log
@@ -74,7 +74,7 @@ class StdioConnector:
             may_have_been_read=child.has_taken_input,
             write_now=child.write_now if log is None else log.log_sent(child.write_now),
         )
-        backlog = LineReader(
+        reader = LineReader(
             mux.receive_line if log is None else log.log_received(mux.receive_line),
             child.pause_output,
             child.resume_output,
@@ -83,7 +83,7 @@ class StdioConnector:
             filter_lines=mux.filter_flood,
             on_malformed=stop_at,
         )
-        child.on_output = backlog.feed
+        child.on_output = reader.feed
         try:
             await ServerProcess.start(self._argv, build_environment(self._environment), self._cwd, child)
         except StartupError as error:
@@ -96,7 +96,7 @@ class StdioConnector:
             yield mux
         finally:
             mux.connection_lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
-            backlog.clear()
+            reader.clear()
             await child.stop()
             if self._watchdog is not None:
                 self._watchdog.unwatch(child.pid)

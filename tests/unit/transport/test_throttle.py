@@ -13,7 +13,7 @@ import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.line_reader import LineBacklog
+from mcphost.transport.line_reader import LineReader
 from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import handshake_server, open_http_session, stateless_server
@@ -136,18 +136,26 @@ async def test_a_flood_of_tiny_chunks_does_not_block() -> None:
 async def test_lines_are_read_in_order_and_later_messages_wait_for_them() -> None:
     taken: list[bytes] = []
     messages: list[str] = []
-    backlog = LineBacklog(taken.append, lambda: messages.append("pause"), lambda: messages.append("resume"))
+    reader = LineReader(
+        taken.append,
+        lambda: messages.append("pause"),
+        lambda: messages.append("resume"),
+        limit=100,
+        filter_lines=list,
+        on_malformed=lambda error: messages.append(error.message),
+    )
     lines = [b"%d" % number for number in range(200_000)]
-    backlog.add(lines[:3])
+    reader.feed(b"0\n1\n2\n")
     assert taken == lines[:3]
-    backlog.add(lines[3:150_000])
-    backlog.add(lines[150_000:])
-    backlog.call_when_empty(lambda: messages.append("end"))
+    reader.feed(b"\n".join([*lines[3:150_000], b""]))
+    reader.feed(b"\n".join(lines[150_000:]))
+    reader.finish()
+    reader.call_when_empty(lambda: messages.append("end"))
     assert messages == ["pause"]
     with anyio.fail_after(10):
         while "end" not in messages:
             await anyio.lowlevel.checkpoint()
     assert taken == lines
     assert messages == ["pause", "resume", "end"]
-    backlog.call_when_empty(lambda: messages.append("at once"))
+    reader.call_when_empty(lambda: messages.append("at once"))
     assert messages[-1] == "at once"
