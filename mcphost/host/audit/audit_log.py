@@ -8,6 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -105,43 +106,6 @@ class AuditLog:
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
         """Wrap a frontend so that the answer to each question is recorded before it takes effect."""
         return AuditingFrontend(frontend, self)
-
-    async def record_answer(
-        self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0, may_store_content: bool = True
-    ) -> A:
-        """Record the user's answer to a question, and return it.
-
-        If a required row cannot be written, the question's refusal (see `Question.refusal`) is returned instead. *who*
-        is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open. The texts of the
-        question and the answer are stored if both *may_store_content* and `[audit] content` are true.
-        """
-        from mcphost.host.audit.answer_summary import answer_label  # loaded with the first question
-
-        has_content, label = may_store_content and self.config.content, answer_label(question, answer)
-        make = self._make_question_record(question, "answered", label, who, seconds, answer, has_content=has_content)
-        if self._is_acceptable(await self.store.append(make)):
-            return answer
-        refusal = question.refusal()
-        if answer != refusal:
-            self.store.report_refusal(f"Your answer counts as a refusal: {self._refusal_reason}", _REFUSAL_HINT)
-            self.queue_record(
-                self._make_question_record(
-                    question, "refused", "not recorded", "mcphost", 0.0, None, has_content=has_content
-                )
-            )
-        return refusal
-
-    async def record_withdrawal(
-        self, question: Question[Any], *, seconds: float = 0.0, may_store_content: bool = True
-    ) -> None:
-        """Record that a question was withdrawn without an answer after it had been open for *seconds*.
-
-        See `record_answer` for *may_store_content*.
-        """
-        has_content = may_store_content and self.config.content
-        await self.store.append(
-            self._make_question_record(question, "withdrawn", "", "nobody", seconds, None, has_content=has_content)
-        )
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
@@ -258,14 +222,16 @@ class AuditLog:
         self.store.enqueue(make, about)
         self._has_queued.set()
 
-    def _is_acceptable(self, entry: AuditEntry) -> bool:
+    def is_acceptable(self, entry: AuditEntry) -> bool:
+        """Return whether what *entry* records may take effect: it is on disk, or this is not required."""
         if entry.seq > 0:
             return True
         self._has_queued.set()  # so that `run` tries again
         return not (self.config.required or self.store.is_full)
 
     @property
-    def _refusal_reason(self) -> str:
+    def refusal_reason(self) -> str:
+        """The reason, as the end of a sentence, why what is not recorded must not take effect."""
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
@@ -273,8 +239,8 @@ class AuditLog:
 
         Such a row must be on disk before the action that it records begins.
         """
-        if not self._is_acceptable(entry):
-            raise ConsentDenied(f"The action was not taken: {self._refusal_reason}", _REFUSAL_HINT)
+        if not self.is_acceptable(entry):
+            raise ConsentDenied(f"The action was not taken: {self.refusal_reason}", _REFUSAL_HINT)
 
     # -- records, made on the store's thread
     def make_record(
@@ -306,44 +272,6 @@ class AuditLog:
                 conversation=conversation,
                 arguments=arguments_digest(subject.arguments),
                 definition=subject.definition,
-                detail=redact_details(details),
-            )
-
-        return make
-
-    def _make_question_record(
-        self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any,
-        *, has_content: bool,
-    ) -> Callable[[], AuditRecord]:  # fmt: skip
-        from mcphost.host.audit import answer_summary
-
-        at, conversation = current_microseconds(), self.conversation_id
-
-        def make() -> AuditRecord:
-            details: dict[str, Any] = {
-                "question": question.KIND,
-                "why": question.why[:500],
-                **answer_summary.answer_details(question, answer),
-            }
-            if has_content:
-                details["shown"] = to_redacted_json(question)
-                # Other answers have no text, or are secrets: a passphrase, the redirect of a sign-in.
-                if answer_summary.is_recordable(question, answer):
-                    details["answer"] = to_redacted_json(answer_summary.resolve_answer(question, answer))
-            topic = answer_summary.question_topic(question)
-            return AuditRecord(
-                at=at,
-                kind=topic,
-                event=event,
-                server=redact_identifier(question.server),
-                subject=redact_name(topic, answer_summary.question_subject(question)),
-                decision=decision,
-                who=who,
-                call=str(getattr(question, "call", "")),
-                conversation=conversation,
-                shown=hashlib.sha256(encode(question)).hexdigest(),
-                arguments=arguments_digest(answer_summary.sent_arguments(question, answer)),
-                duration=round(seconds * 1000),
                 detail=redact_details(details),
             )
 
@@ -408,23 +336,73 @@ class AuditingFrontend(FrontendWrapper):
         If a required row cannot be written, the question's refusal (see `Question.refusal`) is returned instead. A
         question that is cancelled is recorded as withdrawn.
         """
-        started_at, has_content = time.monotonic(), self._audit.config.content
-        if (active := self._audit.conversation) is not None:
+        audit = self._audit
+        started_at, has_content = time.monotonic(), audit.config.content
+        if (active := audit.conversation) is not None:
             if is_call_ambiguous(active):
                 question = replace(question, why=f"{question.why}, in one of several conversations")
             elif active.for_call.conversation.id != active.id:
                 question = replace(question, why=f"{question.why}, in another conversation")
+        make_record = partial(self._make_record, question, started_at, may_store_content=has_content)
         try:
             answer = await self._frontend.ask(question)
         except BaseException:
-            await self._audit.record_withdrawal(
-                question, seconds=time.monotonic() - started_at, may_store_content=has_content
-            )
+            await audit.store.append(make_record("withdrawn", "", "nobody"))
             raise
-        return await self._audit.record_answer(
-            question, answer, who=self._frontend.who, seconds=time.monotonic() - started_at,
-            may_store_content=has_content,
-        )  # fmt: skip
+        from mcphost.host.audit.answer_summary import answer_label  # loaded with the first answer
+
+        label = answer_label(question, answer)
+        if audit.is_acceptable(await audit.store.append(make_record("answered", label, self._frontend.who, answer))):
+            return answer
+        refusal = question.refusal()
+        if answer != refusal:
+            audit.store.report_refusal(f"Your answer counts as a refusal: {audit.refusal_reason}", _REFUSAL_HINT)
+            audit.queue_record(make_record("refused", "not recorded", "mcphost"))
+        return refusal
+
+    def _make_record(
+        self, question: Question[Any], asked_at: float, event: str, decision: str, who: str, answer: Any = None,
+        *, may_store_content: bool,
+    ) -> Callable[[], AuditRecord]:  # fmt: skip
+        """Return a function that builds a row about *question*, which was asked at *asked_at* (`time.monotonic`).
+
+        The texts of the question and the answer are stored if both *may_store_content* and `[audit] content` are true.
+        """
+        from mcphost.host.audit import answer_summary
+
+        has_content = may_store_content and self._audit.config.content
+        at, conversation = current_microseconds(), self._audit.conversation_id
+        milliseconds = round((time.monotonic() - asked_at) * 1000)
+
+        def make() -> AuditRecord:
+            details: dict[str, Any] = {
+                "question": question.KIND,
+                "why": question.why[:500],
+                **answer_summary.answer_details(question, answer),
+            }
+            if has_content:
+                details["shown"] = to_redacted_json(question)
+                # Other answers have no text, or are secrets: a passphrase, the redirect of a sign-in.
+                if answer_summary.is_recordable(question, answer):
+                    details["answer"] = to_redacted_json(answer_summary.resolve_answer(question, answer))
+            topic = answer_summary.question_topic(question)
+            return AuditRecord(
+                at=at,
+                kind=topic,
+                event=event,
+                server=redact_identifier(question.server),
+                subject=redact_name(topic, answer_summary.question_subject(question)),
+                decision=decision,
+                who=who,
+                call=str(getattr(question, "call", "")),
+                conversation=conversation,
+                shown=hashlib.sha256(encode(question)).hexdigest(),
+                arguments=arguments_digest(answer_summary.sent_arguments(question, answer)),
+                duration=milliseconds,
+                detail=redact_details(details),
+            )
+
+        return make
 
 
 def create_in_memory_log(config: AuditConfig | None = None) -> AuditLog:
