@@ -247,7 +247,8 @@ class Turn:
                     message = await self._save_answer(answer, cut=True)
                     self.text = message.text if isinstance(error, ModelError) else ""
                     if message.tool_uses:
-                        await self._append_results(message.tool_uses)
+                        unsent = [self._scheduler.pop_outcome(use) for use in message.tool_uses]
+                        await self._conversation.append(self._make_results(unsent), self._model.name)
             raise
         return await self._save_answer(answer, cut=False)
 
@@ -361,22 +362,16 @@ class Turn:
                     run = partial(self._tool_pipeline.run, use, why)
                     tasks.start_soon(self._scheduler.run, use, context, run)
         finally:
-            outcomes = await self._append_results(uses)
+            # Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call.
+            outcomes = [self._scheduler.pop_outcome(use) for use in uses]
+            with anyio.CancelScope(shield=True):
+                await self._conversation.append(self._make_results(outcomes), self._model.name)
         return outcomes
 
-    async def _append_results(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
-        """Add the results of these calls to the conversation, and return their outcomes.
+    def _make_results(self, outcomes: list[ToolCallOutcome]) -> Message:
+        return Message(role="tool", parts=tuple(self._make_result(outcome.part) for outcome in outcomes))
 
-        Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call. The
-        results are added even if the turn is cancelled.
-        """
-        outcomes = [self._scheduler.pop_outcome(use) for use in uses]
-        parts = tuple(self._find_result(outcome.part) for outcome in outcomes)
-        with anyio.CancelScope(shield=True):
-            await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
-        return outcomes
-
-    def _find_result(self, part: ToolReturnPart) -> ToolReturnPart:
+    def _make_result(self, part: ToolReturnPart) -> ToolReturnPart:
         """Return what the model receives as a call's result; for a call stopped during its review, that it ran."""
         is_interrupted = part.outcome == "stopped" and self._reviewer.pop_interrupted(part.use_id)
         return replace(part, text=STOPPED_AFTER_RUN) if is_interrupted else part
