@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from mcphost.host.tools.hooks import RunHook, ToolHooks
     from mcphost.host.tools.manual_calls import ManualCalls
     from mcphost.host.tools.result_review import ResultReviewer
-    from mcphost.host.tools.schema_validation import ArgumentValidator
     from mcphost.store.conversations import ConversationStore
 
 
@@ -479,18 +478,12 @@ class _LateParts:
         from mcphost.host.app_pages.page_requests import PageServices
         from mcphost.host.app_pages.pages import AppPages
 
-        core = self._core
+        core, late = self._core, self._late_grants
         services = PageServices(
-            self._servers, self.consent, self.executor, self.argument_validator, self.hooks, core.frontend, core.audit,
+            self._servers, self.consent, self.executor, late.validator, self.hooks, core.frontend, core.audit,
             core.events, core.question_budget, self._editable_texts, core.audit.wrap_open_url(self._open_url),
         )  # fmt: skip
         return AppPages(services, core.conversation, core.lifetime)
-
-    @cached_property
-    def argument_validator(self) -> "ArgumentValidator":
-        from mcphost.host.tools.schema_validation import ArgumentValidator
-
-        return ArgumentValidator(self._late_grants.validator)
 
     @cached_property
     def hooks(self) -> "ToolHooks":
@@ -512,7 +505,7 @@ class _LateParts:
 
         store, grants = ReusableResultStore(self._core.store), self._late_grants.active_grants
         return ToolPipeline(
-            self._tool_registry, self.argument_validator, self.consent, self.executor,
+            self._tool_registry, self._late_grants.validator, self.consent, self.executor,
             ResultPresenter(self.reviewer, self.builtin_tools.result_tool), self.builtin_tools, self.hooks,
             self._core.events, self.call_scheduler, ResultReuse(self._core.conversation, store, grants),
         )  # fmt: skip
@@ -538,7 +531,7 @@ class _LateParts:
     def manual_calls(self) -> "ManualCalls":
         from mcphost.host.tools.manual_calls import ManualCalls
 
-        return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator, self.hooks)
+        return ManualCalls(self._servers, self.consent, self.executor, self._late_grants.validator, self.hooks)
 
     @cached_property
     def compactor(self) -> "Compactor":

@@ -22,6 +22,17 @@ from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
     from mcphost.client.session import Account
+    from mcphost.sandbox.schema_validator import SchemaViolation
+
+
+class SchemaErrors(Struct, frozen=True):
+    """Violations of an input schema, as one sentence and as a list; false in a boolean context if there are none."""
+
+    sentence: str = ""
+    faults: "tuple[SchemaViolation, ...]" = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.sentence)
 
 
 class OutputValidation(Struct, frozen=True):

@@ -110,7 +110,7 @@ async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)
     except McpHostError as error:
-        from mcphost.host.tools.schema_validation import SchemaErrors
+        from mcphost.host.server_views import SchemaErrors
 
         fault = SchemaErrors(error.message)
     message.on_checked(fault)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcphost.config.rules import Rule
     from mcphost.host.consent.grants import PastCall
     from mcphost.host.consent.rule_matching import RuleMatch
-    from mcphost.host.tools.schema_validation import SchemaErrors
+    from mcphost.host.server_views import SchemaErrors
     from mcphost.sandbox.image_formats import DecodedImage
 
 

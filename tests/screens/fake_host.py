@@ -30,13 +30,20 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.server_views import Catalog, ManualCallResult, OpenedPage, ReleasedResult, ServerView, TurnResult
+from mcphost.host.server_views import (
+    Catalog,
+    ManualCallResult,
+    OpenedPage,
+    ReleasedResult,
+    SchemaErrors,
+    ServerView,
+    TurnResult,
+)
 from mcphost.host.servers import features
 from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.hooks import ToolHooks
-from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.message_log import MessageLog

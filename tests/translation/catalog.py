@@ -116,8 +116,8 @@ SENTENCE_MODULES = {
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection definition_diff import_plan lock_drift "
         "orphaned_tasks planned_digest project_lock registry_installer running_calls server_editor "
-        "server_file_editor server_log servers status tool_changes",
-        "host/tools": "approval_checks argument_names call_executor hooks schema_validation tool_outcome",
+        "server_file_editor server_log servers status tool_changes tool_registry",
+        "host/tools": "approval_checks argument_names call_executor hooks output_validation tool_outcome",
         "llm": "answer_limits errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_digests package_grammar plan plan_inputs",
         "store": "audit_reader audit_store database large_results message_search search_index",

@@ -25,9 +25,9 @@ from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
-from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.protocol.apps import ReadPage
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import Raw, WireStruct, convert, encode, replace
 
 URI_LIMIT = 64 * 1024
@@ -70,7 +70,7 @@ class PageServices:
         servers: Servers,
         consent: ConsentPolicy,
         executor: ToolExecutor,
-        validator: ArgumentValidator,
+        validator: SchemaValidator,
         hooks: ToolHooks,
         frontend: Frontend,
         audit: AuditLog,
@@ -188,7 +188,7 @@ class PageRequests:
         return checked
 
     async def _check_arguments(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        if errors := await self._services.validator.validate(offered, arguments):
+        if errors := await offered.validate(arguments, self._services.validator):
             raise PageRequestRejected(errors.sentence, INVALID_PARAMS)
 
     async def _authorize(
@@ -200,7 +200,7 @@ class PageRequests:
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:
-            return not await self._services.validator.validate(offered, values)
+            return not await offered.validate(values, self._services.validator)
 
         for _ in range(MAX_EDITS):
             question = tool_question(offered, arguments, call=call, why=notes.why(self._why))

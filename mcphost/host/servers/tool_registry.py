@@ -4,15 +4,20 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
 from mcphost.host.reserved_names import RESERVED_TOOL_NAMES
+from mcphost.host.server_views import SchemaErrors
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.llm.model import ToolSpec
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, Struct, dumps, loads
+
+if TYPE_CHECKING:
+    from mcphost.sandbox.schema_validator import SchemaValidator
 
 NAME_LIMIT = 64
 _NAME_PREFIX_LENGTH = 4 * NAME_LIMIT
@@ -49,6 +54,21 @@ class OfferedTool(Struct, frozen=True):
             return False
         listed = self.connection.tool(self.definition.name)
         return listed is not None and (listed is self.definition or listed.digest == self.definition.digest)
+
+    async def validate(self, arguments: dict[str, Any], validator: "SchemaValidator") -> SchemaErrors:
+        """Return the errors in the arguments according to the tool's input schema.
+
+        There are none if the arguments are valid or cannot be checked; in the latter case, a warning is added to the
+        server's log.
+        """
+        tool = self.definition.tool
+        verdict = await validator.validate(tool.input_schema, arguments)
+        if verdict.outcome == "unchecked":
+            self.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.summary}.")
+        if verdict.outcome != "invalid":
+            return SchemaErrors()
+        message = f"The arguments do not match the tool's inputSchema; the tool was not called. {verdict.summary}."
+        return SchemaErrors(strip_hidden_text(message), verdict.violations)
 
 
 class ToolOffer(Struct, frozen=True):

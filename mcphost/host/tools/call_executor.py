@@ -25,7 +25,7 @@ from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import ApprovalChecks, ApprovalVoid
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.host.tools.schema_validation import OutputValidation, validate_output
+from mcphost.host.tools.output_validation import OutputValidation, validate_output
 from mcphost.host.tools.tool_outcome import log_call
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import INVALID_PARAMS

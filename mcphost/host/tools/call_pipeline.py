@@ -21,7 +21,6 @@ from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter, is_review_required
 from mcphost.host.tools.result_reuse import ResultReuse
-from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
     DISABLED_TEXT,
     CallDeclined,
@@ -34,6 +33,7 @@ from mcphost.host.tools.tool_outcome import (
     make_tool_return,
 )
 from mcphost.llm.messages import ToolUsePart
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
 _MAX_HOOK_ROUNDS = 5
@@ -46,7 +46,7 @@ class ToolPipeline:
     def __init__(  # noqa: PLR0913 - its stages
         self,
         tool_registry: ToolRegistry,
-        validator: ArgumentValidator,
+        validator: SchemaValidator,
         consent: ConsentPolicy,
         executor: ToolExecutor,
         presenter: ResultPresenter,
@@ -185,7 +185,7 @@ class ToolPipeline:
             is_read_only = has_read_only_hint(offered.definition.tool)
             needs_review = offered.connection.config.review_results
             found = await self.recorded.find(identity, arguments, only_reviewed=needs_review) if is_read_only else None
-            if found is None or await self._validator.validate(offered, arguments):
+            if found is None or await offered.validate(arguments, self._validator):
                 return None
             rule_input = identity.to_rule_input(arguments)
             checked = await self._hooks.check(call.use.id, rule_input, notes)
@@ -248,13 +248,13 @@ class ToolPipeline:
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:
-            return not await self._validator.validate(offered, values)
+            return not await offered.validate(values, self._validator)
 
         approval: Approval | None = None
         hook_rounds = 0
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
-            errors = await self._validator.validate(offered, arguments)
+            errors = await offered.validate(arguments, self._validator)
             if errors:
                 raise InvalidArguments(errors.sentence)
             while hook_rounds < _MAX_HOOK_ROUNDS:
@@ -269,7 +269,7 @@ class ToolPipeline:
                     if arguments_digest(checked) != arguments_digest(arguments):
                         approval, arguments = None, checked
                         notes.arguments = checked
-                        if errors := await self._validator.validate(offered, arguments):
+                        if errors := await offered.validate(arguments, self._validator):
                             raise HookDenied(notes.changed_by, f"its arguments are invalid. {errors.sentence}")
                     if approval is not None:
                         return offered, approval
@@ -288,7 +288,7 @@ class ToolPipeline:
                     return offered, verdict
                 approval, arguments = verdict, verdict.arguments
                 notes.arguments = arguments
-                errors = await self._validator.validate(offered, arguments)
+                errors = await offered.validate(arguments, self._validator)
         raise HookDenied(notes.changed_by, "it changes the arguments each time they are edited")
 
     @contextmanager

@@ -9,13 +9,13 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import ToolHistory, identify_tool
 from mcphost.host.consent.policy import ConsentPolicy, tool_question
 from mcphost.host.questions.questions import ApproveTool, Deny
-from mcphost.host.server_views import ManualCallResult, ReleasedResult
+from mcphost.host.server_views import ManualCallResult, ReleasedResult, SchemaErrors
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookFailed, HookNotes, ToolHooks
-from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
 
@@ -27,7 +27,7 @@ class ManualCalls:
         servers: Servers,
         consent: ConsentPolicy,
         executor: ToolExecutor,
-        validator: ArgumentValidator,
+        validator: SchemaValidator,
         hooks: ToolHooks,
     ) -> None:
         self._hooks = hooks
@@ -124,7 +124,7 @@ class ManualCalls:
             raise ConsentDenied(error.user_text, "Change the arguments or the hook.") from error
         if arguments_digest(checked) == arguments_digest(arguments):
             return arguments
-        if errors := await self._validator.validate(offered, checked):
+        if errors := await offered.validate(checked, self._validator):
             raise ConsentDenied(
                 f"The hook {notes.changed_by} changed the arguments. {errors.sentence}", "Correct the hook."
             )
@@ -151,4 +151,5 @@ class ManualCalls:
 
         Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
         """
-        return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)
+        offered = await self._servers.get_tool(server, tool)
+        return await offered.validate(arguments, self._validator)

@@ -32,7 +32,7 @@ from mcphost.tui.widgets.key_values import quote_statement
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 
 if TYPE_CHECKING:
-    from mcphost.host.tools.schema_validation import SchemaErrors
+    from mcphost.host.server_views import SchemaErrors
 
 _CHECK_DELAY = 0.3
 """Seconds without a change before the arguments are validated against the schema."""

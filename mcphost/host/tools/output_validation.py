@@ -1,46 +1,10 @@
-"""Validation against a tool's schemas: arguments before the call, and structured content after it."""
-
-from typing import Any
+"""Validation of a tool's structured content against its output schema."""
 
 from mcphost.host.server_views import OutputValidation
-from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.protocol.base import is_set
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
-from mcphost.sanitize import strip_hidden_text
-from mcphost.serialization import Struct
-
-
-class SchemaErrors(Struct, frozen=True):
-    """Violations of an input schema, as one sentence and as a list; false in a boolean context if there are none."""
-
-    sentence: str = ""
-    faults: tuple[SchemaViolation, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.sentence)
-
-
-class ArgumentValidator:
-    """Stage of the tool call pipeline that validates arguments against the tool's input schema."""
-
-    def __init__(self, validator: SchemaValidator) -> None:
-        self._validator = validator
-
-    async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors in the arguments; there are none if the arguments are valid or cannot be checked.
-
-        If they cannot be checked, a warning is added to the server's log.
-        """
-        tool = offered.definition.tool
-        verdict = await self._validator.validate(tool.input_schema, arguments)
-        if verdict.outcome == "unchecked":
-            offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.summary}.")
-        if verdict.outcome != "invalid":
-            return SchemaErrors()
-        message = f"The arguments do not match the tool's inputSchema; the tool was not called. {verdict.summary}."
-        return SchemaErrors(strip_hidden_text(message), verdict.violations)
+from mcphost.sandbox.schema_validator import SchemaValidator
 
 
 async def validate_output(
