@@ -123,23 +123,45 @@ class StatelessSession:
         if call.METHOD not in self._checked_methods:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
-        if call.METHOD in CACHEABLE_METHODS:
+        is_cacheable = call.METHOD in CACHEABLE_METHODS
+        if is_cacheable:
             cached = self._cache.get(call)
             if cached is not None:
                 return cached
-        try:
-            result = await self._send_request(call, deadline, on_notification, before_send)
-        except RequestRefused as error:
-            # The server expected other headers: the annotations may have changed since the tools were listed.
-            if error.code != HEADER_MISMATCH or not self._has_parameter_headers or call.METHOD != CallTool.METHOD:
-                raise
-            self.invalidate(ListTools.METHOD)
-            await list_tools(self)
-            await run_before_send(before_send, has_context_changed=True)
-            result = await self._send_request(call, deadline, on_notification, before_send)
+        generation, owner = (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
+        meta = self._request_meta + b"," + self._log_level_meta if self._log_level_meta else self._request_meta
+
+        def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
+            if isinstance(call, ResumeTask):
+                task = Task(task_id=call.task_id)
+                return self._run_task(task, call.tool, deadline, on_notification, is_resumed=True)
+            return self._sender.send_raw(
+                call, deadline=deadline, on_notification=on_notification, before_send=before_send,
+                meta=meta, headers=self._headers(call), extra_params=extra,
+            )  # fmt: skip
+
+        has_relisted = False
+        while True:
+            try:
+                raw = await send(None)
+                result, had_questions = await self._complete(call, raw, send, deadline, on_notification)
+                break
+            except RequestRefused as error:
+                if has_relisted or not self._is_header_mismatch(call, error):
+                    raise
+                self.invalidate(ListTools.METHOD)
+                await list_tools(self)
+                await run_before_send(before_send, has_context_changed=True)
+                has_relisted = True
+        if is_cacheable and not had_questions:
+            self._cache.put(call, result, memoryview(raw).nbytes, generation, owner)
         if self._subscriptions.is_interrupted:
             self._subscriptions.handle_response()
         return result
+
+    def _is_header_mismatch(self, call: ClientRequest[Any], error: RequestRefused) -> bool:
+        """Return whether the server expected other headers: annotations may have changed since tools were listed."""
+        return error.code == HEADER_MISMATCH and self._has_parameter_headers and call.METHOD == CallTool.METHOD
 
     @property
     def _request_meta(self) -> bytes:
@@ -153,41 +175,29 @@ class StatelessSession:
             self._cached_meta = (capabilities, encode(members)[1:-1])
         return self._cached_meta[1]
 
-    async def _send_request(
+    async def _complete(
         self,
         call: ClientRequest[R],
+        raw: Raw,
+        send: Callable[[dict[str, Any] | None], Coroutine[Any, Any, Raw]],
         deadline: float | None,
         on_notification: NotificationFn | None,
-        before_send: BeforeSendFn | None,
-    ) -> R:
-        headers = self._headers(call)
-        meta = self._request_meta + b"," + self._log_level_meta if self._log_level_meta else self._request_meta
+    ) -> tuple[R, bool]:
+        """Return the complete result of *call*, and whether the server asked questions before it.
 
-        def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
-            return self._sender.send_raw(
-                call, deadline=deadline, on_notification=on_notification, before_send=before_send,
-                meta=meta, headers=headers, extra_params=extra,
-            )  # fmt: skip
-
-        if isinstance(call, ResumeTask):
-            created = Task(task_id=call.task_id)
-            return cast(
-                "R",
-                self._sender.decode_result(
-                    await self._run_task(created, call.tool, deadline, on_notification, True), call
-                ),
-            )
-        is_cacheable = call.METHOD in CACHEABLE_METHODS
-        generation, owner = (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
-        raw = await send(None)
+        *raw* is the server's first response. If it contains questions, the request is sent again with their answers; if
+        it is a task, the task is followed. *send* sends the request with additional params.
+        """
         result = self._sender.decode_result(raw, call)
+        if isinstance(call, ResumeTask):
+            return result, False
         kind = getattr(result, "result_type", "")
         had_questions = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
         if had_questions:
             from mcphost.client.input_required import resolve_input  # imported with the first input request
 
             context = ServerRequestContext(
-                call.METHOD, headers[NAME_HEADER], self._sender.next_id(), self._facts.revision
+                call.METHOD, self._headers(call)[NAME_HEADER], self._sender.next_id(), self._facts.revision
             )
             try:
                 raw = await resolve_input(raw, send, self._handler, context)
@@ -209,9 +219,7 @@ class StatelessSession:
             )
         if self._has_parameter_headers and isinstance(result, ListToolsResult):
             result = cast("R", await run_steps_cooperatively(self._record_parameter_headers(result)))
-        if is_cacheable and not had_questions:
-            self._cache.put(call, result, memoryview(raw).nbytes, generation, owner)
-        return result
+        return result, had_questions
 
     @cached_property
     def _task_registry(self) -> "TaskRegistry":
