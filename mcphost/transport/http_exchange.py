@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from mcphost.errors import ConnectionLost, MalformedMessage, SignInRequired
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, SignInRequired
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
     JsonRpcMessage,
@@ -224,7 +224,11 @@ class HttpExchange:
         headers = channel.headers_for(self._request, self._headers)
         is_repeatable = method not in EFFECTFUL_METHODS
         body = serialize_message(self._request)
-        answer = await channel.request("POST", body, headers, is_repeatable=is_repeatable)
+        try:
+            answer = await channel.request("POST", body, headers, is_repeatable=is_repeatable)
+        except (SignInRequired, RequestNotSent):
+            self._done = True  # the request did not run, so there is nothing to cancel
+            raise
         self._response = answer
         if not 200 <= answer.status < 300:
             await self._handle_error_status(answer, headers)

@@ -395,3 +395,13 @@ async def test_a_connection_is_told_its_account_once() -> None:
         async with opener.open(server, FakeRequestHandler(), observer) as session:
             await session.request(ListTools())
     assert [account.server for account in observer.accounts] == ["peer"]
+
+
+async def test_a_request_that_was_refused_with_a_401_is_not_cancelled_on_the_server() -> None:
+    async with run_peer(kind=RevisionServer) as peer:
+        server = ServerConfig(name="peer", url=peer.url, revision=Revision.V2025_11_25)
+        async with create_opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
+            peer.valid.clear()
+            await session.request(CallTool("write", {}))
+    methods = [seen.message.get("method") for seen in peer.seen if seen.path == "/mcp" and seen.method == "POST"]
+    assert "notifications/cancelled" not in methods
