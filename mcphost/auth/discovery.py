@@ -33,7 +33,6 @@ class ProtectedResourceMetadata(Struct, frozen=True):
     resource: str = ""
     authorization_servers: tuple[str, ...] = ()
     scopes_supported: tuple[str, ...] = ()
-    resource_name: str = ""
     dpop_bound_access_tokens_required: bool = False
 
 
@@ -47,12 +46,10 @@ class AuthorizationServerMetadata(Struct, frozen=True):
     revocation_endpoint: str = ""
     device_authorization_endpoint: str = ""
     scopes_supported: tuple[str, ...] = ()
-    grant_types_supported: tuple[str, ...] = ()
     code_challenge_methods_supported: tuple[str, ...] | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] = ()
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
-    dpop_signing_alg_values_supported: tuple[str, ...] = ()
     prompt_values_supported: tuple[str, ...] = ()
 
 

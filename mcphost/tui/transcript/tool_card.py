@@ -116,7 +116,6 @@ class ToolCard(TranscriptBlock):
         self.has_page = False
         """Whether the call has an interactive page, which the user can open."""
         self.is_expanded = False
-        self.has_long_arguments = False
         self.found_line = ""
         """The line with the current search match if it is in the folded part of the result."""
 
@@ -240,7 +239,6 @@ class ToolCard(TranscriptBlock):
             return [PrefixedContent("▎   ", "▎   ", row, "", lead)]
         out: list[PrefixedContent] = []
         indent = "▎   "
-        self.has_long_arguments = len(self.arguments) > _FOLDED_ROWS
         for key, value in items:
             limit = _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE
             shown = value[:limit]
@@ -250,7 +248,6 @@ class ToolCard(TranscriptBlock):
                 shown = "\n".join(shown.split("\n")[:3])
             more = ""
             if len(shown) < len(value):
-                self.has_long_arguments = True
                 more = _(" … {value_count:,} more characters").format(value_count=len(value) - len(shown))
             row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
             out.append(PrefixedContent(indent, indent + "  ", row.stylize(ACTIVATE_STYLE) if more else row, "", lead))
