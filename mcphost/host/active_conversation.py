@@ -14,6 +14,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ConversationOpened
 from mcphost.host.fork_point import ForkPoint
 from mcphost.host.lifetime import Lazy
+from mcphost.host.page_contexts import PageContexts
 from mcphost.llm.messages import Message, with_targets
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
@@ -409,8 +410,8 @@ class ActiveConversation:
         self.current = Conversation(store, self._handle_store_error)
         self.current.on_shared = self._handle_shared
         self._find_copies: FindCopiesFn | None = None
-        self.is_busy = False
-        """Whether a turn is running."""
+        self.page_contexts = PageContexts(events)
+        self.is_busy = False  # whether a turn is running
 
     @property
     def id(self) -> str:

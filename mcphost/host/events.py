@@ -323,6 +323,15 @@ class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
     reason: str = ""
 
 
+class PageContextsChanged(HostEvent, frozen=True, tag="page_contexts_changed"):
+    """Event published when contexts of pages for the next message were added, replaced, removed or sent.
+
+    `count` is the number of contexts that are waiting.
+    """
+
+    count: int = 0
+
+
 class PageDrafted(HostEvent, frozen=True, tag="page_drafted"):
     """Event published when the user agrees to use a text from a server's page as a draft of a message."""
 
@@ -512,6 +521,7 @@ AnyEvent = (
     | ToolFinished
     | PageOffered
     | PagesChanged
+    | PageContextsChanged
     | PageDrafted
     | ToolBackgrounded
     | BackgroundCallEnded

@@ -230,8 +230,10 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 def _describe_resource(part: ResourcePart) -> str:
     if part.use_id:
         return f"Message from mcphost, not from the user, with a result of the server {part.server}"
+    tool = sanitize(part.tool, keep_newlines=False)
+    if part.is_from_page:
+        return f"Context from the page of the tool {tool} of the server {part.server}, written by the page"
     if part.tool:
-        tool = sanitize(part.tool, keep_newlines=False)
         return f"Result of the tool {tool} of the server {part.server}, attached by the user"
     uri = sanitize(part.uri, keep_newlines=False)
     if part.whole:

@@ -144,6 +144,8 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
     If `whole` is not "", an earlier version of the resource was already attached. `whole` is then the complete new
     text, and `text`, which is sent to the model, is a unified diff from the earlier version.
+
+    If `is_from_page` is True, an interactive page of the tool `tool` wrote the text, and `uri` is the page's ui:// URI.
     """
 
     server: str
@@ -154,6 +156,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     kept: str = ""
     whole: str = ""
     tool: str = ""
+    is_from_page: bool = False
 
     @property
     def source(self) -> str:

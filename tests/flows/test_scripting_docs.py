@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs/scripting.md").read_text(encoding="utf
 CLIENT = next(re.finditer(r"```python\n(.*?)```", PAGE, re.DOTALL)).group(1)
 OF_THE_PIPE = {"result", "error", "question", "question_withdrawn", "open_url"}
 """Events that only the pipe writes."""
-OF_THE_CHAT = {"page_offered", "pages_changed", "page_drafted"}
+OF_THE_CHAT = {"page_offered", "pages_changed", "page_contexts_changed", "page_drafted"}
 """Events that only the chat receives, because only there a page can be opened."""
 
 

@@ -27,6 +27,7 @@ from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.stored_conversations import StoredConversations
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.page_contexts import PageContexts
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.server_requests.roots import Roots
@@ -415,6 +416,7 @@ class FakeConversation:
         self.manual_calls: list[StoredManualCall] = []
         self.compaction: Compaction | None = None
         self.system_prompts: list[str] = []
+        self.page_contexts = PageContexts(FakeEvents(host))  # type: ignore[arg-type]
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
 
@@ -447,6 +449,7 @@ class FakeConversation:
         return TurnResult("done", "")
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
+        attachments = (*attachments, *self.page_contexts.take())
         self._host.sent.append((text, tuple(attachments)))
         self._turns += 1
         turn = self._turns
@@ -558,6 +561,9 @@ class FakeEvents:
         feed = FakeEventQueue()
         self._host.feeds.append(feed)
         return feed
+
+    def publish(self, event: events.AnyEvent) -> None:
+        self._host.put(event)
 
 
 class FakeContext:

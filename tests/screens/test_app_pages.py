@@ -4,8 +4,10 @@ import pytest
 
 from mcphost.host import events
 from mcphost.host.questions.questions import VisitUrl
+from mcphost.llm.messages import ResourcePart
 from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.screens.tasks import TasksScreen
+from mcphost.tui.widgets.attachment_list import AttachmentList
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import EXAMPLE_PAGE, OPEN_PAGE, PAGE_MESSAGE
@@ -107,6 +109,39 @@ async def test_a_text_of_a_page_is_added_to_the_message_and_neither_sent_nor_run
         await driver.until(lambda: driver.has_notified("it was not sent"), "the notice")
         assert driver.app.chat.composer_input.text == "Please \n/quit"
         assert driver.host.sent == []
+
+
+def context(text: str = "Three items are selected.") -> ResourcePart:
+    return ResourcePart("weather", "ui://weather/page", text, tool="show", is_from_page=True)
+
+
+async def test_the_context_of_a_page_is_listed_with_the_message_and_sent_with_it(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        driver.host.conversation.page_contexts.update(1, context())
+        await driver.until(lambda: "page" in driver.text() and "weather · show" in driver.text(), "the row")
+        await driver.type("What now?")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent == [("What now?", (context(),))], "the message")
+        await driver.until(lambda: "from its page, 25 characters" in driver.text(), "the note at the message")
+        assert not driver.app.screen.query_one(AttachmentList).rows
+
+
+async def test_the_context_of_a_page_can_be_viewed_and_removed_before_it_is_sent(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        contexts = driver.host.conversation.page_contexts
+        contexts.update(1, context())
+        contexts.update(2, context("Nothing is selected."))
+        await driver.until(lambda: len(driver.app.screen.query_one(AttachmentList).rows) == 2, "the rows")
+        await driver.pilot.press("shift+tab", "up", "enter")
+        await driver.until(lambda: "Three items are selected." in driver.text(), "the text")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.pilot.press("x")
+        await driver.until(lambda: [one.page for one in contexts.waiting] == [2], "the removal")
+        await driver.pilot.press("escape")
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent == [("hi", (context("Nothing is selected."),))], "the message")
 
 
 async def test_the_question_about_an_address_without_a_message_quotes_nothing(run: Run) -> None:

@@ -154,8 +154,6 @@ class PageBridge:
             raise PageRequestRejected("The page must send ui/initialize first.", INVALID_REQUEST)
         if request.method == "ui/request-display-mode":
             return {"mode": "inline"}
-        if request.method == "ui/update-model-context":
-            raise PageRequestRejected("mcphost does not add context of pages to the conversation.")
         handler = self._handlers.get(request.method)
         if handler is None:
             raise PageRequestRejected(f"{request.method[:200]} is not supported.", METHOD_NOT_FOUND)
@@ -172,6 +170,7 @@ class PageBridge:
             "hostInfo": {"name": "mcphost", "version": __version__},
             "hostCapabilities": {
                 "openLinks": {}, "serverTools": {}, "serverResources": {}, "logging": {}, "message": {"text": {}},
+                "updateModelContext": {"text": {}, "structuredContent": {}},
                 "sandbox": {"permissions": {}, "csp": {name: values for name, values in declared.items() if values}},
             },
             "hostContext": {

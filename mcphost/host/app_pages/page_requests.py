@@ -1,11 +1,13 @@
 """Requests of a page that need the server or the user: tool calls, reads, messages and links."""
 
 import itertools
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params, result_for_page
 from mcphost.host.app_pages.page_calls import PageCall
+from mcphost.host.app_pages.page_content import read_context, read_message
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
@@ -25,14 +27,14 @@ from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
+from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.apps import ReadPage
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.serialization import Raw, WireStruct, convert, encode, replace
+from mcphost.serialization import Raw, WireStruct, encode, replace
 
 URI_LIMIT = 64 * 1024
 READ_LIMIT = 8 * 1024 * 1024
-MESSAGE_LIMIT = 20_000
 MAX_EDITS = 5
 """Maximum number of times that a call is asked about, because hooks change the arguments that the user edited."""
 DECLINED = "The user declined."
@@ -50,16 +52,6 @@ class _ReadParams(WireStruct, frozen=True):
 
 class _LinkParams(WireStruct, frozen=True):
     url: str
-
-
-class _TextBlock(WireStruct, frozen=True):
-    type: str
-    text: str = ""
-
-
-class _MessageParams(WireStruct, frozen=True):
-    role: str
-    content: Any
 
 
 class PageServices:
@@ -96,8 +88,9 @@ class PageServices:
 class PageRequests:
     """Handlers of the requests of one page."""
 
-    def __init__(self, services: PageServices, call: PageCall) -> None:
+    def __init__(self, services: PageServices, call: PageCall, set_context: Callable[[ResourcePart], None]) -> None:
         self._services = services
+        self._set_context = set_context
         self._call = call
         self._server = call.server
         self._connection = call.offered.connection
@@ -110,6 +103,7 @@ class PageRequests:
             "tools/call": self.call_tool,
             "resources/read": self.read_resource,
             "ui/message": self.propose_message,
+            "ui/update-model-context": self.update_context,
             "ui/open-link": self.open_link,
         }
 
@@ -236,15 +230,16 @@ class PageRequests:
             raise PageRequestRejected(f"The resource is over {READ_LIMIT // 1024**2} MB.")
         return {"contents": Raw(contents)}
 
-    # -- ui/message and ui/open-link
+    # -- ui/update-model-context, ui/message and ui/open-link
+    async def update_context(self, params: Raw) -> Any:
+        """Replace what the page wants the model to know, which the user's next message takes along."""
+        text = read_context(params)
+        self._set_context(ResourcePart(self._server, self._call.uri, text, tool=self._call.tool, is_from_page=True))
+        return {}
+
     async def propose_message(self, params: Raw) -> Any:
         """Ask the user whether to use a message as a draft; it is never sent automatically."""
-        proposed = decode_params(params, _MessageParams)
-        text = _read_text(proposed.content)
-        if proposed.role != "user" or not text.strip():
-            raise PageRequestRejected("Only a text with the role user is supported.", INVALID_PARAMS)
-        if len(text) > MESSAGE_LIMIT:
-            raise PageRequestRejected(f"The message is over {MESSAGE_LIMIT:,} characters.", INVALID_PARAMS)
+        text = read_message(params)
         with self._services.question_budget.reserve(self._server, len(params)), self._rate_limiter.acquire():
             question = PageMessage(server=self._server, why=self._why, tool=self._call.tool, text=text)
             is_taken = await self._services.frontend.ask(question)
@@ -275,18 +270,3 @@ class PageRequests:
         if not isinstance(verdict, AcceptUrl):
             raise self._count_declined()
         return {}
-
-
-def _read_text(content: Any) -> str:
-    """Return the text of a text block or a list of them; "" if the content has anything else."""
-    blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
-    texts: list[str] = []
-    for block in blocks:
-        try:
-            read = convert(block, _TextBlock)
-        except MalformedMessage:
-            return ""
-        if read.type != "text":
-            return ""
-        texts.append(read.text)
-    return "\n".join(texts)

@@ -22,6 +22,7 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.pages import OpenPage
 from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.connection import ServerConnection
+from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.apps import MIME_TYPE, PageContents, PageOrigins, ReadPage, parse_page_origins
 from mcphost.translation import N_
 
@@ -67,7 +68,9 @@ class AppPages:
         self._services = services
         self._lifetime = lifetime
         self.calls = PageCallRecorder(services.events)
+        self._contexts = conversation.page_contexts
         conversation.on_replaced(self.leave_conversation)
+        conversation.on_rewound(self._contexts.forget_sent)
         self._pages: dict[int, _Page] = {}
         self._numbers = itertools.count(1)
         self._approved: set[tuple[str, str, PageOrigins]] = set()
@@ -85,14 +88,18 @@ class AppPages:
         """Close a page; return False if it is not open."""
         page = self._pages.get(number)
         if page is not None:
-            page.close("the user closed it")
+            self._close(page, "the user closed it")
         return page is not None
+
+    def _close(self, page: _Page, reason: str) -> None:
+        page.close(reason)
+        self._contexts.close(page.number)
 
     def leave_conversation(self) -> None:
         """Close all pages and forget their calls, because another conversation is open."""
         self.calls.clear()
         for page in tuple(self._pages.values()):
-            page.close(N_("another conversation was opened"))
+            self._close(page, N_("another conversation was opened"))
 
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
@@ -194,6 +201,7 @@ class AppPages:
                     page.ready.set()
                     self._publish()
                     await self._watch(page, server)
+                    self._contexts.close(page.number)
                     await bridge.tear_down(page.reason)
                     await server.end()
                 tasks.cancel_scope.cancel()
@@ -203,10 +211,11 @@ class AppPages:
         finally:
             page.ready.set()
             self._pages.pop(page.number, None)
+            self._contexts.close(page.number)
             self._record_end(page)
 
     def _create_bridge(self, page: _Page, origins: PageOrigins, tasks: TaskGroup) -> PageBridge:
-        requests = PageRequests(self._services, page.call)
+        requests = PageRequests(self._services, page.call, partial(self._set_context, page))
 
         def send(message: bytes) -> None:
             if page.server is not None:
@@ -215,6 +224,10 @@ class AppPages:
         bridge = PageBridge(page.call, origins, tasks, send, requests.handlers)
         bridge.context = partial(self._host_context, page)
         return bridge
+
+    def _set_context(self, page: _Page, context: ResourcePart) -> None:
+        if not page.closing.is_set():
+            self._contexts.update(page.number, context)
 
     def _host_context(self, page: _Page) -> dict[str, Any]:
         width = page.server.width if page.server is not None else 0

@@ -14,6 +14,7 @@ from mcphost.host.conversation.summarizer import SummaryStage
 from mcphost.host.conversation.tool_selection import Preference, ToolSelection
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.page_contexts import PageContexts
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
@@ -21,7 +22,7 @@ from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.llm.messages import Message
 from mcphost.llm.model import TokenShare
-from mcphost.llm.token_estimate import estimate_tool_tokens
+from mcphost.llm.token_estimate import estimate_part_tokens, estimate_tool_tokens
 from mcphost.serialization import Struct
 
 
@@ -112,7 +113,7 @@ class ContextMeter:
             is_assumed=model is None or not model.facts.context_window,
             model=model.name if model is not None else "",
             counted=_find_count(conversation.messages, conversation.beginning_changed_at),
-            shares=shares,
+            shares=(*shares, *_measure_contexts(self._active.page_contexts)),
             tools=tuple(sorted((*tools, *builtin), key=lambda tool: -tool.tokens)),
             messages=len(conversation.messages) - conversation.covered,
             shortened=sum(1 for _ in _iter_shortened(conversation.messages, request.messages)),
@@ -120,6 +121,12 @@ class ContextMeter:
             system=request.system,
             uses_project_instructions=self._instructions.uses_project,
         )
+
+
+def _measure_contexts(contexts: PageContexts) -> Iterator[TokenShare]:
+    """Yield the share of each context of a page that the next user message takes."""
+    for waiting in contexts.waiting:
+        yield TokenShare("attachments", waiting.part.server, tokens=estimate_part_tokens(waiting.part))
 
 
 def _find_count(messages: Sequence[Message], since: float) -> int:

@@ -21,6 +21,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnOutcome, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
+from mcphost.host.page_contexts import PageContexts
 from mcphost.host.server_views import TurnResult
 from mcphost.host.servers.servers import ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
@@ -149,6 +150,11 @@ class ConversationController:
     def manual_calls(self) -> "Sequence[StoredManualCall]":
         """The tool calls that the user made in the open conversation, oldest first; they are not sent to the model."""
         return self._active.current.manual_calls
+
+    @property
+    def page_contexts(self) -> PageContexts:
+        """The contexts of open pages that the next user message takes to the model."""
+        return self._active.page_contexts
 
     def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
         """Return a function that saves a finished manual call with the conversation that is open now.
@@ -481,6 +487,8 @@ class ConversationController:
         from mcphost.host.message_text import clean_parts
 
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
+        if text is not None and not is_automatic:
+            attachments = (*attachments, *self._active.page_contexts.take())
         reviewed = await self._prepare_attachments(work, parts, attachments)
         number = next(self._numbers)
         model, conversation = self._model_selection.model, self._active.current
@@ -496,7 +504,10 @@ class ConversationController:
         if model is None:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
             return self._fail(number, ConfigError("No model is chosen.", hint))
-        turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering)
+        turn = Turn(
+            number, model=model, conversation=conversation, parts=parts, steering=self._steering,
+            take_contexts=self._active.page_contexts.take,
+        )  # fmt: skip
         outcome: TurnOutcome = "stopped"
         try:
             with work.stoppable():

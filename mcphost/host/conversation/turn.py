@@ -5,6 +5,7 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 
 import secrets
 import time
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -156,11 +157,12 @@ class Turn:
         conversation: Conversation,
         parts: TurnParts,
         steering: list[tuple[Part, ...]] | None = None,
+        take_contexts: Callable[[], tuple[Part, ...]] = tuple,
     ) -> None:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
         Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
-        *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
+        *take_contexts* returns the contexts of pages that go with the next of them. *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
         conversation instead.
         """
         self._number = number
@@ -176,6 +178,7 @@ class Turn:
         self._settings = parts.settings
         self._auto_approval = parts.auto_approval
         self._steering = steering if steering is not None else []
+        self._take_contexts = take_contexts
         self.usage = llm.Usage()
         self.declined = 0
         self.text = ""
@@ -226,7 +229,8 @@ class Turn:
 
         If `review_results` is set, the user first reviews attachments that came from servers.
         """
-        parts = await clean_parts(await self._reviewer.review_attachments(given))
+        attached = (*given[:-1], *self._take_contexts(), *given[-1:])  # the text stays the last part
+        parts = await clean_parts(await self._reviewer.review_attachments(attached))
         message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
 

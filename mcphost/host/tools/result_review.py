@@ -196,7 +196,8 @@ class ResultReviewer:
             piece = ResultPart(
                 kind="resource", text=text, image=image, mime_type=part.mime_type, size=len(part.data) * 3 // 4
             )
-        why = "you attached it to your message"
+        is_from_page = isinstance(part, ResourcePart) and part.is_from_page
+        why = "its page adds it to your message" if is_from_page else "you attached it to your message"
         reviewed = await self.review(part.server, "", READ_METHOD, {"uri": uri}, (piece,), why)
         if not reviewed.replacement and not isinstance(part, ResourcePart):
             is_kept = reviewed.parts == (piece,)  # the data passes only if no part of it was changed
@@ -205,7 +206,7 @@ class ResultReviewer:
         if isinstance(part, ResourcePart) and text == part.text:
             return part
         tool = part.tool if isinstance(part, ResourcePart) else ""
-        return ResourcePart(part.server, uri, text, part.mime_type, tool=tool)
+        return ResourcePart(part.server, uri, text, part.mime_type, tool=tool, is_from_page=is_from_page)
 
     def _needs_review(self, part: Part) -> TypeGuard[ResourcePart | ImagePart | FilePart]:
         is_attached = isinstance(part, ResourcePart | ImagePart | FilePart)
@@ -220,6 +221,7 @@ class ResultReviewer:
                 ATTACHMENT_WITHHELD,
                 part.mime_type,
                 tool=part.tool if isinstance(part, ResourcePart) else "",
+                is_from_page=isinstance(part, ResourcePart) and part.is_from_page,
             )
             if self._needs_review(part)
             else part

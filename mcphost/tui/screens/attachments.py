@@ -43,7 +43,8 @@ MAX_NOTES = 5
 class Attachments:
     """Attachments to the next message, oldest first; background workers read the files and resources.
 
-    Resources that were sent with earlier messages and have changed since then are listed after the attachments.
+    They are followed in the list by the contexts of open pages that the message takes along, and by resources that were
+    sent with earlier messages and have changed since then.
     """
 
     _host: "Host"
@@ -93,7 +94,9 @@ class Attachments:
 
         Do nothing if the attachment no longer exists.
         """
-        listed = (*self.parts, *(one.part for one in self._outdated))
+        contexts = self._host.conversation.page_contexts
+        waiting = contexts.waiting
+        listed = (*self.parts, *(one.part for one in (*waiting, *self._outdated)))
         if not 0 <= index < len(listed):
             return
         if action == "open":
@@ -105,6 +108,8 @@ class Attachments:
         elif index < len(self.parts):
             del self.parts[index]
             self._show()
+        elif index < len(self.parts) + len(waiting):
+            contexts.remove(waiting[index - len(self.parts)].page)
         else:
             self._ensure_versions().note_read(listed[index])
             self._show()
@@ -118,6 +123,7 @@ class Attachments:
 
         return {
             events.ResourceChanged: self._handle_change,
+            events.PageContextsChanged: self._handle_contexts,
             events.TurnStarted: self._handle_messages,
             events.UserMessageAdded: self._handle_messages,
             events.ConversationOpened: self._handle_opened,
@@ -132,6 +138,9 @@ class Attachments:
 
     def _handle_change(self, event: "events.ResourceChanged") -> None:
         self._ensure_versions().note_change(event.server, event.uri)
+        self._update_soon()
+
+    def _handle_contexts(self, _event: object) -> None:
         self._update_soon()
 
     def _handle_opened(self, event: object) -> None:
@@ -400,6 +409,7 @@ class Attachments:
             self._build_row(part, known)._replace(is_changed=is_changed)
             for part, is_changed in zip(self.parts, changed, strict=True)
         ]
+        rows += [self._build_row(one.part, known) for one in self._host.conversation.page_contexts.waiting]
         sent = [self._build_row(one.part, known)._replace(is_changed=True, is_sent=True) for one in self._outdated]
         self._screen.query_one(Composer).show_attachments((*rows, *sent))
 

@@ -89,6 +89,7 @@ def describe_attachment(part: Part) -> str:
     match part:
         case ResourcePart():
             size = _("result, {text_count:,} characters") if part.tool else _("{text_count:,} characters")
+            size = _("from its page, {text_count:,} characters") if part.is_from_page else size
             name, size = part.tool or part.uri, size.format(text_count=len(part.text))
         case ImagePart() | FilePart():
             kind = _("image, ") if isinstance(part, ImagePart) and not part.name else ""

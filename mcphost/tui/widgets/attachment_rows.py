@@ -28,6 +28,8 @@ def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
 def describe_kind(part: Part) -> str:
     """Return the kind of an attachment as one word."""
     match part:
+        case ResourcePart() if part.is_from_page:
+            return N_("page")
         case ResourcePart() if part.tool or part.use_id:
             return N_("result")
         case ResourcePart() if part.whole:

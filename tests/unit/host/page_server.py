@@ -1,12 +1,26 @@
-"""An in-process server with interactive pages (MCP Apps), and a front end that can open them."""
+"""An in-process server with interactive pages (MCP Apps), a front end that can open them, and a browser that does."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.host import Host
 from mcphost.host.questions import kinds
+from mcphost.host.server_views import OpenedPage
 from mcphost.protocol.apps import MIME_TYPE
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
-from tests.unit.host.scripted_host import InProcessServer, create_peer, text_result, tool_definition, tools_result
+from tests.unit.apps.browser import Browser
+from tests.unit.host.scripted_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
 
 PAGE_URI = "ui://weather/page"
 HTML = "<!doctype html><title>Weather</title><p>sunny</p>"
@@ -44,3 +58,38 @@ def create_page_peer(*tools: dict[str, Any], revision: str = "2026-07-28", **ans
         **answers,
     }
     return create_peer(revision, {"tools": {}, "resources": {}}, **given)
+
+
+def browser_for(page: OpenedPage) -> Browser:
+    return Browser(page.port, page.url.removeprefix(f"http://127.0.0.1:{page.port}"))
+
+
+@asynccontextmanager
+async def open_page(
+    folder: Path,
+    *answers: Any,
+    peer: InProcessServer | None = None,
+    frontend: ScriptedFrontend | None = None,
+    audit_log: AuditLog | None = None,
+    **options: Any,
+) -> AsyncGenerator[tuple[Host, Browser, InProcessServer, ScriptedFrontend]]:
+    """Call the tool `show` by hand, open its page, and load it; *answers* follow the one about the page."""
+    peer = peer or create_page_peer()
+    frontend = frontend or PageFrontend(True, *answers)
+    async with open_host_with(folder, peer, frontend=frontend, audit_log=audit_log, **options) as host:
+        await host.tools.call("peer", "show", {"city": "Bern"})
+        page, is_opened = await host.pages.open()
+        assert not is_opened
+        browser = browser_for(page)
+        await browser.load()
+        await browser.connect()
+        try:
+            yield host, browser, peer, frontend
+        finally:
+            await browser.close()
+
+
+async def initialize(browser: Browser) -> Any:
+    answer = await browser.call("ui/initialize", {"appInfo": {"name": "a", "version": "1"}, "appCapabilities": {}})
+    await browser.notify("ui/notifications/initialized")
+    return answer["result"]

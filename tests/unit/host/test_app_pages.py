@@ -23,45 +23,19 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.apps.browser import Browser, request
 from tests.unit.host.audit_rows import create_audit_log, read_rows
-from tests.unit.host.page_server import PAGE_URI, SHOW, PageFrontend, create_page_peer, page_result
+from tests.unit.host.page_server import (
+    PAGE_URI,
+    SHOW,
+    PageFrontend,
+    browser_for,
+    create_page_peer,
+    initialize,
+    open_page,
+    page_result,
+)
 from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition
 
 pytestmark = pytest.mark.anyio
-
-
-def browser_for(page: OpenedPage) -> Browser:
-    return Browser(page.port, page.url.removeprefix(f"http://127.0.0.1:{page.port}"))
-
-
-@asynccontextmanager
-async def open_page(
-    folder: Path,
-    *answers: Any,
-    peer: InProcessServer | None = None,
-    frontend: ScriptedFrontend | None = None,
-    audit_log: AuditLog | None = None,
-    **options: Any,
-) -> AsyncGenerator[tuple[Host, Browser, InProcessServer, ScriptedFrontend]]:
-    """Call the tool `show` by hand, open its page, and load it; *answers* follow the one about the page."""
-    peer = peer or create_page_peer()
-    frontend = frontend or PageFrontend(True, *answers)
-    async with open_host_with(folder, peer, frontend=frontend, audit_log=audit_log, **options) as host:
-        await host.tools.call("peer", "show", {"city": "Bern"})
-        page, is_opened = await host.pages.open()
-        assert not is_opened
-        browser = browser_for(page)
-        await browser.load()
-        await browser.connect()
-        try:
-            yield host, browser, peer, frontend
-        finally:
-            await browser.close()
-
-
-async def initialize(browser: Browser) -> Any:
-    answer = await browser.call("ui/initialize", {"appInfo": {"name": "a", "version": "1"}, "appCapabilities": {}})
-    await browser.notify("ui/notifications/initialized")
-    return answer["result"]
 
 
 async def test_a_page_is_offered_opened_after_a_question_and_gets_the_call_that_it_shows(tmp_path: Path) -> None:
@@ -454,7 +428,6 @@ async def test_everything_else_is_refused_cleanly(tmp_path: Path) -> None:
         await initialize(browser)
         for method in ("sampling/createMessage", "tools/list", "prompts/get", "x", "initialize", "ui/unknown"):
             assert (await browser.call(method))["error"]["code"] == -32601
-        assert (await browser.call("ui/update-model-context", {}))["error"]["code"] == -32000
         assert (await browser.call("ui/request-display-mode", {"mode": "fullscreen"}))["result"] == {"mode": "inline"}
         for raw in (b"{", b"[]", b"null", b'{"jsonrpc":"1.0","id":1,"method":"ping"}', b"[" * 100_000):
             assert await browser.post(raw) == 202
