@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.chat import ChatScreen
 
 
-async def open_page(chat: "ChatScreen") -> None:
-    """Open the page of the selected tool call, or else of the newest one, in the browser.
+async def open_page(chat: "ChatScreen", call: str = "") -> None:
+    """Open the page of the tool call with the id *call* in the browser.
+
+    If *call* is "", open that of the selected call, or else of the newest one.
 
     If no browser can be opened, add a notice with the address and, over SSH, the command that forwards its port.
     """
@@ -22,7 +24,7 @@ async def open_page(chat: "ChatScreen") -> None:
     pages.theme = "dark" if chat.app.current_theme.dark else "light"  # pyright: ignore[reportUnknownMemberType]
     pages.locale = current_language()
     try:
-        page, is_opened = await pages.open(_selected_call(chat))
+        page, is_opened = await pages.open(call or _selected_call(chat))
     except McpHostError as error:
         chat.notify(str(error), severity="warning", markup=False, timeout=8)
         return

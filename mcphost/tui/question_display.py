@@ -242,12 +242,15 @@ class QuestionApp(NavigationApp):
         elif not self.frontend.pending_questions:
             self.notify(_("No question is waiting. /tasks shows what is running."), markup=False, timeout=4)
 
-    def action_app(self) -> None:
-        """Open the interactive page of the selected tool call, or of the newest one, in the browser."""
+    def action_app(self, call: str = "") -> None:
+        """Open the interactive page of the tool call with the id *call* in the browser.
+
+        If *call* is "", open that of the selected call, or else of the newest one.
+        """
         from mcphost.tui.page_actions import open_page
 
         if self.screen is self.chat:
-            self.run_worker(partial(open_page, self.chat), group="page")
+            self.run_worker(partial(open_page, self.chat, call), group="page")
 
     def update_question_cards(self) -> None:
         """Update the question cards in the chat and on the top screen; remove them if no question is minimized."""

@@ -128,11 +128,14 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """Posted when the user clicks the label of a global action, or selects the action from the "/" completions."""
+    """Posted when the user clicks the label of a global action, or selects the action from the "/" completions.
 
-    def __init__(self, action: str) -> None:
+    *argument* is the argument of the action, if it has one.
+    """
+
+    def __init__(self, action: str, argument: str = "") -> None:
         super().__init__()
-        self.action = action
+        self.action = f"{action}({argument!r})" if argument else action
 
 
 class LinkClicked(Message):

@@ -48,6 +48,19 @@ async def test_a_command_opens_the_newest_page_and_a_key_that_of_the_selected_ca
         assert driver.host.pages.locale == "en"
 
 
+async def test_a_click_opens_the_page_of_the_clicked_card_whichever_is_selected(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        driver.host.pages.open_pages = [EXAMPLE_PAGE]
+        for call in ("one", "it's"):
+            show_call(driver, call)
+        await driver.until(lambda: driver.text().count(LINE) == 2, "the cards")
+        await driver.pilot.press("ctrl+t", "[")  # selects the first one
+        for place, call in ((1, "it's"), (0, "one")):
+            rows = [(row.index(LINE), at) for at, row in enumerate(driver.text().splitlines()) if LINE in row]
+            await driver.pilot.click(offset=rows[place])
+            await driver.until(lambda call=call: driver.host.pages.opened[-1:] == [call], "the page of the card")
+
+
 async def test_without_a_page_the_command_says_so(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         await run_command(driver, "/app")

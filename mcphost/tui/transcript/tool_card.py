@@ -48,7 +48,6 @@ BACKGROUND_OFFER_SECONDS = 3.0
 
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
 CALL_AGAIN_STYLE = Style.from_meta({"act": "call_again"})
-PAGE_STYLE = Style.from_meta({"act": "app"})
 _FOUND_CONTEXT = 80
 """Number of characters shown before a match."""
 
@@ -181,7 +180,7 @@ class ToolCard(TranscriptBlock):
         out.extend(self._render_result(lead))
         if self.has_page:
             text = _("interactive page · /app opens it in the browser")
-            offer = Content.styled(text, "$accent").stylize(PAGE_STYLE)
+            offer = Content.styled(text, "$accent").stylize(Style.from_meta({"act": "app", "call": self.call}))
             out.append(PrefixedContent("▎   ", "▎   ", offer, "", lead))
         return out
 

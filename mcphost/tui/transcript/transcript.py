@@ -481,7 +481,7 @@ class Transcript(ScrollView, can_focus=True):
         elif meta.get("act") == "newest":
             self.action_jump(True)
         elif meta.get("act") in ("call_again", "app"):
-            self.post_message(ActionRequested(meta["act"]))
+            self.post_message(ActionRequested(meta["act"], meta.get("call", "")))
         elif "copy" in meta and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
             self._part_copier.copy(index, int(meta["copy"]))
