@@ -475,13 +475,13 @@ class _LateParts:
 
     @cached_property
     def pages(self) -> "AppPages":
-        from mcphost.host.app_pages.page_requests import PageServices
-        from mcphost.host.app_pages.pages import AppPages
+        from mcphost.host.app_pages.pages import AppPages, PageServices
 
         core, late = self._core, self._late_grants
         services = PageServices(
             self._servers, self.consent, self.executor, late.validator, self.hooks, core.frontend, core.audit,
             core.events, core.question_budget, self._editable_texts, core.audit.wrap_open_url(self._open_url),
+            self.call_scheduler,
         )  # fmt: skip
         return AppPages(services, core.conversation, core.lifetime)
 

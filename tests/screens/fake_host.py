@@ -562,7 +562,7 @@ class FakeEvents:
         self._host.feeds.append(feed)
         return feed
 
-    def publish(self, event: events.AnyEvent) -> None:
+    def publish(self, event: events.HostEvent) -> None:
         self._host.put(event)
 
 

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from mcphost import __version__
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.app_pages.page_calls import PageCall
+from mcphost.host.app_pages.page_errors import ERROR_LIMIT, NOT_ANSWERED, explain_to_page
 from mcphost.json_limits import check_plain_value
 from mcphost.protocol.apps import PROTOCOL_VERSION, PageOrigins
 from mcphost.protocol.jsonrpc import (
@@ -36,7 +37,6 @@ MAX_RUNNING = 16
 TEARDOWN_SECONDS = 1.0
 MAX_HEIGHT = 10_000
 _TEARDOWN_ID = "mcphost-teardown"
-_ERROR_LIMIT = 1_000
 _log = logging.getLogger(__name__)
 
 
@@ -129,17 +129,18 @@ class PageBridge:
             except PageRequestRejected as error:
                 response = self._make_error(request, error.code, error.message)
             except McpHostError as error:
-                response = self._make_error(request, REFUSED, error.message)
+                _log.warning("a request of a page was not answered: %s", error)
+                response = self._make_error(request, REFUSED, explain_to_page(error))
             except Exception:  # noqa: BLE001 - a bug must not end the exchange of the page
                 _log.exception("a request of a page failed")
-                response = self._make_error(request, INTERNAL_ERROR, "mcphost could not answer the request.")
+                response = self._make_error(request, INTERNAL_ERROR, NOT_ANSWERED)
         if self._running.get(request.id) is scope:
             del self._running[request.id]
             if response is not None:
                 self._send(response)
 
     def _make_error(self, request: JsonRpcRequest, code: int, message: str) -> JsonRpcErrorResponse:
-        return JsonRpcErrorResponse(request.id, ErrorData(code, message[:_ERROR_LIMIT]))
+        return JsonRpcErrorResponse(request.id, ErrorData(code, message[:ERROR_LIMIT]))
 
     async def _dispatch(self, request: JsonRpcRequest) -> Any:
         if self._is_ending:
@@ -215,7 +216,7 @@ class PageBridge:
         if self.call.result is not None:
             self._notify("ui/notifications/tool-result", result_for_page(self.call.result))
         elif self.call.failure:
-            self._notify("ui/notifications/tool-cancelled", {"reason": self.call.failure[:_ERROR_LIMIT]})
+            self._notify("ui/notifications/tool-cancelled", {"reason": self.call.failure[:ERROR_LIMIT]})
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         self._send(JsonRpcNotification(method, Raw(encode(params))))
@@ -229,7 +230,7 @@ class PageBridge:
         self._cancel_running()
         if self._is_initialized:
             self._send(
-                JsonRpcRequest(_TEARDOWN_ID, "ui/resource-teardown", Raw(encode({"reason": reason[:_ERROR_LIMIT]})))
+                JsonRpcRequest(_TEARDOWN_ID, "ui/resource-teardown", Raw(encode({"reason": reason[:ERROR_LIMIT]})))
             )
             with anyio.move_on_after(TEARDOWN_SECONDS):
                 await self._torn_down.wait()

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcphost.errors import McpHostError
+from mcphost.host.app_pages.page_errors import NO_RESULT, explain_to_page
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import PageOffered
 from mcphost.host.servers.tool_registry import OfferedTool
@@ -18,7 +20,8 @@ MAX_BYTES = 16 * 1024 * 1024
 class PageCall:
     """A call of a tool that has a page.
 
-    `result` is None until the call has ended, and if it ended without a result; `failure` then gives the reason.
+    `result` is None until the call has ended, and if it ended without a result; `failure` then gives the reason in the
+    words that the page is told.
     """
 
     call: str
@@ -72,11 +75,14 @@ class PageCallRecorder:
             self._end(known)
             self._forget_oldest()
 
-    def cancel(self, call: str, reason: str) -> None:
-        """Remember that a call ended without a result; do nothing if it has one."""
+    def cancel(self, call: str, error: McpHostError | None) -> None:
+        """Remember that a call ended without a result, because of *error* if it is not None.
+
+        Do nothing if the call has a result.
+        """
         known = self._calls.get(call)
         if known is not None and known.result is None:
-            known.failure = reason or "The call ended without a result."
+            known.failure = NO_RESULT if error is None else explain_to_page(error)
             self._end(known)
 
     def _end(self, known: PageCall) -> None:

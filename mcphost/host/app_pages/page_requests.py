@@ -8,6 +8,7 @@ from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params, result_for_page
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.app_pages.page_content import read_context, read_message
+from mcphost.host.app_pages.page_limits import PageLimits
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
@@ -22,10 +23,10 @@ from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.elicitation import inspect_url
 from mcphost.host.server_requests.request_handler import QuestionRateLimiter
 from mcphost.host.servers.features import EditableTexts
-from mcphost.host.servers.running_calls import RunningCallCancelled
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.call_executor import ToolExecutor
+from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.apps import ReadPage
@@ -70,6 +71,7 @@ class PageServices:
         question_budget: QuestionBudget,
         editable_texts: Lazy[EditableTexts],
         open_url: OpenUrl | None,
+        scheduler: CallScheduler,
     ) -> None:
         self.servers = servers
         self.consent = consent
@@ -82,6 +84,7 @@ class PageServices:
         self.question_budget = question_budget
         self.editable_texts = editable_texts
         self.open_url = open_url
+        self.limits = PageLimits(scheduler)
         self.numbers = itertools.count(1)
 
 
@@ -95,6 +98,7 @@ class PageRequests:
         self._server = call.server
         self._connection = call.offered.connection
         self._rate_limiter = QuestionRateLimiter(self._server, services.audit)
+        self._limit = services.limits.for_page(self._server)
 
     @property
     def handlers(self) -> dict[str, PageRequestHandler]:
@@ -135,10 +139,9 @@ class PageRequests:
             detail = {"tool": offered.definition.name}
             await self._services.audit.record_event(subject, "asked", who="page", detail=detail)
             approval = await self._authorize(call, offered, arguments, notes)
-        try:
+        async with self._limit.calling():
+            self._check_connection()  # it may have been lost while other calls were running
             execution = await self._services.executor.execute(call, offered, replace(approval, source="page"))
-        except RunningCallCancelled as error:
-            raise PageRequestRejected("The user cancelled the call.") from error
         return result_for_page(execution.result)
 
     async def _find_tool(self, name: str) -> OfferedTool:
@@ -220,11 +223,13 @@ class PageRequests:
         if not 0 < len(wanted.uri) <= URI_LIMIT:
             raise PageRequestRejected("The address is empty or too long.", INVALID_PARAMS)
         self._check_connection()
-        session = await self._connection.session()
-        try:
-            result = await session.request(ReadPage(wanted.uri))
-        except RequestRefused as error:
-            raise PageRequestRejected(error.server_message, error.code or INVALID_PARAMS) from error
+        async with self._limit.reading():
+            self._check_connection()
+            session = await self._connection.session()
+            try:
+                result = await session.request(ReadPage(wanted.uri))
+            except RequestRefused as error:
+                raise PageRequestRejected(error.server_message, error.code or INVALID_PARAMS) from error
         contents = encode(result.contents)
         if len(contents) > READ_LIMIT:
             raise PageRequestRejected(f"The resource is over {READ_LIMIT // 1024**2} MB.")

@@ -162,8 +162,8 @@ class Turn:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
         Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
-        *take_contexts* returns the contexts of pages that go with the next of them. *number* identifies the turn in events. Prompts shown to the user contain the turn's number within the
-        conversation instead.
+        *take_contexts* returns the contexts of pages that go with the next of them. *number* identifies the turn in
+        events. Prompts shown to the user contain the turn's number within the conversation instead.
         """
         self._number = number
         self._id = secrets.token_hex(6)

@@ -58,8 +58,11 @@ class PageCallObserver(Protocol):
         """Remember the result of a call."""
         ...
 
-    def cancel(self, call: str, reason: str) -> None:
-        """Remember that a call ended without a result; do nothing if it has one."""
+    def cancel(self, call: str, error: McpHostError | None) -> None:
+        """Remember that a call ended without a result, because of *error* if it is not None.
+
+        Do nothing if the call has a result.
+        """
         ...
 
 
@@ -152,7 +155,7 @@ class ToolExecutor:
                 view = offered.connection.view() if isinstance(error, ConnectionLost) else None
                 if view is not None and view.state in ("stopped", "waiting") and view.detail:
                     error.message = view.detail  # the user ended the connection, or saved a watched file
-                pending.finish("failed", RenderedResult(error_text(error)))
+                pending.finish("failed", RenderedResult(error_text(error)), error=error)
                 # The user's own calls show the hint themselves.
                 if error.hint == (hint := make_era_hint(server)) and by not in _WITHOUT_MODEL:
                     self._events.notify("warning", f"The server {server!r} cannot ask you anything.", hint)
@@ -248,7 +251,7 @@ class _PendingCall:
         except ApprovalVoid as error:
             self._span.end(self.unsent_reason(error))
             if self._approval.source in _WITHOUT_MODEL:  # the model's continue: the user is asked about them again
-                self.finish("failed", RenderedResult(error.message))
+                self.finish("failed", RenderedResult(error.message), error=error)
             raise
         self._is_sent = True
 
@@ -266,19 +269,27 @@ class _PendingCall:
         """Return the reason why the call was not sent, as a phrase for the audit log."""
         return f"not sent{' again' * self._is_sent}: {error.reason}"
 
-    def finish(self, outcome: CallOutcome, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
+    def finish(
+        self,
+        outcome: CallOutcome,
+        shown: RenderedResult,
+        size: int = 0,
+        stored_file: str = "",
+        *,
+        error: McpHostError | None = None,
+    ) -> float:
         """Publish and record the outcome of the call; return its duration in seconds.
 
         The duration does not include the time that the user took to answer questions. *shown* is the result as
         shown to the user, *size* the size of the received result in bytes, and *stored_file* the path of the
-        file with the complete result, "" for none.
+        file with the complete result, "" for none. *error* is the error that ended the call.
         """
         self._span.end(outcome, size=size)
         seconds = self._active.stopwatch.seconds
         server, tool = self._offered.connection.config.name, self._offered.definition.name
         text = shown.user_text
         if self.page_calls is not None:
-            self.page_calls.get().cancel(self._call, text)
+            self.page_calls.get().cancel(self._call, error)
         self._events.publish(
             ToolFinished(self._call, server, tool, outcome, text, seconds, stored_file, shown.user_images)
         )

@@ -1,4 +1,4 @@
-"""Scheduler that runs the model's tool calls and limits how many run at a time.
+"""Scheduler that runs the model's tool calls and limits how many run at a time, together with calls of pages.
 
 A call runs as a task of the host while its turn waits for it. If the user sends it to the background, the turn
 continues with a placeholder result. The real result follows in a later message; a call that is still running when the
@@ -161,13 +161,26 @@ class CallScheduler:
             yield
             return
         call.slot = slot = object()
-        self._limiter.total_tokens = self._settings.limits.parallel_calls
-        await self._limiter.acquire_on_behalf_of(slot)
+        await self._acquire(slot)
         call.is_unsent = False
         try:
             yield
         finally:
             self._release_slot(call)
+
+    @asynccontextmanager
+    async def shared_slot(self) -> AsyncGenerator[None]:
+        """Wait for a free execution slot, and hold it during the block, for a call that the model did not make."""
+        slot = object()
+        await self._acquire(slot)
+        try:
+            yield
+        finally:
+            self._limiter.release_on_behalf_of(slot)
+
+    async def _acquire(self, slot: object) -> None:
+        self._limiter.total_tokens = self._settings.limits.parallel_calls
+        await self._limiter.acquire_on_behalf_of(slot)
 
     def _release_slot(self, call: _Call) -> None:
         slot, call.slot = call.slot, None

@@ -1,7 +1,5 @@
 """Tests of interactive pages of tools over loopback, with a client that sends what a browser would send."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +10,13 @@ from mcphost.config.hooks import HookOutput
 from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.errors import ConsentDenied, ServerError, UsageError
 from mcphost.host.app_pages import page_bridge, pages
-from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import PageDrafted, PageOffered, PagesChanged, ToolFinished, ToolStarted
-from mcphost.host.host import Host
 from mcphost.host.questions.pages import OpenPage, PageMessage
 from mcphost.host.questions.questions import AcceptUrl, AllowOnce, AllowSession, ApproveTool, Cancel, Deny, VisitUrl
-from mcphost.host.server_views import OpenedPage
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.apps.browser import Browser, request
+from tests.unit.apps.browser import request
 from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.page_server import (
     PAGE_URI,
@@ -33,7 +28,7 @@ from tests.unit.host.page_server import (
     open_page,
     page_result,
 )
-from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition
+from tests.unit.host.scripted_host import open_host_with, tool_definition
 
 pytestmark = pytest.mark.anyio
 

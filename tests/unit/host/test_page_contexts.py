@@ -68,7 +68,8 @@ async def test_only_the_last_context_of_a_page_counts_and_an_empty_one_removes_i
         assert waiting() == ["second"]
         await update(browser, {"structuredContent": {"n": 1}})
         assert waiting() == ['{"n":1}']
-        for nothing in ({}, {"content": []}, {"content": [{"type": "text", "text": " "}]}):
+        empty: list[dict[str, Any]] = [{}, {"content": []}, {"content": [{"type": "text", "text": " "}]}]
+        for nothing in empty:
             await update(browser, {"content": [{"type": "text", "text": "again"}]})
             await update(browser, nothing)
             assert waiting() == []
@@ -195,9 +196,7 @@ async def test_a_never_rule_refuses_what_was_copied_from_the_context_of_a_page(t
     model = ScriptedModel(tool_round(("web__post", {"body": f"fyi: {secret}"})), text_round("done"))
     settings = parse_settings('[consent]\nnever = ["web/* never-from:peer"]\n', "config.toml", lambda problem: None)
     peers = {"peer": create_page_peer(), "web": post}
-    async with open_host_with(
-        tmp_path, peers, model, PageFrontend(True), never=settings.never_rules
-    ) as host:
+    async with open_host_with(tmp_path, peers, model, PageFrontend(True), never=settings.never_rules) as host:
         await host.tools.call("peer", "show", {})
         browser = browser_for((await host.pages.open())[0])
         await browser.load()
