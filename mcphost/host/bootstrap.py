@@ -483,7 +483,7 @@ class _LateParts:
             core.events, core.question_budget, self._editable_texts, core.audit.wrap_open_url(self._open_url),
             self.call_scheduler,
         )  # fmt: skip
-        return AppPages(services, core.conversation, core.lifetime)
+        return AppPages(services, core.conversation, core.lifetime, core.store)
 
     @cached_property
     def hooks(self) -> "ToolHooks":

@@ -393,9 +393,10 @@ class ConversationStore:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
         *new_id* is the id of the new conversation, and *at* is its creation time in seconds since 1970. Manual
-        calls and the index of reusable tool results are copied as well. The title of the copy ends with *mark* in
-        parentheses, and with a number if a conversation already has this title. Raises StoreError.
+        calls, results of calls with a page and the index of reusable results are copied as well. The title of the copy
+        ends with *mark* in parentheses, and with a number if a conversation already has this title. Raises StoreError.
         """
+        from mcphost.store.copied_results import copy_results
         from mcphost.store.manual_calls import copy_manual_calls
 
         def work(db: sqlite3.Connection) -> None:
@@ -409,11 +410,7 @@ class ConversationStore:
                 " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
                 ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
             )
-            db.execute(
-                "INSERT INTO recorded_results SELECT ?2, use_id, call, definition, grant_id, at FROM recorded_results"
-                " WHERE conversation = ?1",
-                (conversation_id, new_id),
-            )
+            copy_results(db, conversation_id, new_id)
             db.execute(
                 "INSERT INTO system_prompts (conversation, text, at) SELECT ?2, text, ?3 FROM system_prompts"
                 " WHERE conversation = ?1 ORDER BY number DESC LIMIT 1",

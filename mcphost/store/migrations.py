@@ -337,6 +337,20 @@ def m021_accepted_from(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE pins ADD COLUMN accepted_from TEXT NOT NULL DEFAULT ''")
 
 
+def m022_page_results(db: sqlite3.Connection) -> None:
+    """Create the table for the model's calls of tools that have an interactive page, with their whole results."""
+    _execute_script(
+        db,
+        """
+        CREATE TABLE page_results (
+            conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            use_id TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL,
+            PRIMARY KEY (conversation, use_id)
+        ) STRICT;
+        """,
+    )
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index; do nothing if SQLite lacks FTS5.
 
@@ -380,6 +394,7 @@ MIGRATIONS: Migrations = (
     ("019_cache_savings", m019_cache_savings),
     ("020_manual_calls", m020_manual_calls),
     ("021_accepted_from", m021_accepted_from),
+    ("022_page_results", m022_page_results),
 )
 
 

@@ -598,6 +598,10 @@ class FakePages:
         self.has_browser = True
         self.opened: list[str] = []
         self.closed: list[int] = []
+        self.stored_calls: tuple[str, ...] = ()
+
+    async def list_stored_calls(self) -> tuple[str, ...]:
+        return self.stored_calls
 
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
         self.opened.append(call)

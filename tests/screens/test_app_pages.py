@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.host import events
 from mcphost.host.questions.questions import VisitUrl
-from mcphost.llm.messages import ResourcePart
+from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.screens.tasks import TasksScreen
 from mcphost.tui.widgets.attachment_list import AttachmentList
@@ -59,6 +59,23 @@ async def test_a_click_opens_the_page_of_the_clicked_card_whichever_is_selected(
             rows = [(row.index(LINE), at) for at, row in enumerate(driver.text().splitlines()) if LINE in row]
             await driver.pilot.click(offset=rows[place])
             await driver.until(lambda call=call: driver.host.pages.opened[-1:] == [call], "the page of the card")
+
+
+async def test_the_cards_of_an_earlier_run_offer_their_stored_pages(run: Run) -> None:
+    def called(call: str) -> tuple[Message, ...]:
+        use = ToolUsePart(call, "weather__show", {"city": "Bern"}, "{}")
+        result = ToolReturnPart(call, "weather__show", f"sunny {call}", server="weather", tool="show", outcome="ok")
+        return Message(role="assistant", parts=(use,)), Message(role="tool", parts=(result,))
+
+    async with run(size=(100, 30)) as driver:
+        driver.host.pages.open_pages, driver.host.pages.stored_calls = [EXAMPLE_PAGE], ("two",)
+        driver.host.conversation.messages = (*called("one"), *called("two"))
+        driver.host.put(events.ConversationOpened("c1", "Weather", 4))
+        await driver.until(lambda: LINE in driver.text() and "sunny one" in driver.text(), "the cards")
+        assert driver.text().count(LINE) == 1
+        at, row = next((row.index(LINE), at) for at, row in enumerate(driver.text().splitlines()) if LINE in row)
+        await driver.pilot.click(offset=(at, row))
+        await driver.until(lambda: driver.host.pages.opened == ["two"], "the page")
 
 
 async def test_without_a_page_the_command_says_so(run: Run) -> None:
@@ -129,7 +146,11 @@ def context(text: str = "Three items are selected.") -> ResourcePart:
 
 
 async def test_the_context_of_a_page_is_listed_with_the_message_and_sent_with_it(run: Run) -> None:
+    async def answer(*_: object) -> str:
+        return "fine"
+
     async with run(size=(100, 30)) as driver:
+        driver.host.turn = answer
         driver.host.conversation.page_contexts.update(1, context())
         await driver.until(lambda: "page" in driver.text() and "weather · show" in driver.text(), "the row")
         await driver.type("What now?")

@@ -57,8 +57,10 @@ class PageCall:
 class PageCallRecorder:
     """The latest calls of tools that have a page, in the open conversation; implements `PageCallObserver`."""
 
-    def __init__(self, events: EventBus) -> None:
+    def __init__(self, events: EventBus, keep: Callable[[PageCall], None] = lambda call: None) -> None:
+        """Create a recorder; *keep* is called with each call that got a result, in the context of the call."""
         self._events = events
+        self._keep = keep
         self._calls: dict[str, PageCall] = {}
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
@@ -72,6 +74,7 @@ class PageCallRecorder:
         """Remember the result of a call."""
         if (known := self._calls.get(call)) is not None:
             known.result = result
+            self._keep(known)
             self._end(known)
             self._forget_oldest()
 
@@ -101,6 +104,10 @@ class PageCallRecorder:
         if call:
             return self._calls.get(call)
         return next(reversed(self._calls.values()), None)
+
+    def restore(self, call: PageCall) -> None:
+        """Remember a call of an earlier run, as one that is older than all calls of this run."""
+        self._calls = {call.call: call, **self._calls}
 
     def clear(self) -> None:
         """Forget all calls, because another conversation is open."""

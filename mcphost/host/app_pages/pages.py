@@ -16,6 +16,7 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.app_pages.page_bridge import MAX_HEIGHT, PageBridge
 from mcphost.host.app_pages.page_calls import PageCall, PageCallRecorder
 from mcphost.host.app_pages.page_requests import PageRequests, PageServices
+from mcphost.host.app_pages.stored_pages import StoredPages
 from mcphost.host.audit.audit_log import AuditSubject
 from mcphost.host.events import PagesChanged
 from mcphost.host.lifetime import Lifetime
@@ -24,6 +25,7 @@ from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.apps import MIME_TYPE, PageContents, PageOrigins, ReadPage, parse_page_origins
+from mcphost.store.database import Database
 from mcphost.translation import N_
 
 _log = logging.getLogger(__name__)
@@ -64,10 +66,13 @@ class _Page:
 class AppPages:
     """The interactive pages of tools in the open conversation."""
 
-    def __init__(self, services: PageServices, conversation: ActiveConversation, lifetime: Lifetime) -> None:
+    def __init__(
+        self, services: PageServices, conversation: ActiveConversation, lifetime: Lifetime, database: Database
+    ) -> None:
         self._services = services
         self._lifetime = lifetime
-        self.calls = PageCallRecorder(services.events)
+        self._stored = StoredPages(database, conversation, services.servers, lifetime)
+        self.calls = PageCallRecorder(services.events, self._stored.keep)
         self._contexts = conversation.page_contexts
         conversation.on_replaced(self.leave_conversation)
         conversation.on_rewound(self._contexts.forget_sent)
@@ -101,14 +106,20 @@ class AppPages:
         for page in tuple(self._pages.values()):
             self._close(page, N_("another conversation was opened"))
 
+    async def list_stored_calls(self) -> tuple[str, ...]:
+        """Return the ids of the open conversation's calls whose pages can be opened in a later run, oldest first."""
+        return await self._stored.list_calls()
+
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
-        """Open the page of the call with this id, or of the newest one, and return it.
+        """Open the page of the call with this id, or of the newest one, also of an earlier run, and return it.
 
         The second value is whether a browser was opened; if it is False, the user opens the address. Raises UsageError
         if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
         """
         known = self.calls.find(call)
+        if known is None and (known := await self._stored.load(call)) is not None:
+            self.calls.restore(known)
         if known is None:
             raise UsageError("There is no page to open.", _CALL_AGAIN) if not call else _result_is_gone()
         open_pages = (one for one in self._pages.values() if one.server is not None and not one.closing.is_set())

@@ -5,24 +5,28 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.host import events
 from mcphost.translation import _, translate_sentence
+from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from mcphost.host.host import Host
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 
 class PageEvents:
     """Handlers of the events about pages: marks the cards of calls, and puts proposed texts into the message."""
 
-    def __init__(self, screen: "Screen[None]", presenter: "TranscriptPresenter") -> None:
-        self._screen, self._presenter = screen, presenter
+    def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
+        self._screen, self._host, self._presenter = screen, host, presenter
         self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.PageOffered: self._mark_card,
             events.PagesChanged: self._report_closed,
             events.PageDrafted: self._add_draft,
+            events.ConversationOpened: self._mark_earlier,
         }
+        self._mark_earlier(None)
 
     def _mark_card(self, event: events.PageOffered) -> None:
         presenter = self._presenter
@@ -31,6 +35,20 @@ class PageEvents:
             if card is not None:
                 card.has_page = True
                 presenter.transcript.update_block(card)
+
+    def _mark_earlier(self, _event: object) -> None:
+        if self._host.conversation.messages:
+            self._screen.run_worker(self._mark_stored_cards, group="pages", exclusive=True)
+
+    async def _mark_stored_cards(self) -> None:
+        """Mark the cards of earlier runs whose pages can be opened."""
+        transcript = self._presenter.transcript
+        if calls := frozenset(await self._host.pages.list_stored_calls()):
+            await transcript.wait_loaded()
+            for card in transcript.blocks:
+                if isinstance(card, ToolCard) and card.call in calls:
+                    card.has_page = True
+                    transcript.update_block(card)
 
     def _report_closed(self, event: events.PagesChanged) -> None:
         if event.closed_server:

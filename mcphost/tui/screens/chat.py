@@ -240,7 +240,7 @@ class ChatScreen(AttachmentScreen):
         dispatcher.add_all(self.presenter.event_handlers)
         dispatcher.add_all(self.status.event_handlers)
         dispatcher.add_all(self.attachments.event_handlers)
-        dispatcher.add_all(PageEvents(self, self.presenter).event_handlers)
+        dispatcher.add_all(PageEvents(self, self.host, self.presenter).event_handlers)
         dispatcher.add(self._handle_user_message, events.UserMessageAdded)
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
         dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)

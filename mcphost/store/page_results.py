@@ -1,0 +1,80 @@
+"""Storage of the model's tool calls that have an interactive page, so that a later run can open the page."""
+
+import sqlite3
+from typing import Any
+
+from mcphost.errors import MalformedMessage
+from mcphost.serialization import Raw, Struct, decode, encode
+from mcphost.store.database import Database
+
+MAX_CALLS = 50
+"""Maximum number of calls that are kept for a conversation, the newest ones."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Maximum size of a stored call; a larger one is not stored."""
+MAX_TOTAL_BYTES = 16 * 1024 * 1024
+"""Maximum size of all calls of a conversation; the oldest ones are deleted first."""
+_ADD = """
+    INSERT OR REPLACE INTO page_results (conversation, use_id, at, body)
+    SELECT id, ?2, ?3, ?4 FROM conversations WHERE id = ?1
+"""
+_DELETE_OLDEST = """
+    DELETE FROM page_results WHERE conversation = ?1 AND use_id IN (
+        SELECT use_id FROM (
+            SELECT use_id, row_number() OVER newest AS place, sum(length(body)) OVER newest AS total
+            FROM page_results WHERE conversation = ?1 WINDOW newest AS (ORDER BY at DESC, use_id)
+        ) WHERE place > ?2 OR total > ?3
+    )
+"""
+
+
+class StoredPageCall(Struct, frozen=True):
+    """A tool call that has a page, and its result as JSON, as the page gets it.
+
+    `server_digest` and `account` identify the server as it was started then, and `definition` is the fingerprint of
+    the tool.
+    """
+
+    server: str
+    server_digest: str
+    account: str
+    tool: str
+    definition: str
+    arguments: dict[str, Any]
+    result: Raw
+
+
+class PageResultStore:
+    """Store for the calls of conversations that have a page; every method may raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, conversation_id: str, use_id: str, call: StoredPageCall, at: float) -> None:
+        """Store a call; do nothing if it is too large, or if the conversation is not stored.
+
+        *at* is the time of the result in seconds since 1970.
+        """
+        body = encode(call)
+        if len(body) > MAX_BYTES:
+            return
+
+        def work(db: sqlite3.Connection) -> None:
+            if db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
+                db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
+
+        await self._database.run(work)
+
+    async def list(self, conversation_id: str) -> tuple[str, ...]:
+        """Return the ids of the stored calls of a conversation, oldest first."""
+        query = "SELECT use_id FROM page_results WHERE conversation = ? ORDER BY at, use_id DESC"
+        rows = await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchall())
+        return tuple(use_id for (use_id,) in rows)
+
+    async def load(self, conversation_id: str, use_id: str) -> StoredPageCall | None:
+        """Return a stored call, or None if there is none or it cannot be decoded."""
+        query = "SELECT body FROM page_results WHERE conversation = ? AND use_id = ?"
+        row = await self._database.run(lambda db: db.execute(query, (conversation_id, use_id)).fetchone())
+        try:
+            return decode(row[0], StoredPageCall, "stored call with a page") if row else None
+        except MalformedMessage:
+            return None

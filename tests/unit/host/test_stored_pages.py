@@ -1,0 +1,156 @@
+"""Tests of pages of calls of an earlier run: opened if the server is the same, otherwise refused with the reason."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.errors import ServerError, UsageError
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, PassResult
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.page_server import PAGE_URI, PageFrontend, browser_for, create_page_peer, initialize
+from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition
+
+pytestmark = pytest.mark.anyio
+
+
+async def call_in_first_run(folder: Path, *answers: Any, peer: InProcessServer | None = None, **options: Any) -> str:
+    """Let the model call the tool `show`, and end mcphost; return the id of the conversation."""
+    model = ScriptedModel(tool_round(("peer__show", {"city": "Bern"})), text_round("done"))
+    frontend = PageFrontend(*(answers or (AllowOnce(),)))
+    async with open_host_with(folder, peer or create_page_peer(), model, frontend, **options) as host:
+        await host.conversation.send("show it")
+        with anyio.fail_after(10):
+            while not options.get("reviewed") and not await host.pages.list_stored_calls():
+                await anyio.lowlevel.checkpoint()
+        return host.conversation.id
+
+
+@asynccontextmanager
+async def open_later_run(folder: Path, conversation: str, **options: Any) -> AsyncGenerator[Host]:
+    peers = options.pop("peers", None) or create_page_peer()
+    async with open_host_with(folder, peers, ScriptedModel(), PageFrontend(True), **options) as host:
+        await host.servers.get_tool(next(iter(view.name for view in host.servers.views())), "refresh")
+        await host.conversation.open(conversation)
+        yield host
+
+
+@pytest.mark.parametrize("call", ["use-1", ""])
+async def test_a_page_of_an_earlier_run_shows_the_whole_result_of_its_call(tmp_path: Path, call: str) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation) as host:
+        assert await host.pages.list_stored_calls() == ("use-1",)
+        page, _ = await host.pages.open(call)
+        browser = browser_for(page)
+        await browser.load()
+        await browser.connect()
+        await initialize(browser)
+        assert (await browser.read())["params"] == {"arguments": {"city": "Bern"}}
+        shown = (await browser.read())["params"]
+        assert shown == {
+            "content": [{"type": "text", "text": "show: sunny"}],
+            "structuredContent": {"sky": "sunny"},
+            "_meta": {"source": "sensor"},
+        }
+        await browser.close()
+        assert (await host.pages.open("use-1"))[0].number == page.number
+
+
+async def test_a_copy_of_the_conversation_has_its_pages_and_a_deleted_one_has_none(tmp_path: Path) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation) as host:
+        await host.conversation.branches.fork()
+        assert host.conversation.id != conversation
+        assert await host.pages.list_stored_calls() == ("use-1",)
+        await host.history.delete(conversation)
+        await host.pages.open("use-1")
+        copy = host.conversation.id
+        host.conversation.open_new()
+        await host.history.delete(copy)
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        assert database.execute("SELECT count(*) FROM page_results").fetchone() == (0,)
+
+
+async def test_a_page_of_another_conversation_is_not_found(tmp_path: Path) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation) as host:
+        host.conversation.open_new()
+        assert await host.pages.list_stored_calls() == ()
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open("use-1")
+        with pytest.raises(UsageError, match="no page to open"):
+            await host.pages.open()
+
+
+CHANGED = tool_definition("show", description="Show more.", _meta={"ui": {"resourceUri": PAGE_URI}})
+REFRESH = tool_definition("refresh")
+
+
+@pytest.mark.parametrize(
+    ("peers", "options", "message"),
+    [
+        ({"other": create_page_peer()}, {}, "'peer' of this call is no longer configured"),
+        (create_page_peer(), {"args": {"peer": ("other",)}}, "its settings changed"),
+        (create_page_peer(CHANGED, REFRESH), {}, "'show' of 'peer' changed after this call"),
+        (create_page_peer(REFRESH), {}, "'show' of 'peer' has no page any more"),
+    ],
+)
+async def test_the_page_of_a_server_or_tool_that_changed_is_refused_with_the_reason(
+    tmp_path: Path, peers: Any, options: dict[str, Any], message: str
+) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation, peers=peers, **options) as host:
+        with pytest.raises(ServerError, match=message):
+            await host.pages.open("use-1")
+        assert host.pages.list_open() == ()
+
+
+async def test_the_page_of_a_server_that_is_not_connected_is_refused_with_the_reason(tmp_path: Path) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation) as host:
+        host.servers.stop("peer")
+        with anyio.fail_after(10):
+            while host.servers.find("peer").is_ready:
+                await anyio.lowlevel.checkpoint()
+        with pytest.raises(ServerError, match="'peer' of this call is not connected"):
+            await host.pages.open("use-1")
+
+
+async def test_results_that_the_user_reviews_and_very_long_ones_are_not_stored(tmp_path: Path) -> None:
+    answers = (AllowOnce(), PassResult())
+    conversation = await call_in_first_run(tmp_path, *answers, reviewed=("peer",))
+    async with open_later_run(tmp_path, conversation, reviewed=("peer",)) as host:
+        assert await host.pages.list_stored_calls() == ()
+
+
+async def test_a_result_over_the_limit_is_not_stored_and_the_oldest_ones_are_deleted(tmp_path: Path) -> None:
+    from mcphost.llm.messages import Message, TextPart
+    from mcphost.serialization import Raw
+    from mcphost.store.conversations import ConversationStore
+    from mcphost.store.database import Database
+    from mcphost.store.page_results import MAX_BYTES, MAX_CALLS, PageResultStore, StoredPageCall
+
+    database = Database(tmp_path / "store.db")
+    message = Message(role="user", parts=(TextPart("hi"),), at=1.0)
+    await ConversationStore(database).append("c", message, title="hi", model="")
+    store = PageResultStore(database)
+
+    def make_call(size: int) -> StoredPageCall:
+        return StoredPageCall("peer", "d", "", "show", "f", {}, Raw(b'["' + b"x" * size + b'"]'))
+
+    await store.add("c", "too-long", make_call(MAX_BYTES), 1.0)
+    await store.add("unknown", "use", make_call(1), 1.0)
+    for number in range(MAX_CALLS + 5):
+        await store.add("c", f"use-{number}", make_call(10), float(number))
+    assert await store.list("c") == tuple(f"use-{number}" for number in range(5, MAX_CALLS + 5))
+    for number in range(5):
+        await store.add("c", f"long-{number}", make_call(MAX_BYTES - 1_000), 1_000.0 + number)
+    assert await store.list("c") == tuple(f"long-{number}" for number in range(1, 5))
+    assert await store.list("unknown") == ()
+    await database.close()
