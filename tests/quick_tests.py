@@ -26,7 +26,7 @@ PROCESS_TESTS = frozenset(
             " server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
             " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
             " argument_origins live_settings calls_of_left_conversations message_export app_pages"
-            " page_contexts page_limits stored_pages"
+            " page_contexts page_limits page_lifecycle stored_pages"
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports local_servers token_estimate",

@@ -15,6 +15,9 @@ let waiting = 0;
 let sending = Promise.resolve();
 let isOpen = true;
 let failures = 0;
+let isInitialized = false;
+const connectedWidth = Math.round(frame.clientWidth || window.innerWidth); // what mcphost tells the page
+let toldWidth = connectedWidth;
 
 function end(text) {
   isOpen = false;
@@ -65,6 +68,26 @@ function resize(params) {
   }
 }
 
+function tellWidth() {
+  const width = Math.round(frame.clientWidth);
+  if (isInitialized && width > 0 && width !== toldWidth) {
+    toldWidth = width;
+    const params = { containerDimensions: { width, maxHeight: MAX_HEIGHT } };
+    deliver({ jsonrpc: "2.0", method: "ui/notifications/host-context-changed", params });
+  }
+}
+
+function followHandshake(method) {
+  if (method === "ui/initialize") {
+    isInitialized = false;
+    toldWidth = connectedWidth;
+  } else if (method === "ui/notifications/initialized") {
+    isInitialized = true;
+    tellWidth();
+  }
+}
+
+window.addEventListener("resize", tellWidth);
 window.addEventListener("message", (event) => {
   const message = event.data;
   if (!isOpen || event.source !== frame.contentWindow || event.origin !== "null") {
@@ -80,6 +103,7 @@ window.addEventListener("message", (event) => {
     resize(message.params);
     return;
   }
+  followHandshake(message.method);
   let text;
   try {
     text = JSON.stringify(message);
@@ -94,7 +118,7 @@ window.addEventListener("message", (event) => {
   sending = sending.then(() => post(message, text));
 });
 
-const events = new EventSource(data.events + "?width=" + Math.round(frame.clientWidth || window.innerWidth));
+const events = new EventSource(data.events + "?width=" + connectedWidth);
 events.addEventListener("open", () => {
   failures = 0;
   if (!frame.getAttribute("src")) {

@@ -95,7 +95,12 @@ class Host:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return await self.lifetime.__aexit__(kind, error, trace)
+        try:
+            if (pages := self.late_parts.pages.created) is not None:
+                await pages.close_all()
+        finally:
+            is_handled = await self.lifetime.__aexit__(kind, error, trace)
+        return is_handled
 
     def start(
         self,

@@ -21,7 +21,7 @@ async def open_page(chat: "ChatScreen", call: str = "") -> None:
     If no browser can be opened, add a notice with the address and, over SSH, the command that forwards its port.
     """
     pages = chat.host.pages
-    pages.theme = "dark" if chat.app.current_theme.dark else "light"  # pyright: ignore[reportUnknownMemberType]
+    pages.use_theme("dark" if chat.app.current_theme.dark else "light")  # pyright: ignore[reportUnknownMemberType]
     pages.locale = current_language()
     try:
         page, is_opened = await pages.open(call or _selected_call(chat))

@@ -15,6 +15,7 @@ const frame = {
 };
 const notice = { hidden: true, textContent: "" };
 const listeners = [];
+const resized = [];
 class EventSource {
   static CLOSED = 2;
   constructor(url) { this.url = url; this.readyState = 1; this.handlers = {}; this.isClosed = false; streams.push(this); }
@@ -27,7 +28,7 @@ const context = vm.createContext({
     body: { dataset: { page: "/page/", messages: "/t/s/messages", events: "/t/s/events", closed: "This page is closed." } },
     getElementById: (id) => (id === "page" ? frame : notice),
   },
-  window: { innerWidth: 800, addEventListener: (name, handler) => listeners.push(handler) },
+  window: { innerWidth: 800, addEventListener: (name, handler) => (name === "resize" ? resized : listeners).push(handler) },
   fetch: async (url, options) => { posted.push([url, options.body]); return { status, ok: status < 300 }; },
 });
 vm.runInContext(readFileSync(process.argv[2], "utf-8"), context);
@@ -59,6 +60,18 @@ await settle();
 out.refused = delivered.map(([message, target]) => [message.id, message.error.code, target]);
 streams[0].handlers.message({ data: '{"jsonrpc":"2.0","id":2,"result":{}}' });
 out.delivered = delivered.at(-1);
+const widths = [];
+const resize = (width) => { frame.clientWidth = width; resized.forEach((one) => one()); };
+const told = () => { widths.push(delivered.splice(0).map(([message]) => message.params?.containerDimensions?.width)); };
+status = 202;
+told();
+resize(500); told(); // not before the page is initialized
+say({ jsonrpc: "2.0", method: "ui/initialize", id: 8 });
+say({ jsonrpc: "2.0", method: "ui/notifications/initialized" }); told();
+resize(500); told(); // nothing changed
+resize(700); told();
+out.resized = widths.slice(1);
+await settle();
 status = 410;
 say({ jsonrpc: "2.0", id: 5, method: "ping" });
 await settle();

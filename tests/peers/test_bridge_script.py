@@ -23,4 +23,5 @@ def test_only_messages_of_the_frame_are_relayed_and_all_are_bounded() -> None:
     assert seen["heights"] == ["334px", "80px", "10000px", "10000px", "10000px"]
     assert seen["refused"] == [[3, -32000, "*"], [4, -32000, "*"]]
     assert seen["delivered"] == [{"jsonrpc": "2.0", "id": 2, "result": {}}, "*"]
+    assert seen["resized"] == [[], [500], [], [700]]
     assert seen["closed"] == [True, True, "This page is closed.", False, 0]

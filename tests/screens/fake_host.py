@@ -600,6 +600,9 @@ class FakePages:
         self.closed: list[int] = []
         self.stored_calls: tuple[str, ...] = ()
 
+    def use_theme(self, theme: str) -> None:
+        self.theme = theme
+
     async def list_stored_calls(self) -> tuple[str, ...]:
         return self.stored_calls
 

@@ -212,6 +212,17 @@ async def test_open_pages_are_listed_and_closed_with_two_presses(run: Run) -> No
         await driver.until(lambda: driver.host.pages.closed == [1], "the end")
 
 
+async def test_an_open_page_follows_the_theme_of_the_terminal(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        driver.app.use_theme("light")
+        assert driver.host.pages.theme == ""  # no page is open
+        driver.host.pages.open_pages = [EXAMPLE_PAGE]
+        driver.app.use_theme("dark")
+        await driver.until(lambda: driver.host.pages.theme == "dark", "the dark theme")
+        driver.app.use_theme("light")
+        await driver.until(lambda: driver.host.pages.theme == "light", "the light theme")
+
+
 async def test_a_page_that_mcphost_closes_is_reported(run: Run) -> None:
     async with run(size=(100, 30)) as driver:
         driver.host.put(events.PagesChanged("weather", "its server is gone"))

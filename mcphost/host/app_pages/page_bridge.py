@@ -224,11 +224,19 @@ class PageBridge:
     def _send(self, message: JsonRpcMessage) -> None:
         self._send_bytes(serialize_message(message))
 
-    async def tear_down(self, reason: str) -> None:
-        """Withdraw the questions of the page, tell it that it is closed, and wait a second for its answer."""
+    def change_context(self, members: dict[str, Any]) -> None:
+        """Tell the page about changed members of the host context, if it was told about the context before."""
+        if self._is_initialized and not self._is_ending:
+            self._notify("ui/notifications/host-context-changed", members)
+
+    async def tear_down(self, reason: str, *, is_shown: bool) -> None:
+        """Withdraw the questions of the page, tell it that it is closed, and wait a second for its answer.
+
+        Do not wait if *is_shown* is false, because no browser shows the page.
+        """
         self._is_ending = True
         self._cancel_running()
-        if self._is_initialized:
+        if self._is_initialized and is_shown:
             self._send(
                 JsonRpcRequest(_TEARDOWN_ID, "ui/resource-teardown", Raw(encode({"reason": reason[:ERROR_LIMIT]})))
             )

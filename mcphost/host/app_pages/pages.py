@@ -37,6 +37,9 @@ LOST_CHECKS = 5
 """After this many checks without a connection to its server, a page is closed."""
 IDLE_SECONDS = 1_800.0
 """A page that no browser has shown for this time is closed."""
+END_SECONDS = 1.5
+"""Time that the pages together have to end when mcphost ends."""
+ENDED = "mcphost ended"
 _CALL_AGAIN = "Call the tool again, or let the model call it."
 
 
@@ -47,9 +50,11 @@ class _Page:
         self.number = number
         self.call = call
         self.server: PageServer | None = None
+        self.bridge: PageBridge | None = None
         self.failure: BaseException | None = None
         self.ready = anyio.Event()
         self.closing = anyio.Event()
+        self.ended = anyio.Event()
         self.reason = ""
 
     def close(self, reason: str) -> None:
@@ -99,6 +104,23 @@ class AppPages:
     def _close(self, page: _Page, reason: str) -> None:
         page.close(reason)
         self._contexts.close(page.number)
+
+    def use_theme(self, theme: str) -> None:
+        """Use another theme, "dark" or "light", and tell all open pages."""
+        if theme != self.theme:
+            self.theme = theme
+            for page in tuple(self._pages.values()):
+                if page.bridge is not None:
+                    page.bridge.change_context({"theme": theme})
+
+    async def close_all(self) -> None:
+        """Close all pages, because mcphost ends; wait until their browsers know it, but not for long."""
+        pages = tuple(self._pages.values())
+        for page in pages:
+            self._close(page, ENDED)
+        with anyio.move_on_after(END_SECONDS, shield=True):
+            for page in pages:
+                await page.ended.wait()
 
     def leave_conversation(self) -> None:
         """Close all pages and forget their calls, because another conversation is open."""
@@ -213,7 +235,7 @@ class AppPages:
                     self._publish()
                     await self._watch(page, server)
                     self._contexts.close(page.number)
-                    await bridge.tear_down(page.reason)
+                    await bridge.tear_down(page.reason, is_shown=server.is_shown)
                     await server.end()
                 tasks.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a page must not end the program
@@ -221,6 +243,7 @@ class AppPages:
             _log.warning("a page ended: %s", page.failure)
         finally:
             page.ready.set()
+            page.ended.set()
             self._pages.pop(page.number, None)
             self._contexts.close(page.number)
             self._record_end(page)
@@ -234,6 +257,7 @@ class AppPages:
 
         bridge = PageBridge(page.call, origins, tasks, send, requests.handlers)
         bridge.context = partial(self._host_context, page)
+        page.bridge = bridge
         return bridge
 
     def _set_context(self, page: _Page, context: ResourcePart) -> None:
@@ -278,8 +302,8 @@ class AppPages:
         subject = AuditSubject(kind="page", server=call.server, name=call.uri, call=call.call,
                                definition=call.offered.connection.digest)  # fmt: skip
         if page.server is not None:
-            self._services.audit.queue_event(subject, "closed", detail={"reason": page.reason or "mcphost ended"})
-            is_by_user = page.reason in ("", "the user closed it")
+            self._services.audit.queue_event(subject, "closed", detail={"reason": page.reason or ENDED})
+            is_by_user = page.reason in ("", "the user closed it", ENDED)
             self._services.events.publish(PagesChanged() if is_by_user else PagesChanged(call.server, page.reason))
 
     def _publish(self) -> None:

@@ -10,6 +10,7 @@ from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
     from textual.screen import Screen
+    from textual.theme import Theme
 
     from mcphost.host.host import Host
     from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -27,6 +28,11 @@ class PageEvents:
             events.ConversationOpened: self._mark_earlier,
         }
         self._mark_earlier(None)
+        screen.app.theme_changed_signal.subscribe(screen, self._use_theme)  # pyright: ignore[reportUnknownMemberType]
+
+    def _use_theme(self, theme: "Theme") -> None:
+        if self._host.open_pages:
+            self._host.pages.use_theme("dark" if theme.dark else "light")
 
     def _mark_card(self, event: events.PageOffered) -> None:
         presenter = self._presenter
