@@ -50,10 +50,11 @@ class OAuthClient(Struct, frozen=True):
 
     def register_secrets(self) -> None:
         """Register the client's secret for redaction in all later logs and output."""
-        if self.kind == "registered":
-            register_server_secret(self.secret, self.issuer)
-        else:
+        if self.kind == ENTERED_KIND:
             register_secret(self.secret)
+        else:
+            # A project's file may have configured it. `expand_oauth` registers the user's own, also short ones.
+            register_server_secret(self.secret, self.issuer)
 
     def is_usable(self, now: float | None = None) -> bool:
         """Return whether the client can still be used: it has no secret, or its secret has not expired."""
@@ -99,9 +100,7 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """Create an OAuth client with the configured id and secret."""
-    if secret:
-        register_secret(secret)
+    """Create an OAuth client with the configured id and secret, which `expand_oauth` has registered for redaction."""
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
 
 

@@ -14,7 +14,7 @@ from mcphost.auth.accounts import token_ages
 from mcphost.auth.discovery import AuthorizationServerMetadata
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthResponse
-from mcphost.auth.registration import OAuthClient, describe_oauth_error
+from mcphost.auth.registration import ENTERED_KIND, OAuthClient, describe_oauth_error
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
@@ -178,7 +178,7 @@ def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, 
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
-        (register_server_secret if client.kind == "registered" else register_secret)(encoded)
+        (register_secret if client.kind == ENTERED_KIND else register_server_secret)(encoded)
         return {"authorization": f"Basic {encoded}"}
     form["client_id"] = client.id
     if client.method == "client_secret_post":

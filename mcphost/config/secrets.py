@@ -18,7 +18,7 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
-from mcphost.redact import is_probable_secret, register_secret
+from mcphost.redact import is_probable_secret, is_strong, register_secret, register_server_secret
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
@@ -210,7 +210,7 @@ def expand_server(
         if name in server.env:
             register_setting(server, server.env[name], text, environ)
         else:
-            register_secret(text)
+            _register_file_value(server, text)
     for name, text in headers.items():
         if is_probable_secret(name, text) or find_references(server.headers[name]):
             register_setting(server, server.headers[name], text, environ)
@@ -220,6 +220,19 @@ def expand_server(
         if name.lower() in {"authorization", "cookie", "x-api-key"}:
             register_setting(server, server.headers[name], text.partition(" ")[2] or text, environ)
     return env, headers
+
+
+def _register_file_value(server: ServerConfig, value: str) -> None:
+    """Register a secret from an environment file for redaction.
+
+    The author of a project may have written its file, and must hide neither a word nor a name in the audit log. Many
+    users keep their own secrets there, however, so a short value with letters and digits counts as one.
+    """
+    has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    if server.source != "project" or (has_both and not is_strong(value)):
+        register_secret(value)
+    else:
+        register_server_secret(value)
 
 
 def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup) -> OAuthConfig:

@@ -6,9 +6,12 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from mcphost.auth.registration import RegistrationError
+from mcphost.auth.discovery import AuthorizationServerMetadata
+from mcphost.auth.registration import RegistrationError, make_configured_client, make_entered_client
 from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import authenticate_client
 from mcphost.errors import SignInRequired
+from mcphost.redact import redact
 from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
 
@@ -157,3 +160,14 @@ async def test_a_timeout_with_a_stored_client_explains_how_to_remove_it() -> Non
         with pytest.raises(SignInRequired, match="Nobody signed in") as exc_info:
             await create_oauth(peer, user, token_store, timeout=0.1).login()
     assert "mcphost logout peer --forget-client" in exc_info.value.hint
+
+
+async def test_only_the_secret_of_an_entered_client_is_the_user_s_own_and_hides_words() -> None:
+    document = AuthorizationServerMetadata(issuer="https://as.example")
+    configured = make_configured_client(document, document.issuer, "me", "filesystem")
+    configured.register_secrets()
+    authenticate_client(configured, {})
+    assert redact("the filesystem is full") == "the filesystem is full"
+    entered = make_entered_client(document, document.issuer, "me", "hunter", "http://127.0.0.1/callback")
+    assert entered is not None
+    assert "hunter" not in redact("it printed hunter")

@@ -22,7 +22,7 @@ from mcphost.config.schema import ServerConfig, Source
 from mcphost.config.secrets import expand_server
 from mcphost.errors import ConfigError
 from mcphost.host.servers.server_approval import make_question
-from mcphost.redact import redact
+from mcphost.redact import redact, redact_identifier
 
 SECRET = "hunter2-of-the-file-7"
 
@@ -161,6 +161,16 @@ def test_a_file_that_changed_after_its_approval_is_not_used(tmp_path: Path) -> N
     (tmp_path / ".env").write_text("A=c")
     with pytest.raises(ConfigError, match="has changed since it was approved"):
         read_env_file(server, {})
+
+
+@pytest.mark.parametrize("source", ["project", "user"])
+def test_the_file_of_a_project_hides_neither_a_word_nor_a_name_in_the_audit_log(tmp_path: Path, source: Source) -> None:
+    variables = {"A_TOKEN": "filesystem", "B_TOKEN": "delete_all_files_v2", "C_TOKEN": "hunter2"}
+    expand_server(make_server(tmp_path, source=source), {}, {}.get, variables)
+    assert ("filesystem" in redact("the filesystem is full")) == (source == "project")
+    assert (redact_identifier("delete_all_files_v2") == "delete_all_files_v2") == (source == "project")
+    assert "delete_all" not in redact("it printed delete_all_files_v2")
+    assert "hunter2" not in redact("it printed hunter2")
 
 
 def test_a_missing_file_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
