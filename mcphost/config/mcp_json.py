@@ -20,6 +20,7 @@ from mcphost.config.entry_limits import ProjectBudget, without_transport_headers
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS, parse_oauth
 from mcphost.config.published_values import read_published
+from mcphost.config.rules import RESERVED_SERVER_NAMES
 from mcphost.config.schema import (
     SAMPLING_FIELD_BY_KEY,
     ConfigWarning,
@@ -56,6 +57,7 @@ from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
+from mcphost.unicode_forms import normalize
 
 TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "http": "auto",
@@ -321,6 +323,8 @@ class _ServerEntry:
             raise ConfigError(f"{self.location}: the name is over {_MAX_NAME_LENGTH} characters.", "Shorten it.")
         if self.name.startswith(("-", "/")):
             raise ConfigError(f"{self.location}: a name cannot begin with a dash or a slash.", "Rename it.")
+        if normalize("NFKC", self.name).casefold() in RESERVED_SERVER_NAMES:
+            raise ConfigError(f"{self.location}: the name has a meaning of its own in rules.", "Rename it.")
 
     def _check_command(self, command: str) -> None:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):

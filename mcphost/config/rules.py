@@ -10,6 +10,12 @@ Operator = Literal["is", "in", "<", "<=", ">", ">=", "under", "re", "from", "nev
 Scope = Literal["conversation", "project", "everywhere"]
 Value = bool | int | float | str
 ORIGIN_OPERATORS: tuple[Operator, ...] = ("never-from", "from")
+FILES = "@file"
+"""Name that stands for attached local files, in rules and in origins of arguments."""
+OTHER_SERVERS = "*"
+"""Name that stands for all other servers, in rules and after an incomplete comparison."""
+RESERVED_SERVER_NAMES = (FILES, OTHER_SERVERS)
+"""A server of such a name would get attached files, or copied text of others, as if it were its own."""
 
 
 class Condition(Struct, frozen=True):

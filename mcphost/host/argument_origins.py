@@ -5,15 +5,8 @@ from typing import Literal, Protocol, TypeVar
 
 from mcphost.serialization import Struct, dumps
 
-FILES = "@file"
-"""Name that stands for attached local files, in origins and in rules."""
-OTHER_SERVERS = "*"
-"""Name that stands for all other servers, in rules and after an incomplete comparison."""
-
-
 EARLIER_PREFIX = "/earlier/"
 """Prefix of the name that stands for an earlier server of the same name; no server's name begins with a slash."""
-
 
 MediaKind = Literal["image", "pdf", "audio"]
 

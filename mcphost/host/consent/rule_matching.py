@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.rule_syntax import parse_path
-from mcphost.config.rules import Condition, Rule, Value
-from mcphost.host.argument_origins import FILES, NO_ORIGINS, OTHER_SERVERS, ArgumentOrigins
+from mcphost.config.rules import FILES, OTHER_SERVERS, Condition, Rule, Value
+from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigins
 from mcphost.host.consent.schema_defaults import find_default
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
 from mcphost.host.runtime_settings import RuntimeSettings

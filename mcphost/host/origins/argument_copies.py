@@ -7,14 +7,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
-from mcphost.host.argument_origins import (
-    OTHER_SERVERS,
-    ArgumentOrigin,
-    ArgumentOrigins,
-    argument_path,
-    member_path,
-    shorten,
-)
+from mcphost.config.rules import OTHER_SERVERS
+from mcphost.host.argument_origins import ArgumentOrigin, ArgumentOrigins, argument_path, member_path, shorten
 from mcphost.host.origins.copy_index import CopyBudget
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts

@@ -6,10 +6,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from mcphost.config.rules import FILES, OTHER_SERVERS
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_restrictions import find_aliases
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins, MediaKind
+from mcphost.host.argument_origins import ArgumentOrigins, MediaKind
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.origins.argument_copies import find_origins, member_names
 from mcphost.host.origins.outside_texts import (

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mcphost.host.argument_origins import EARLIER_PREFIX, FILES, MediaKind, MediaOrigin
+from mcphost.config.rules import FILES
+from mcphost.host.argument_origins import EARLIER_PREFIX, MediaKind, MediaOrigin
 from mcphost.host.origins.copy_index import CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, fold_same_length, keep_letters, removed_spans

@@ -5,14 +5,8 @@ from typing import Any
 
 from textual.content import Content
 
-from mcphost.host.argument_origins import (
-    EARLIER_PREFIX,
-    FILES,
-    ArgumentOrigin,
-    MediaKind,
-    MediaOrigin,
-    shorten,
-)
+from mcphost.config.rules import FILES
+from mcphost.host.argument_origins import EARLIER_PREFIX, ArgumentOrigin, MediaKind, MediaOrigin, shorten
 from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.translation import N_, _

@@ -18,7 +18,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcphost.host.argument_origins import FILES, OTHER_SERVERS, ArgumentOrigins
+from mcphost.config.rules import FILES, OTHER_SERVERS
+from mcphost.host.argument_origins import ArgumentOrigins
 from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex, WindowIndex

@@ -9,9 +9,10 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.rule_syntax import parse_rule
+from mcphost.config.rules import FILES
 from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
-from mcphost.host.argument_origins import FILES, MediaOrigin
+from mcphost.host.argument_origins import MediaOrigin
 from mcphost.host.host import Host
 from mcphost.host.origins import conversation_origins
 from mcphost.host.origins.outside_texts import OutsideTexts, index_newest

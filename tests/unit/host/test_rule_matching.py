@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from mcphost.config.rule_syntax import parse_rule
-from mcphost.config.rules import Rule
-from mcphost.host.argument_origins import OTHER_SERVERS, ArgumentOrigin, ArgumentOrigins
+from mcphost.config.rules import OTHER_SERVERS, Rule
+from mcphost.host.argument_origins import ArgumentOrigin, ArgumentOrigins
 from mcphost.host.consent import similar_arguments
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.serialization import Raw, encode, replace

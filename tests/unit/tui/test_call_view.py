@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from textual.content import Content
 
-from mcphost.host.argument_origins import EARLIER_PREFIX, FILES, ArgumentOrigin, MediaOrigin
+from mcphost.config.rules import FILES
+from mcphost.host.argument_origins import EARLIER_PREFIX, ArgumentOrigin, MediaOrigin
 from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts
 from mcphost.protocol.tools import ToolAnnotations
