@@ -107,11 +107,23 @@ class ReadPageResult(CacheableResult, frozen=True):
 
 
 class ReadPage(ClientRequest[ReadPageResult], frozen=True):
-    """The resources/read request for a page, or by a page."""
+    """The resources/read request for a page."""
 
     METHOD: ClassVar[str] = "resources/read"
     RESULT: ClassVar[type[Any]] = ReadPageResult
     uri: str
+
+
+class RelayedReadResult(CacheableResult, frozen=True):
+    """Result of resources/read for a page, which gets the contents as the server sent them."""
+
+    contents: Raw = Raw()
+
+
+class ReadForPage(ReadPage, frozen=True):
+    """The resources/read request that a page makes; its contents are not decoded, which would take long."""
+
+    RESULT: ClassVar[type[Any]] = RelayedReadResult
 
 
 class PageOrigins(Struct, frozen=True):

@@ -29,10 +29,10 @@ from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.llm.messages import ResourcePart
-from mcphost.protocol.apps import ReadPage
+from mcphost.protocol.apps import ReadForPage
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.serialization import Raw, WireStruct, encode, replace
+from mcphost.serialization import Raw, WireStruct, replace
 
 URI_LIMIT = 64 * 1024
 READ_LIMIT = 8 * 1024 * 1024
@@ -227,13 +227,12 @@ class PageRequests:
             self._check_connection()
             session = await self._connection.session()
             try:
-                result = await session.request(ReadPage(wanted.uri))
+                result = await session.request(ReadForPage(wanted.uri))
             except RequestRefused as error:
                 raise PageRequestRejected(error.server_message, error.code or INVALID_PARAMS) from error
-        contents = encode(result.contents)
-        if len(contents) > READ_LIMIT:
+        if len(result.contents) > READ_LIMIT:
             raise PageRequestRejected(f"The resource is over {READ_LIMIT // 1024**2} MB.")
-        return {"contents": Raw(contents)}
+        return {"contents": result.contents if len(result.contents) else ()}
 
     # -- ui/update-model-context, ui/message and ui/open-link
     async def update_context(self, params: Raw) -> Any:

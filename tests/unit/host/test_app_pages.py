@@ -351,13 +351,13 @@ async def test_a_call_is_withdrawn_when_the_page_cancels_it_or_is_loaded_again(t
 async def test_the_page_reads_resources_of_its_server_only_through_the_host(tmp_path: Path) -> None:
     def read(params: dict[str, Any]) -> Any:
         if params["uri"] == "data://1":
-            return {"contents": [{"uri": "data://1", "text": "one", "_meta": {"x": 1}}]}
+            return {"contents": [{"uri": "data://1", "text": "one", "_meta": {"x": 1}, "size": 3}]}
         return page_result() if params["uri"] == PAGE_URI else ErrorData(code=-32002, message="not here")
 
     async with open_page(tmp_path, peer=create_page_peer(resources__read=read)) as (_, browser, _, frontend):
         await initialize(browser)
         answer = await browser.call("resources/read", {"uri": "data://1"})
-        assert answer["result"] == {"contents": [{"uri": "data://1", "text": "one", "_meta": {"x": 1}}]}
+        assert answer["result"] == {"contents": [{"uri": "data://1", "text": "one", "_meta": {"x": 1}, "size": 3}]}
         assert (await browser.call("resources/read", {"uri": "data://2"}))["error"] == {
             "code": -32002, "message": "not here",
         }  # fmt: skip
