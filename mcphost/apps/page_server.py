@@ -33,6 +33,8 @@ MAX_QUEUED_BYTES = 32 * 1024 * 1024
 RATE = 50.0
 BURST = 200
 """A page may send BURST messages at once, and RATE more each second."""
+BYTES_PER_MESSAGE = 1_000_000
+"""So many bytes that a page receives count as a message of the page, because a short request can have a long answer."""
 MAX_WIDTH = 10_000
 _HTML = "text/html; charset=utf-8"
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
@@ -105,6 +107,7 @@ class PageServer:
             return
         self._queue.append(message)
         self._queued_bytes += len(message)
+        self._tokens -= len(message) / BYTES_PER_MESSAGE
         self._wakeup.set()
 
     async def end(self, seconds: float = 1.0) -> None:

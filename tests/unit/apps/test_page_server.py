@@ -216,6 +216,16 @@ async def test_a_page_that_floods_is_slowed_down(monkeypatch: pytest.MonkeyPatch
         assert statuses[:BURST] == [202] * BURST
 
 
+async def test_a_page_that_makes_the_host_send_much_is_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "RATE", 0.0)
+    monkeypatch.setattr(page_server, "BYTES_PER_MESSAGE", 1_000)
+    async with run_page_server(DOCUMENT, Receiver()) as server:
+        browser = browse(server)
+        await browser.load()
+        server.send(b"1" * 1_000 * (BURST - 1))
+        assert [await browser.post({}) for _ in range(2)] == [202, 429]
+
+
 async def test_connections_are_bounded_and_silent_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_server, "REQUEST_TIMEOUT", 0.3)
     async with run_page_server(DOCUMENT, Receiver()) as server:
