@@ -205,11 +205,11 @@ class AppPages:
         return html, parse_page_origins(content.meta)
 
     async def _ask(self, connection: ServerConnection, call: PageCall, origins: PageOrigins, size: int) -> None:
-        """Ask the user, once in this run for a server as it is started now and the origins of the page.
+        """Ask the user, once in this run for a server as it is started now, its account and the page's origins.
 
         Raises ConsentDenied.
         """
-        key = (connection.digest, call.uri, origins)
+        key = (connection.identity, call.uri, origins)
         if key in self._approved:
             return
         tools = sum(1 for listed in connection.listing.tools.values() if listed.page.for_pages)

@@ -13,6 +13,7 @@ from mcphost.host.app_pages import page_bridge, pages
 from mcphost.host.events import PageDrafted, PageOffered, PagesChanged, ToolFinished, ToolStarted
 from mcphost.host.questions.pages import OpenPage, PageMessage
 from mcphost.host.questions.questions import AcceptUrl, AllowOnce, AllowSession, ApproveTool, Cancel, Deny, VisitUrl
+from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -138,6 +139,18 @@ async def test_the_question_is_asked_once_for_the_same_server_and_origins(tmp_pa
         with pytest.raises(ConsentDenied, match="not opened"):
             await host.pages.open()
         assert len(host.pages.list_open()) == 3
+
+
+async def test_a_page_is_asked_about_again_after_another_account_signed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontend = PageFrontend(True, True)
+    async with open_host_with(tmp_path, create_page_peer(), frontend=frontend) as host:
+        for account in ("", "work"):
+            monkeypatch.setattr(ServerConnection, "account", account)
+            await host.tools.call("peer", "show", {})
+            await host.pages.open()
+        assert [question.account for question in frontend.asked] == ["", "work"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
