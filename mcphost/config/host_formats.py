@@ -15,10 +15,13 @@ from mcphost.config.other_host_entries import (
     BARE_SHELL,
     BRACED,
     NONE,
+    ONLY_ENV,
     PREFIXED,
     SHELL,
     Convert,
     VariableSyntax,
+    convert_claude_code,
+    convert_cline,
     convert_codex,
     convert_common,
     convert_gemini,
@@ -163,7 +166,14 @@ HOSTS: tuple[HostFormat, ...] = (
         windows_files=("AppData/Roaming/Claude/claude_desktop_config.json",),
     ),
     # https://code.claude.com/docs/en/mcp
-    HostFormat("claude-code", "Claude Code", ("{claude}/.claude.json",), syntax=SHELL, windows_files=(".claude.json",)),
+    HostFormat(
+        "claude-code",
+        "Claude Code",
+        ("{claude}/.claude.json",),
+        convert=convert_claude_code,
+        syntax=SHELL,
+        windows_files=(".claude.json",),
+    ),
     # https://cursor.com/docs/context/mcp
     HostFormat(
         "cursor",
@@ -189,6 +199,8 @@ HOSTS: tuple[HostFormat, ...] = (
         "cline",
         "Cline",
         (*(f"{folder}/{_CLINE_FILE}" for folder in _CLINE_FOLDERS), f"{{home}}/{_CLINE_OWN_FILE}"),
+        convert=convert_cline,
+        syntax=ONLY_ENV,
         windows_files=(
             *(f"{folder}/{_CLINE_FILE}" for folder in _CODE_ON_WINDOWS),
             *(f"AppData/Roaming/{name}/User/{_CLINE_FILE}" for name in ("Cursor", "Windsurf")),

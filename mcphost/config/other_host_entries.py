@@ -2,11 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, cast
 
+from mcphost.config.entry_keys import is_whole_command_line
+from mcphost.config.other_host_sign_in import read_sign_in
 from mcphost.config.server_inputs import entry_texts
-from mcphost.config.variable_references import find_references
+from mcphost.config.variable_references import expand_home, find_references, has_nested_reference
+from mcphost.redact import is_probable_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
@@ -28,6 +32,9 @@ class VariableSyntax(NamedTuple):
     has_places: bool = False
     """Whether the host also expands folder names such as `${userHome}`, like mcphost."""
 
+    is_complete: bool = True
+    """Whether the host passes all other references on, so that mcphost must not expand them either."""
+
 
 SHELL = VariableSyntax(re.compile(rf"\$\{{(?P<name>{_NAME})(?::-(?P<default>{_DEFAULT}))?\}}"))
 """`${NAME}` and `${NAME:-default}`: Claude Code, oterm."""
@@ -40,14 +47,27 @@ BARE_SHELL = VariableSyntax(
 PREFIXED = VariableSyntax(re.compile(rf"\$\{{env:(?P<name>{_NAME})\}}"), has_places=True)
 """`${env:NAME}`: VS Code, Cursor, Windsurf."""
 
+ONLY_ENV = PREFIXED._replace(has_places=False)
+"""`${env:NAME}` and no names of folders: Cline."""
+
 BRACED = VariableSyntax(re.compile(rf"\{{env:(?P<name>{_NAME})\}}"))
 """`{env:NAME}`: opencode."""
 
 NONE = VariableSyntax(re.compile(r"(?!)"))
-"""No references: Claude Desktop, Cline, Zed, goose, Codex."""
+"""No references: Claude Desktop, Zed, goose, Codex."""
 
-_FILE_REFERENCE = re.compile(r"\{file:[^}]{0,200}\}")
+OWN = NONE._replace(is_complete=False)
+"""The references of mcphost, which are kept: pasted text, which may be for any host."""
+
+_UNSUPPORTED_SCHEMES = ("ws", "wss", "unix", "pipe")
+_FILE_REFERENCE = re.compile(r"(?<!\$)\{file:[^}]{0,200}\}")
 _MAX_NAMED_REFERENCES = 20
+_OWN_REFERENCE = re.compile(rf"\$(\{{({_NAME})\}})")
+_EXPANDED_KINDS = frozenset({"variable", "keyring", "dollar"})
+"""Kinds of references that mcphost expands; it also expands places, as some hosts do, and asks for inputs."""
+
+_MAX_CALL_SECONDS = 86_400
+_DEFAULT_CALL_SECONDS = 60
 _MAX_NUMBER_BITS = 1_000
 """Limit because TOML and YAML allow hexadecimal numbers of a length that Python cannot convert to decimal."""
 
@@ -97,8 +117,24 @@ def _convert_target(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[st
         return converted
     if not url:
         raise UnusableEntry("It has neither a command nor a URL.")
-    transport = _text(entry, "type") or _text(entry, "transport")
+    transport = _text(entry, "type") or _text(entry, "transport") or _text(entry, "transportType")
     return _remote(url, _pairs(entry, "headers"), "sse" if transport == "sse" else "", syntax)
+
+
+def convert_claude_code(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert a Claude Code entry, which may have a `timeout` in milliseconds.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
+    return _with_timeout(convert_common(entry, syntax), entry.get("timeout"), 0.001)
+
+
+def convert_cline(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
+    """Convert a Cline entry, which may have a `timeout` in seconds.
+
+    *syntax* is the host's syntax for references to environment variables.
+    """
+    return _with_timeout(convert_common(entry, syntax), entry.get("timeout"))
 
 
 def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
@@ -109,7 +145,7 @@ def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
-    return _with_disabled_tools(converted, _texts(entry, "excludeTools"))
+    return _with_timeout(_with_disabled_tools(converted, _texts(entry, "excludeTools")), entry.get("timeout"), 0.001)
 
 
 def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
@@ -118,18 +154,21 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
     *syntax* is the host's syntax for references to environment variables.
     """
     if command := _text(entry, "command"):
-        env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _variable_names(entry, "env_vars")}}
-        converted = _stdio(command, _texts(entry, "args"), env, _text(entry, "cwd"), syntax)
+        converted = _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
+        passed_on = {name: f"${{env:{name}}}" for name in _variable_names(entry, "env_vars")}
+        converted |= {"env": {**converted.get("env", {}), **passed_on}} if passed_on else {}
     else:
-        headers = _pairs(entry, "http_headers")
-        headers |= {name: f"${{env:{variable}}}" for name, variable in _pairs(entry, "env_http_headers").items()}
+        headers = {name: f"${{env:{variable}}}" for name, variable in _pairs(entry, "env_http_headers").items()}
         if variable := _text(entry, "bearer_token_env_var"):
             headers["Authorization"] = f"Bearer ${{env:{variable}}}"
         url = _text(entry, "url")
         if not url:
             raise UnusableEntry("It has neither a command nor a URL.")
-        converted = _remote(url, headers, "", syntax)
-    return _with_disabled_tools(converted, _texts(entry, "disabled_tools"))
+        converted = _remote(url, _pairs(entry, "http_headers"), "", syntax)
+        converted |= {"headers": {**converted.get("headers", {}), **headers}} if headers else {}
+    return _with_timeout(
+        _with_disabled_tools(converted, _texts(entry, "disabled_tools")), entry.get("tool_timeout_sec")
+    )
 
 
 def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
@@ -146,6 +185,19 @@ def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
 
 def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, Any]:
     return {**entry, "disabledTools": tools} if tools else entry
+
+
+def _with_timeout(entry: dict[str, Any], timeout: object, unit: float = 1) -> dict[str, Any]:
+    """Return a converted entry with the time limit of a call, if the other host's is longer than the default.
+
+    *timeout* is a number of units of *unit* seconds. A shorter limit is left out: it is often written by the host.
+    """
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool):
+        return entry
+    if not _DEFAULT_CALL_SECONDS / unit < timeout <= _MAX_CALL_SECONDS / unit:
+        return entry
+    seconds = timeout * unit
+    return {**entry, "mcphost": {"timeout": int(seconds) if seconds == int(seconds) else seconds}}
 
 
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
@@ -169,12 +221,38 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
     that is built into goose.
     """
     kind = _text(entry, "type")
+    stored = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
+    values = {**stored, **{name: _escape_references(text, syntax) for name, text in _pairs(entry, "envs").items()}}
     if kind == "stdio":
-        secrets = {name: f"${{env:{name}}}" for name in _texts(entry, "env_keys")}
-        return _stdio(_text(entry, "cmd"), _texts(entry, "args"), {**secrets, **_pairs(entry, "envs")}, "", syntax)
+        converted = _stdio(_text(entry, "cmd"), _texts(entry, "args"), {}, "", syntax)
+        converted |= {"env": values} if values else {}
+        return _with_timeout(converted, entry.get("timeout"))
     if kind in ("sse", "streamable_http"):
-        return _remote(_text(entry, "uri"), _pairs(entry, "headers"), "sse" if kind == "sse" else "", syntax)
+        converted = _remote(_text(entry, "uri"), {}, "sse" if kind == "sse" else "", syntax)
+        headers = {name: _fill_in(name, text, values, syntax) for name, text in _pairs(entry, "headers").items()}
+        converted |= {"headers": headers} if headers else {}
+        return _with_timeout(converted, entry.get("timeout"))
     raise UnusableEntry(f"It is built into goose (type {sanitize(kind[:40], keep_newlines=False)!r}).")
+
+
+def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: VariableSyntax) -> str:
+    """Replace `$NAME` and `${NAME}` in a header of goose, which fills in only the variables of the extension.
+
+    *header* is the header's name, *text* its value, and *values* maps the names of the variables to text in the format
+    of mcp.json. The value of a variable that holds a secret becomes `${env:NAME}` in a header whose name does not say
+    so, because it would not be moved to the keyring there.
+    """
+    parts: list[str] = []
+    end = 0
+    for match in BARE_SHELL.pattern.finditer(text):
+        name = match["name"]
+        if name not in values or match["default"] is not None:
+            continue
+        value = values[name]
+        is_lost = is_probable_secret(name, value) and not is_probable_secret(header, value)
+        parts += (_escape_references(text[end : match.start()], syntax), f"${{env:{name}}}" if is_lost else value)
+        end = match.end()
+    return "".join((*parts, _escape_references(text[end:], syntax)))
 
 
 def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
@@ -253,38 +331,6 @@ def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return _shown(found)
 
 
-def newly_expanded_references(
-    entry: Mapping[str, Any], converted: Mapping[str, Any], syntax: VariableSyntax
-) -> tuple[str, ...]:
-    """Return the references in an entry that mcphost expands although the other host does not.
-
-    *entry* is the original entry, in which environment variables are written in *syntax*, and *converted* is
-    the same entry in the format of `mcp.json`. References to secrets in the keyring come first. References to
-    inputs are omitted, because mcphost asks the user for their values.
-    """
-    used = {reference.text for text in entry_texts(converted) for reference in find_references(text)}
-    kinds = {"variable", "keyring", "dollar"} if syntax.has_places else {"variable", "keyring", "dollar", "place"}
-    found = [
-        reference
-        for text in _list_texts(entry)
-        for reference in find_references(text)
-        if reference.kind in kinds and reference.text in used and not syntax.pattern.search(reference.text)
-    ]
-    return _shown([one.text for one in sorted(found, key=lambda one: one.kind != "keyring")])
-
-
-def _list_texts(value: Any) -> Iterator[str]:
-    """Yield the strings in a value from a configuration file; keys of objects are left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for member in cast("Mapping[Any, Any]", value).values():
-            yield from _list_texts(member)
-    elif isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _list_texts(item)
-
-
 def _shown(references: list[str]) -> tuple[str, ...]:
     distinct = tuple(dict.fromkeys(references))[:_MAX_NAMED_REFERENCES]
     return tuple(sanitize(reference[:200], keep_newlines=False) for reference in distinct)
@@ -293,9 +339,12 @@ def _shown(references: list[str]) -> tuple[str, ...]:
 def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax: VariableSyntax) -> dict[str, Any]:
     if not command:
         raise UnusableEntry("It has no command.")
+    if not args:
+        command, *args = _split_command_line(command)
     converted: dict[str, Any] = {"command": _convert_references(command, syntax)}
     if args:
-        converted["args"] = [_convert_references(argument, syntax) for argument in args]
+        own = _own_variables(env)
+        converted["args"] = [_convert_references(argument, syntax, own) for argument in args]
     if env:
         converted["env"] = {name: _convert_references(value, syntax) for name, value in env.items()}
     if cwd:
@@ -303,9 +352,46 @@ def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax:
     return converted
 
 
+def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
+    """Return the variables to which *env* gives a value of its own, not that of the user's variable of this name."""
+    return frozenset(name for name, value in env.items() if value not in (f"${{{name}}}", f"${{env:{name}}}"))
+
+
+def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry in the format of mcp.json with `${NAME}` in its arguments escaped if its "env" sets NAME.
+
+    Text for any host, such as the README of mcp-remote, leaves such a reference to the program. An entry with
+    unusual values is returned unchanged.
+    """
+    try:
+        args, own = _texts(entry, "args"), _own_variables(_pairs(entry, "env"))
+    except UnusableEntry:
+        return entry
+    escaped = [_OWN_REFERENCE.sub(lambda one: f"${{$}}{one[1]}" if one[2] in own else one[0], text) for text in args]
+    return {**entry, "args": escaped} if escaped != args else entry
+
+
+def _split_command_line(command: str) -> list[str]:
+    """Return the program and the arguments of a "command" that contains both, as Cursor allows.
+
+    The result is only *command* if it may be the path of a program with spaces, or if its quotes are not closed.
+    """
+    if not is_whole_command_line(command.replace("${", "$"), has_arguments=False):
+        return [command]
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return [command]
+    is_path = "/" in words[0] and not os.path.exists(expand_home(words[0]))
+    return [command] if is_path else words
+
+
 def _remote(url: str, headers: dict[str, str], transport: str, syntax: VariableSyntax) -> dict[str, Any]:
     if not url:
         raise UnusableEntry("It has no URL.")
+    scheme = url.partition("://")[0].lower()
+    if scheme in _UNSUPPORTED_SCHEMES:
+        raise UnusableEntry(f"Its address begins with {scheme}:, and mcphost connects over http and https only.")
     converted: dict[str, Any] = {"url": _convert_references(url, syntax)}
     if transport:
         converted["type"] = transport
@@ -314,14 +400,61 @@ def _remote(url: str, headers: dict[str, str], transport: str, syntax: VariableS
     return converted
 
 
-def _convert_references(text: str, syntax: VariableSyntax) -> str:
-    """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`."""
+def convert_sign_in(
+    entry: Mapping[str, Any], converted: dict[str, Any], title: str, syntax: VariableSyntax
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a converted entry with the sign-in settings of *entry*, the original one, and notes for the user.
 
-    def convert(match: re.Match[str]) -> str:
-        default = match.groupdict().get("default")
-        return f"${{env:{match['name']}}}" if default is None else f"${{env:{match['name']}:-{default}}}"
+    *title* is the name of the host. An entry with a command is returned unchanged.
+    """
+    if "url" not in converted:
+        return converted, ()
+    sign_in = read_sign_in(entry, title)
+    headers = {name: _convert_references(value, syntax) for name, value in sign_in.headers.items()}
+    if headers:
+        converted = {**converted, "headers": {**headers, **converted.get("headers", {})}}
+    if sign_in.oauth:
+        oauth = dict(sign_in.oauth)
+        if "clientSecret" in oauth:
+            oauth["clientSecret"] = _convert_references(oauth["clientSecret"], syntax)
+        converted = {**converted, "mcphost": {**converted.get("mcphost", {}), "oauth": oauth}}
+    return converted, sign_in.notes
 
-    return syntax.pattern.sub(convert, text)
+
+def _convert_references(text: str, syntax: VariableSyntax, own: Collection[str] = ()) -> str:
+    """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`.
+
+    What the host passes on, such as `${NAME}` in a file of Claude Desktop, is escaped. So is `${NAME}` without a
+    default if NAME is in *own*, the variables of the server itself: programs such as mcp-remote fill it in, and
+    hosts pass it on if they do not know the variable.
+    """
+    parts: list[str] = []
+    end = 0
+    for match in syntax.pattern.finditer(text):
+        name, default = match["name"], match.groupdict().get("default")
+        parts.append(_escape_references(text[end : match.start()], syntax))
+        end = match.end()
+        if name in own and match.group() == f"${{{name}}}":
+            parts.append(f"${{$}}{{{name}}}")
+        else:
+            parts.append(f"${{env:{name}}}" if default is None else f"${{env:{name}:-{default}}}")
+    return "".join((*parts, _escape_references(text[end:], syntax)))
+
+
+def _escape_references(text: str, syntax: VariableSyntax) -> str:
+    """Escape the references in *text* that mcphost would expand, although the other host does not."""
+    if not syntax.is_complete or "${" not in text:
+        return text
+    if has_nested_reference(text):
+        return text.replace("${", "${$}{")
+    kinds = _EXPANDED_KINDS if syntax.has_places else _EXPANDED_KINDS | {"place"}
+    parts: list[str] = []
+    end = 0
+    for reference in find_references(text):
+        if reference.kind in kinds:
+            parts += (text[end : reference.start], "${$}")
+            end = reference.start + 1
+    return "".join((*parts, text[end:]))
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:
@@ -352,6 +485,8 @@ def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
         raise UnusableEntry(f'Its "{key}" is not an object with at most {MAX_ENTRY_VALUES} members.')
     pairs: dict[str, str] = {}
     for name, member in members.items():
+        if member is None:  # VS Code removes such a variable, and mcphost passes only a few variables on anyway
+            continue
         text = _scalar_text(member)
         if not isinstance(name, str) or text is None:
             raise UnusableEntry(f'A value in its "{key}" is not text.')

@@ -16,8 +16,8 @@ from mcphost.config.other_host_entries import (
     UnusableEntry,
     allowed_tools,
     contains_servers,
+    convert_sign_in,
     is_entry_disabled,
-    newly_expanded_references,
     set_folder,
     unsupported_references,
 )
@@ -44,6 +44,9 @@ _MAX_SLOW_YAML_BRACKETS = 500
 _MAX_NUMBER_LENGTH = 1_000
 MEMBERS = ("mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "extensions", "inputs", "projects")
 """Top-level members that may contain servers, in the format of any host; see `HostFormat.keys`."""
+
+_DISABLED_KEY = "disabledMcpServers"
+"""Names of the servers that the user of Claude Code disabled in a project."""
 
 _OFFSET = re.compile(r"\(byte (\d{1,9})\)\Z")
 _LIMIT_HINT = "Remove what does not belong to the servers, or name a smaller file."
@@ -83,7 +86,7 @@ def _read_project(projects: Raw, folder: str) -> dict[str, Any]:
     """Return the member for *folder* in Claude Code's `projects`, reduced to its servers, or {} if it has none."""
     try:
         project = select_members(projects, (folder,)).get(folder)
-        servers = select_members(project, ("mcpServers",)) if project is not None else {}
+        servers = select_members(project, ("mcpServers", _DISABLED_KEY)) if project is not None else {}
     except MalformedMessage:  # it is not an object
         return {}
     return {folder: {name: loads(member) for name, member in servers.items()}} if servers else {}
@@ -254,7 +257,23 @@ def _convert_document(
     for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
         folder = places.folder if name in section else project_folder
         converted = _convert(host, str(file), str(name), entry, inputs, folder)  # in YAML, a name may be a number
-        yield replace(converted, is_own=is_own)
+        is_disabled = converted.is_disabled or _is_disabled_by_name(host, name, document, places, name in section)
+        yield replace(converted, is_own=is_own, is_disabled=is_disabled)
+
+
+def _is_disabled_by_name(
+    host: HostFormat, name: str, document: Mapping[str, Any], places: Places, is_in_section: bool
+) -> bool:
+    """Return whether a list of names disables a server, outside of its entry.
+
+    Such lists are `mcp.allowed` and `mcp.excluded` of Gemini CLI, and a list of Claude Code for the servers in the
+    section of a project (*is_in_section*).
+    """
+    if host.id == "gemini-cli":
+        allowed, excluded = (_get(document, ("mcp", key)) for key in ("allowed", "excluded"))
+        return (isinstance(allowed, list) and name not in allowed) or (isinstance(excluded, list) and name in excluded)
+    disabled = _get(document, ("projects", places.folder, _DISABLED_KEY)) if is_in_section else None
+    return isinstance(disabled, list) and name in disabled
 
 
 _HOST_BY_FOLDER = {".cursor": "cursor", ".vscode": "vscode", ".gemini": "gemini-cli"}
@@ -307,18 +326,16 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
         if not isinstance(entry, dict):
             raise UnusableEntry("Its entry is not an object.")
         members = cast("dict[str, Any]", entry)
-        converted = add_input_definitions(set_folder(host.convert(members, host.syntax), folder), inputs)
+        converted = set_folder(host.convert(members, host.syntax), folder)
+        converted, sign_in_notes = convert_sign_in(members, converted, host.title, host.syntax)
+        converted = add_input_definitions(converted, inputs)
     except UnusableEntry as reason:
         return ForeignServer(name=shown, host=host.title, file=file, problem=str(reason))
-    notes: list[str] = []
+    notes: list[str] = [*sign_in_notes]
     if host.is_windows:
         converted, windows_notes = translate_entry(converted)
         notes += windows_notes
     notes += [f"mcphost does not fill in {reference}." for reference in unsupported_references(converted)]
-    notes += [
-        f"mcphost fills in {reference}; {host.title} passes it on as it is."
-        for reference in newly_expanded_references(members, converted, host.syntax)
-    ]
     if only := allowed_tools(members):
         notes.append(f"{host.title} gives the model only {', '.join(only)}; mcphost gives it every tool of the server.")
     if members.get("envFile") and "envFile" not in converted:

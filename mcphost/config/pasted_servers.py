@@ -9,7 +9,7 @@ from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import (
     BARE_SHELL,
     BRACED,
-    NONE,
+    OWN,
     UnusableEntry,
     allowed_tools,
     contains_servers,
@@ -19,6 +19,7 @@ from mcphost.config.other_host_entries import (
     convert_goose,
     convert_opencode,
     convert_zed,
+    escape_own_variables,
     is_entry_disabled,
 )
 from mcphost.config.schema import find_config_error
@@ -63,7 +64,10 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
     definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
-    return {entry_name: add_input_definitions(entry, definitions) for entry_name, entry in entries.items()}
+    return {
+        entry_name: add_input_definitions(escape_own_variables(entry), definitions)
+        for entry_name, entry in entries.items()
+    }
 
 
 def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
@@ -174,15 +178,15 @@ def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str
     """
     command = entry.get("command")
     if keys == _CODEX_KEYS:
-        return convert_codex(entry, NONE)
+        return convert_codex(entry, OWN)
     if isinstance(command, list) or _is_remote_of_opencode(entry, keys):
-        return convert_opencode(entry, BRACED)
+        return convert_opencode(entry, BRACED._replace(is_complete=False))
     if isinstance(command, dict):
-        return convert_zed(entry, NONE)
+        return convert_zed(entry, OWN)
     if "cmd" in entry or "uri" in entry:
-        return convert_goose(entry, NONE)
+        return convert_goose(entry, OWN)
     if "httpUrl" in entry:
-        return convert_gemini(entry, BARE_SHELL)
+        return convert_gemini(entry, BARE_SHELL._replace(is_complete=False))
     if entry.get("type") == "remote":
-        return convert_common({key: value for key, value in entry.items() if key != "type"}, NONE)
-    return convert_common(entry, NONE) if "serverUrl" in entry else None
+        return convert_common({key: value for key, value in entry.items() if key != "type"}, OWN)
+    return convert_common(entry, OWN) if "serverUrl" in entry else None

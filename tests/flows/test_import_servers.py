@@ -432,3 +432,49 @@ def test_references_of_vs_code_are_imported_as_written_with_their_inputs(program
     assert "mcphost does not fill in ${command:pick}." in told
     assert "mcphost servers input demo token" in told
     assert configured(program)["demo"] == {**entry, "mcphost": {"inputs": [token]}}
+
+
+def unusual_files(told: Path) -> dict[str, tuple[str, str]]:
+    """Return files of other hosts with unusual entries as users have them, keyed by the name of the server in it.
+
+    The server of Claude Desktop writes its arguments and a variable to the file *told*, as mcp-remote would use them.
+    """
+    python = DEMO["command"]
+    header = ["--header", "Authorization: Bearer ${AUTH_TOKEN}"]
+    writer = "import os, sys; sys.argv += [os.environ['AUTH_TOKEN']]\n" + ARGUMENT_SERVER
+    desktop = {"command": python, "args": ["-c", writer, str(told), *header], "env": {"AUTH_TOKEN": CANARY, "PORT": 80}}
+    cursor = {"command": f"{python} -W ignore:cursor -m mcphost.demo.server", "env": {"API_KEY": f"{CANARY}c"}}
+    vscode = {"type": "stdio", **DEMO, "env": {"NODE_OPTIONS": None, "API_KEY": f"{CANARY}v"}, "gallery": True}
+    cline = {**DEMO, "env": {"API_KEY": "${env:SHELL_KEY}"}, "timeout": 600, "alwaysAllow": ["add"], "disabled": False}
+    gemini = {"mcp": {"excluded": ["off"]}, "mcpServers": {"gemini": {**DEMO, "trust": True}, "off": {"command": "x"}}}
+    settings = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+    goose = (
+        f"extensions:\n  goose: {{type: stdio, enabled: true, cmd: {python}, args: [-W, 'ignore:goose', -m, "
+        f"mcphost.demo.server], envs: {{}}, env_keys: [SHELL_KEY], timeout: 300, bundled: null, available_tools: []}}\n"
+        "  developer: {type: builtin, enabled: true, bundled: true}\n"
+    )
+    return {
+        "desktop": (".config/Claude/claude_desktop_config.json", json.dumps({"mcpServers": {"desktop": desktop}})),
+        "cursor": (".cursor/mcp.json", json.dumps({"mcpServers": {"cursor": cursor}})),
+        "vscode": (".config/Code/User/mcp.json", json.dumps({"servers": {"vscode": vscode}, "inputs": []})),
+        "cline": (settings, json.dumps({"mcpServers": {"cline": cline}})),
+        "gemini": (".gemini/settings.json", json.dumps(gemini)),
+        "goose": (".config/goose/config.yaml", goose),
+    }
+
+
+def test_servers_with_unusual_settings_start_by_the_rules_of_their_host(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    files = unusual_files(told)
+    for path, content in files.values():
+        (program.home / path).parent.mkdir(parents=True, exist_ok=True)
+        (program.home / path).write_text(content)
+    with secret_service(tmp_path) as service:
+        env = {**service, "SHELL_KEY": "of-the-shell"}
+        program.text("servers", "import", "--yes", **env)
+        checked = json.loads(program.text("servers", "check", "--json", **env))["servers"]
+    assert {server["server"]: server["ok"] for server in checked} == dict.fromkeys(files, True)
+    assert told.read_text() == f"--header Authorization: Bearer ${{AUTH_TOKEN}} {CANARY}"
+    assert configured(program)["off"]["disabled"]
+    ours = [item for kind in ("config", "data", "state", "cache") for item in (tmp_path / kind).rglob("*")]
+    assert [item for item in ours if item.is_file() and CANARY.encode() in item.read_bytes()] == []

@@ -148,7 +148,15 @@ def _add_path_notes(candidate: ImportCandidate, folder: Path) -> ImportCandidate
 
 
 def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
-    return one.server is not None and other.server is not None and one.found.entry == other.found.entry
+    if one.server is None or other.server is None:
+        return False
+    return _without_timeout(one.found.entry) == _without_timeout(other.found.entry)
+
+
+def _without_timeout(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry without the time limit of a call, which differs between hosts for the same server."""
+    own = {key: value for key, value in entry.get("mcphost", {}).items() if key != "timeout"}
+    return {**{key: value for key, value in entry.items() if key != "mcphost"}, **({"mcphost": own} if own else {})}
 
 
 def _free_name(names: Sequence[str], host: str, taken: set[str]) -> str:

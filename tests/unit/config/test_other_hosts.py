@@ -10,6 +10,7 @@ from mcphost.config.host_formats import HOSTS, MAX_PROFILES, Places, find_places
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import ForeignServer
 from mcphost.config.other_hosts import find_foreign_servers, read_named_file
+from mcphost.config.variable_references import expand_target
 from mcphost.config.windows_hosts import WindowsPaths
 from mcphost.errors import ConfigError
 
@@ -146,7 +147,7 @@ extensions:
     uri: https://b.example/mcp
 """,
         {
-            "a": {**STDIO, "env": {"KEY": "${env:KEY}", "MODE": "fast"}},
+            "a": {**STDIO, "env": {"KEY": "${env:KEY}", "MODE": "fast"}, "mcphost": {"timeout": 300}},
             "b": {"url": "https://b.example/mcp"},
         },
     ),
@@ -415,27 +416,22 @@ def test_what_cannot_be_carried_over_is_named(places: Places) -> None:
         "mcphost does not fill in ${input:key}.",
         "mcphost does not fill in ${command:pick}.",
         "mcphost does not fill in {file:x}.",
-        "mcphost fills in ${BARE}; Cursor passes it on as it is.",
         "Its envFile was left out: the path is relative, or the server is not a program.",
     )
 
 
-def test_references_that_only_mcphost_fills_in_are_named_the_keyrings_first(places: Places) -> None:
-    many = [f"${{A{number}}}" for number in range(30)]
-    env = {"S": "${keyring:github-token}", "V": "${env:AWS_SECRET_ACCESS_KEY}", "H": "${userHome}/x"}
-    entry = {"command": "x", "args": many, "env": env}
+def test_references_that_the_other_host_passes_on_are_passed_on_by_mcphost_too(places: Places) -> None:
+    env = {"S": "${keyring:github-token}", "V": "${env:AWS_SECRET_ACCESS_KEY}", "H": "${userHome}/x", "D": "${$}"}
+    entry = {"command": "x", "args": ["${A}", "${A:-${B}}"], "env": env}
     desktop = one(places, {"mcpServers": {"a": entry}}, ".config/Claude/claude_desktop_config.json")
-    assert desktop.notes[0] == "mcphost fills in ${keyring:github-token}; Claude Desktop passes it on as it is."
-    few = {**entry, "args": []}
-    desktop = one(places, {"mcpServers": {"a": few}}, ".config/Claude/claude_desktop_config.json")
-    assert [note.split(";")[0] for note in desktop.notes] == [
-        "mcphost fills in ${keyring:github-token}",
-        "mcphost fills in ${env:AWS_SECRET_ACCESS_KEY}",
-        "mcphost fills in ${userHome}",
-    ]
+    assert (desktop.notes, desktop.entry["args"]) == ((), ["${$}{A}", "${$}{A:-${$}{B}}"])
+    assert desktop.entry["env"] == {name: text.replace("${", "${$}{") for name, text in env.items()}
+    problems: list[str] = []
+    (loaded,) = parse_servers({"mcpServers": {"a": desktop.entry}}, "mcp.json", "user", problems.append)
+    assert expand_target(loaded, {"A": "secret"}).args == ("${A}", "${A:-${B}}")
     write(Path(places.home), ".config/Claude/claude_desktop_config.json", {})
-    cursor = one(places, {"mcpServers": {"a": few}})
-    assert [note.split(";")[0] for note in cursor.notes] == ["mcphost fills in ${keyring:github-token}"]
+    cursor = one(places, {"mcpServers": {"a": {**entry, "args": []}}})
+    assert cursor.entry["env"] == {**env, "S": "${$}{keyring:github-token}", "D": "${$}{$}"}
 
 
 @pytest.mark.parametrize(
@@ -447,7 +443,7 @@ def test_references_that_only_mcphost_fills_in_are_named_the_keyrings_first(plac
         ("{$A}", "{${env:A}}"),
         ("$A:-x", "${env:A}:-x"),
         ("${A", "${A"),
-        ("${keyring:a}", "${keyring:a}"),
+        ("${keyring:a}", "${$}{keyring:a}"),
     ],
 )
 def test_references_of_gemini_cli_keep_what_is_around_them(places: Places, text: str, converted: str) -> None:
