@@ -331,17 +331,19 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
     the user types nothing or an invalid value.
     """
     from mcphost.cli.terminal_frontend import is_interactive
-    from mcphost.registry.plan_inputs import check_value
+    from mcphost.registry.plan_inputs import check_value, split_values
 
     if not is_interactive():
         return
     for one in inputs:
-        if one.name in values or not one.is_required or (one.default is not None and not one.is_secret):
+        if one.name in values or not one.is_required or (one.defaults and not one.is_secret):
             continue
         about = one.description or one.placeholder
         choices = f" ({join_list(one.choices)})" if one.choices else ""
         if about:
             print_note(f"{one.name}: {about[:300]}")
+        if one.is_repeated and not one.is_secret:
+            print_note(_("{name}: separate several values with commas").format(name=one.name))
         if one.is_secret:
             text = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=one.name))
         else:
@@ -349,8 +351,9 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
             text = await terminal.read_answer(sanitize(prompt, keep_newlines=False))
         if not text:
             raise UsageError(f"{one.name} has no value.", "Nothing was installed.")
-        check_value(one, text)
-        values[one.name] = [text]
+        values[one.name] = split_values(one, text)
+        for value in values[one.name]:
+            check_value(one, value)
 
 
 def plan_json(

@@ -21,6 +21,7 @@ MANIFEST_FILE = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
 _MAX_ITEMS = 200
 _MAX_TEXT = 8_192
+_MAX_DEFAULTS = 50
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
 _SETTING = "user_config."
 """Prefix of a setting's name in the variables of a manifest."""
@@ -66,6 +67,8 @@ class BundleSetting(Struct, frozen=True):
     default: Any = None
     multiple: bool = False
     sensitive: bool = False
+    min: float | None = None
+    max: float | None = None
 
 
 class BundleCompatibility(Struct, frozen=True):
@@ -93,18 +96,8 @@ class BundleManifest(Struct, frozen=True):
             for setting in settings
         }
         return tuple(
-            PlanInput(
-                name=name,
-                place="argument" if f"user_config.{name}}}" in words else "environment",
-                description=setting.description or setting.title,
-                is_required=setting.required,
-                is_secret=setting.sensitive,
-                is_repeated=setting.multiple,
-                format=_FORMATS.get(setting.type, "string"),
-                default=None if setting.sensitive or name in left_to_user else _default_of(setting),
-                is_user_choice=name in left_to_user,
-            )
-            for name, setting in self.user_config.items()
+            _make_input(name, one, is_argument=f"user_config.{name}}}" in words, is_user_choice=name in left_to_user)
+            for name, one in self.user_config.items()
         )
 
     def input_names(self) -> dict[str, set[str]]:
@@ -174,17 +167,41 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
     return BundleCommand(changed.command or config.command, changed.args or config.args, {**config.env, **changed.env})
 
 
-def _default_of(setting: BundleSetting) -> str | None:
-    """Return a setting's default as text, or None if it has no usable default.
+def _make_input(name: str, setting: BundleSetting, *, is_argument: bool, is_user_choice: bool) -> PlanInput:
+    defaults = () if setting.sensitive or is_user_choice else _defaults_of(setting)
+    return PlanInput(
+        name=name,
+        place="argument" if is_argument else "environment",
+        description=setting.description or setting.title,
+        is_required=setting.required,
+        is_secret=setting.sensitive,
+        is_repeated=setting.multiple,
+        format=_FORMATS.get(setting.type, "string"),
+        default=defaults[0] if len(defaults) == 1 else None,
+        listed_defaults=defaults if len(defaults) > 1 else (),
+        minimum=setting.min,
+        maximum=setting.max,
+        is_user_choice=is_user_choice,
+    )
 
-    A default is not usable if it has several values or refers to an unknown variable.
+
+def _defaults_of(setting: BundleSetting) -> tuple[str, ...]:
+    """Return a setting's default values as text.
+
+    The result is () if there is none, or if one cannot be used: it is not a plain value, or refers to an unknown
+    variable. Only a setting with `multiple` can have several.
     """
     value = cast("object", setting.default)
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    if len(values) > (_MAX_DEFAULTS if setting.multiple else 1):
+        return ()
+    texts = [_default_text(one) for one in values]
+    return () if None in texts else tuple(text for text in texts if text is not None)
+
+
+def _default_text(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
-        listed = cast("list[object]", value)
-        value = listed[0] if len(listed) == 1 else None
     if isinstance(value, str | int | float):
         text = _VARIABLE.sub(lambda match: _places().get(match[1], match[0]), str(value))
         return None if "${" in text else text

@@ -1,5 +1,6 @@
 """Values that the user enters for the arguments, variables, headers and URLs of a registry entry."""
 
+import csv
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,11 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     is_repeated: bool = False
     format: str = "string"
     default: str | None = None
+    listed_defaults: tuple[str, ...] = ()
+    """Default values of a repeated input if there are several; then `default` is None."""
+
+    minimum: float | None = None
+    maximum: float | None = None
     placeholder: str = ""
     choices: tuple[str, ...] = ()
     is_user_choice: bool = False
@@ -41,6 +47,11 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
     is_host_path: bool = False
     """Whether it decides which folder of this machine a container gets; then it has no default and is never empty."""
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """The values that are used if the user gives none."""
+        return self.listed_defaults or (() if self.default is None else (self.default,))
 
 
 def input_name(one: RegistryInput, number: int) -> str:
@@ -185,6 +196,21 @@ def check_text(text: str) -> None:
         raise RegistryError(f"The value {_show(text)} has control or invisible characters.")
 
 
+def split_values(one: PlanInput, text: str) -> list[str]:
+    """Return the values that the user typed in one line for an input.
+
+    For a repeated input, values are separated by commas; one with a comma in it is in double quotes. A secret is not
+    split.
+    """
+    if not one.is_repeated or one.is_secret:
+        return [text]
+    try:
+        (row,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except (ValueError, csv.Error):  # a quote that is not closed, or several lines
+        return [text]
+    return [value.strip() for value in row if value.strip()]
+
+
 def check_value(one: PlanInput, text: str) -> str:
     """Check and normalize *text*, the value that the user entered for an input.
 
@@ -202,6 +228,10 @@ def check_value(one: PlanInput, text: str) -> str:
         problem = f"is none of: {choices}"
     elif one.format == "number" and not _NUMBER.fullmatch(text):
         problem = "is not a number"
+    elif one.format == "number" and one.minimum is not None and float(text) < one.minimum:
+        problem = f"is less than {one.minimum:.15g}"
+    elif one.format == "number" and one.maximum is not None and float(text) > one.maximum:
+        problem = f"is more than {one.maximum:.15g}"
     elif one.format == "boolean" and text.lower() not in ("true", "false"):
         problem = "is not true or false"
     if problem:
@@ -223,7 +253,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
     for one in inputs:
         texts = given.get(one.name)
         if texts is None:
-            texts = () if one.default is None else (one.default,)
+            texts = one.defaults
         elif one.is_secret and one.place in ("argument", "address"):
             raise UsageError(
                 f"{one.name} is a secret that becomes part of the {one.place}, which others can read.",
@@ -256,10 +286,10 @@ def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePar
     If *text* is the input's default, the part counts as text of the publisher, otherwise as text of the
     user. *is_secret* means that the complete value is declared secret.
     """
-    defaults = {one.default}
-    if one.default is not None:
+    defaults = set(one.defaults)
+    for default in one.defaults:
         with suppress(UsageError):
-            defaults.add(check_value(one, one.default))
+            defaults.add(check_value(one, default))
     return ValuePart(text, is_typed=text not in defaults, is_secret=is_secret or one.is_secret)
 
 

@@ -488,6 +488,8 @@ async def test_a_bundle_is_downloaded_only_after_its_address_was_shown(
             await driver.until(lambda: "needed: folders" in driver.text(), "the plan")
             assert asked == [url]
             assert files.read_servers() == {}
+            driver.app.screen.query_one("#input-0", Input).value = '/a, "/b, c"'
+            await driver.until(lambda: "--dir /a '/b, c'" in driver.text(), "both folders")
             await driver.pilot.press("escape")
             bundles = files.folder.parent / "data" / "bundles"
             await driver.until(lambda: not any(bundles.iterdir()), "nothing left behind")

@@ -16,6 +16,7 @@ from textual.widgets import Button, Input, Static
 from mcphost.errors import McpHostError
 from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import describe_publisher
+from mcphost.registry.plan_inputs import split_values
 from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.key_table import keys_in_use
@@ -233,7 +234,7 @@ class InstallForm(FormScreen[str]):
     def _values(self) -> dict[str, list[str]]:
         texts = (line.value for line in self.query_one(SteppedInputGroup).inputs)
         named = zip(self.draft.inputs, texts, strict=False)  # the last inputs may not be mounted yet
-        return {one.name: [text] for one, text in named if text}
+        return {one.name: split_values(one, text) for one, text in named if text}
 
     # -- actions
 
@@ -315,6 +316,7 @@ class InstallForm(FormScreen[str]):
 
 def _placeholder(one: "PlanInput") -> str:
     about = _(" or ").join(one.choices) or one.description or one.placeholder
-    needed = _("needed") if one.is_required and one.default is None else ""
-    default = _("default {default}").format(default=one.default) if one.default else ""
-    return clean_line(" · ".join(filter(None, (needed, default, about))), 100)
+    needed = _("needed") if one.is_required and not one.defaults else ""
+    default = _("default {default}").format(default=", ".join(one.defaults)) if any(one.defaults) else ""
+    several = _("several with commas") if one.is_repeated and not one.is_secret else ""
+    return clean_line(" · ".join(filter(None, (needed, default, several, about))), 100)

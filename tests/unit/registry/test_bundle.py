@@ -1,7 +1,9 @@
 """Tests for MCPB bundles (packaged servers): only the published file is opened, and only plain files are unpacked."""
 
+import os
 import socket
 import struct
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from mcphost.registry import bundle as bundle_module
 from mcphost.registry.bundle import MAX_FILES, extract, fetch_bundle
 from mcphost.registry.bundle_manifest import BundleManifest, decode_manifest, plan_bundle
 from mcphost.registry.entries import RegistryPackage
-from mcphost.serialization import encode
+from mcphost.registry.plan_inputs import PlanInput, split_values
+from mcphost.serialization import encode, replace
 from tests.fakes.bundles import SERVER_FILE, bundle, linked_bundle, manifest, sha256_of
 from tests.fakes.registry_server import registry_server
 
@@ -332,3 +335,97 @@ def test_an_argument_of_a_bundle_can_have_two_settings(tmp_path: Path) -> None:
     settings = {"a": {"type": "string"}, "b": {"type": "string"}}
     about = manifest(server=config(args=["${user_config.a}:${user_config.b}"]), user_config=settings)
     assert planned(tmp_path, about, a="x", b="y")["args"] == ["x:y"]
+
+
+def settings(**user_config: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest that passes each of the given settings as a variable, and `folders` as arguments."""
+    env = {name.upper(): f"${{user_config.{name}}}" for name in user_config if name != "folders"}
+    args = ["${__dirname}/server/main.py", "${user_config.folders}"] if "folders" in user_config else []
+    return manifest(server=config(args=args, env=env), user_config=user_config)
+
+
+def test_several_folders_may_be_the_default(tmp_path: Path) -> None:
+    home = os.path.expanduser("~")
+    folders = {"type": "directory", "multiple": True, "required": True, "default": ["${DESKTOP}", "${HOME}/Documents"]}
+    entry = planned(tmp_path, settings(folders=folders))
+    assert entry["args"][1:] == [f"{home}/Desktop", f"{home}/Documents"]
+    assert planned(tmp_path, settings(folders=folders), folders="/own")["args"][1:] == ["/own"]
+    (one,) = decode_manifest(encode(settings(folders=folders))).inputs()
+    assert one.defaults == (f"{home}/Desktop", f"{home}/Documents")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"type": "string", "default": ["a", "b"]},
+        {"type": "string", "multiple": True, "default": ["a", {"b": 1}]},
+        {"type": "string", "multiple": True, "default": ["a", "${OTHER}"]},
+        {"type": "string", "multiple": True, "default": ["a", "b"], "sensitive": True},
+        {"type": "string", "multiple": True, "default": ["a"] * 51},
+    ],
+)
+def test_defaults_that_cannot_be_used_are_none(setting: dict[str, Any]) -> None:
+    (one,) = decode_manifest(encode(settings(words=setting))).inputs()
+    assert one.defaults == ()
+
+
+def test_each_type_of_setting_is_checked_and_passed_on(tmp_path: Path) -> None:
+    about = settings(
+        name={"type": "string", "default": "Ada"},
+        port={"type": "number", "default": 8080, "min": 1024, "max": 65535},
+        ratio={"type": "number", "min": 0.5},
+        debug={"type": "boolean", "default": False},
+        log={"type": "file", "default": "${HOME}/log.txt"},
+        unused={"type": "string"},
+    )
+    home = os.path.expanduser("~")
+    plain = {"NAME": "Ada", "PORT": "8080", "DEBUG": "false", "LOG": f"{home}/log.txt"}
+    assert planned(tmp_path, about)["env"] == plain
+    changed = planned(tmp_path, about, port="1024", ratio="0.5", debug="TRUE", log="~/x", name="")["env"]
+    assert changed == {"NAME": "", "PORT": "1024", "RATIO": "0.5", "DEBUG": "true", "LOG": f"{home}/x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("port", "80", "less than 1024"),
+        ("port", "70000", "more than 65535"),
+        ("port", "many", "not a number"),
+        ("debug", "maybe", "not true or false"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_setting_is_refused(tmp_path: Path, name: str, value: str, said: str) -> None:
+    about = settings(port={"type": "number", "min": 1024, "max": 65535}, debug={"type": "boolean"})
+    with pytest.raises(UsageError, match=said):
+        planned(tmp_path, about, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("/a", ["/a"]),
+        ("/a, /b,", ["/a", "/b"]),
+        ('"/a, b", /c', ["/a, b", "/c"]),
+        ('"/a', ['"/a']),
+        (" , ", []),
+    ],
+)
+def test_several_values_are_typed_with_commas(text: str, values: list[str]) -> None:
+    one = PlanInput(name="folders", place="argument", is_repeated=True)
+    assert split_values(one, text) == values
+    assert split_values(replace(one, is_secret=True), text) == [text]
+    assert split_values(replace(one, is_repeated=False), text) == [text]
+
+
+def test_an_override_for_this_platform_replaces_the_command(tmp_path: Path) -> None:
+    platform = "darwin" if sys.platform == "darwin" else "linux"
+    overrides = {
+        platform: {"args": ["${__dirname}/server/main.py", "${user_config.mode}"], "env": {"A": "here"}},
+        "win32": {"command": "evil.exe"},
+    }
+    about = manifest(
+        server=config(args=["x"], env={"A": "all", "B": "all"}, platform_overrides=overrides),
+        user_config={"mode": {"type": "string", "default": "fast"}},
+    )
+    entry = planned(tmp_path, about)
+    assert (entry["args"][1:], entry["env"]) == (["fast"], {"A": "here", "B": "all"})
