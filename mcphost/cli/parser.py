@@ -80,6 +80,12 @@ WORDS_OF_OTHERS: dict[str, str] = {
 }
 """Commands and flags of similar programs, and the arguments of mcphost that mean the same."""
 
+CHOICES_OF_OTHERS: dict[str, str] = {
+    "delete": "remove", "get": "check", "ls": "list", "rm": "remove", "show": "check", "uninstall": "remove",
+    "upgrade": "update",
+}  # fmt: skip
+"""Actions of similar programs, and the actions of `mcphost servers` that mean the same."""
+
 
 class CommandParser(argparse.ArgumentParser):
     """Argument parser that raises UsageError instead of exiting, and translates its `--help` text."""
@@ -135,6 +141,8 @@ def _find_similar_choice(message: str) -> str:
     from difflib import get_close_matches
 
     choices = [choice.strip("').") for choice in listed.split(", ")]
+    if CHOICES_OF_OTHERS.get(typed) in choices:
+        return CHOICES_OF_OTHERS[typed]
     return next(iter(get_close_matches(typed, choices, 1)), "")
 
 

@@ -160,7 +160,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
         return
-    base = place.rstrip("/")
+    base = place.rstrip("/").removesuffix("/servers")  # as in the address of a list in a registry's documentation
     try:
         check_url(base, "address of the registry")
     except UnsafeUrl as error:
@@ -211,7 +211,8 @@ class HttpRegistry:
             more = {"cursor": cursor} if cursor else {}
             stored = await self._get(f"/servers?{urlencode({**query, **more})}")
             if stored is None:
-                raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is this the address of a registry?")
+                path = f"{split_url(self._base).path}{self._prefixes[0]}/servers"
+                raise RegistryError(f"{self._host} has no {path}.", "Is this the address of a registry?")
 
             def add(stored: CachedPage = stored) -> tuple[RegistryPage, tuple[RegistryEntry, ...]]:
                 page = decode_page(stored.body, self._host)

@@ -88,3 +88,22 @@ def test_a_file_can_be_searched(program: Program, tmp_path: Path) -> None:
 def test_an_unsafe_address_is_refused(program: Program) -> None:
     said = program.error("servers", "search", "x", "--registry", "http://registry.example", code=4)
     assert "plain http" in said
+
+
+def test_a_registry_is_found_below_a_path_and_by_the_address_of_its_list(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        registry.api = "/internal/v0.1"
+        for end in ("", "/", "/v0.1", "/v0.1/servers", "/servers"):
+            address = f"{registry.url}/internal{end}"
+            found = json.loads(program.text("servers", "search", "--registry", address, "--json", "--refresh"))
+            assert len(found["servers"]) == 30
+        wrong = program.error("servers", "search", "--registry", f"{registry.url}/other/v0", code=4)
+    assert "has no /other/v0/servers. Is this the address of a registry?" in wrong
+
+
+def test_a_search_reads_as_many_pages_as_the_limit_needs(program: Program) -> None:
+    with registry_server(ENTRIES) as registry:
+        registry.page_size = 10
+        found = json.loads(program.text("servers", "search", "--registry", registry.url, "--json", "--limit", "25"))
+        assert (len(found["servers"]), found["more"]) == (25, True)
+        assert [path.partition("cursor=")[2] for path in registry.paths] == ["", "10", "20"]

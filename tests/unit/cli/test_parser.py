@@ -61,6 +61,7 @@ def test_value_after_two_dashes_is_no_flag() -> None:
         (["--frob"], "--frob"),
         (["tools", "--era", "old"], "invalid choice"),
         (["servers", "chek"], "Did you mean 'check'\\? See: mcphost servers --help"),
+        (["servers", "uninstall", "x"], "Did you mean 'remove'\\? See: mcphost servers --help"),
         (["servers", "zzz"], "'update'\\)\\. See: mcphost servers --help"),
         (["run", "x", "--max-rounds", "0"], "1000"),
         (["run", "x", "--max-rounds", "x"], "Argument --max-rounds: 'x' is not a whole number"),
