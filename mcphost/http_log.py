@@ -2,10 +2,13 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Literal
 
+from mcphost.header_mask import NO_MASK, HeaderMask
 from mcphost.redact import MIN_SECRET_LENGTH, PLACEHOLDER, STRONG_SECRET_LENGTH, is_secret_name, redact
+from mcphost.serialization import dumps
 
 MAX_HEADERS = 100
 """Maximum logged headers of a request or response; further ones are counted."""
@@ -21,6 +24,18 @@ _MAX_NAME = 100
 _MAX_URL = 4_000
 _MAX_TARGET = 200
 _SHOWN_OF_SESSION = 8
+_MAX_PARAMETERS, _MAX_PARAMETER_NAME = 50, 64
+_OAUTH_ERRORS = frozenset(
+    {
+        # RFC 6749, RFC 7591, RFC 8628, RFC 8707, RFC 9449
+        "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+        "invalid_scope", "invalid_redirect_uri", "invalid_client_metadata", "invalid_software_statement",
+        "unapproved_software_statement", "authorization_pending", "slow_down", "access_denied", "expired_token",
+        "invalid_target", "invalid_dpop_proof", "use_dpop_nonce", "unsupported_token_type", "server_error",
+        "temporarily_unavailable", "invalid_token", "insufficient_scope",
+    }
+)  # fmt: skip
+"""Error codes that are shown; the server chooses the text of any other one."""
 
 Outcome = Literal["open", "complete", "closed", "failed"]
 Headers = tuple[tuple[str, str], ...]
@@ -43,10 +58,11 @@ class LoggedExchange:
 
     `number` counts the entries of a log. `at` is in seconds since 1970. `rpc_method` is the method of the message in
     the body, or "". `target` is the path and the query of the URL. `body` is the beginning of the request's body, as
-    sent; it may contain secrets. `status` is 0 until the response begins, and `content_type` is its media type.
-    `head_seconds` is the time until then, and `seconds` the time until the exchange ended; each is None before.
-    `error` is the reason if `outcome` is "failed". `resent` is whether the request was sent a second time, because
-    the server had closed the reused connection. Texts are without secrets, but not sanitized.
+    sent; it may contain secrets. `mask` knows the values of configured headers. `status` is 0 until the response
+    begins, and `content_type` is its media type. `head_seconds` is the time until then, and `seconds` the time until
+    the exchange ended; each is None before. `error` is the reason if `outcome` is "failed". `resent` is whether the
+    request was sent a second time, because the server had closed the reused connection. `sign_in` says what an OAuth
+    request is for, and is "" for a message of MCP. Texts are without secrets, but not sanitized.
     """
 
     __slots__ = (
@@ -57,6 +73,7 @@ class LoggedExchange:
         "content_type",
         "error",
         "head_seconds",
+        "mask",
         "number",
         "omitted_headers",
         "outcome",
@@ -68,6 +85,7 @@ class LoggedExchange:
         "revision",
         "rpc_method",
         "seconds",
+        "sign_in",
         "status",
         "target",
         "url",
@@ -82,15 +100,17 @@ class LoggedExchange:
         headers: Iterable[tuple[str, str]],
         body: bytes,
         on_changed: "Callable[[LoggedExchange], None]",
+        mask: HeaderMask = NO_MASK,
     ) -> None:
         self.number, self.at, self._started = number, time.time(), time.monotonic()
-        self.verb = verb
-        self.url = shorten_sessions(url[: _MAX_URL + LONGEST_SECRET])
+        self.verb, self.mask = verb, mask
+        self.url = shorten_sessions(mask.mask_text(url[: _MAX_URL + LONGEST_SECRET]))
         self.target = _show_target(self.url)
         self.content_type = ""
         self.omitted_headers = 0
         self.request_headers = self._limit_headers(headers)
         self.body, self.request_size = body[: MAX_BODY_BYTES + LONGEST_SECRET], len(body)
+        self.sign_in = ""
         method = _METHOD.match(self.body)
         self.rpc_method = method[1].decode(errors="replace") if method else ""
         self.status, self.response_size, self.resent = 0, 0, False
@@ -119,13 +139,13 @@ class LoggedExchange:
     def end(self, outcome: Outcome, error: str = "") -> None:
         """Log the end of the exchange; only the first call has an effect."""
         if self.outcome == "open":
-            self.outcome, self.error = outcome, _show_error(error)
+            self.outcome, self.error = outcome, _show_error(self.mask.mask_text(error))
             self.seconds = time.monotonic() - self._started
             self._changed()
 
     def note(self, error: str) -> None:
         """Log why mcphost did not use the response, such as a redirect to another origin."""
-        self.outcome, self.error = "failed", _show_error(error)
+        self.outcome, self.error = "failed", _show_error(self.mask.mask_text(error))
         self._changed()
 
     def _changed(self) -> None:
@@ -171,8 +191,66 @@ class LoggedExchange:
                 self.omitted_headers += 1
                 continue
             left -= size
-            kept.append((name[:_MAX_NAME].lower(), _mask_credentials(name[:_MAX_NAME].lower(), value)))
+            lower = self.mask.mask_text(name[:_MAX_NAME].lower())
+            shown = value if lower in _CREDENTIAL_HEADERS else self.mask.mask_header(lower, value)
+            kept.append((lower, _mask_credentials(lower, shown)))
         return tuple(kept)
+
+
+class LoggedOAuthRequest(LoggedExchange):
+    """An OAuth request and its response, of whose bodies only the names of the parameters are kept.
+
+    `target` is the URL without its scheme, because an authorization server is rarely the MCP server. `oauth_error` is
+    the error code of the response if it is a registered one, or "". The server chooses the `response_parameters`, so
+    they are shown by `show_names`.
+    """
+
+    __slots__ = ("oauth_error", "parameters", "response_parameters")
+
+    def __init__(
+        self,
+        number: int,
+        verb: str,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        on_changed: "Callable[[LoggedExchange], None]",
+        mask: HeaderMask = NO_MASK,
+    ) -> None:
+        super().__init__(number, verb, url, headers, b"", on_changed, mask)
+        self.target = redact(self.url).partition("://")[2][:_MAX_TARGET]
+        self.parameters: tuple[str, ...] = ()
+        self.response_parameters: tuple[str, ...] = ()
+        self.oauth_error = ""
+
+    def set_request(self, purpose: str, parameters: Iterable[str], size: int, *, is_form: bool) -> None:
+        """Set what the request is for, the names of its parameters and the size of its body, which is not kept.
+
+        The kept body has the placeholder for every value.
+        """
+        self.sign_in, self.request_size = purpose[:_MAX_NAME], size
+        self.parameters = _limit_names(parameters)
+        if is_form:
+            self.body = "&".join(f"{name}={PLACEHOLDER}" for name in self.parameters).encode()
+        elif self.parameters:
+            self.body = dumps(dict.fromkeys(self.parameters, PLACEHOLDER)).encode()
+
+    def set_response(self, members: Mapping[str, object], size: int) -> None:
+        """Log the end of the response: the names of the *members* of its JSON object, and its size in bytes."""
+        self.response_parameters = _limit_names(members)
+        code = members.get("error")
+        self.oauth_error = code if isinstance(code, str) and code in _OAUTH_ERRORS else ""
+        self.on_received(size)
+        self.end("complete")
+
+
+def _limit_names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name if len(name) <= _MAX_PARAMETER_NAME else PLACEHOLDER for name in islice(names, _MAX_PARAMETERS))
+
+
+def show_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of parameters without secrets; they are not sanitized."""
+    # A secret may have become known after the response was logged.
+    return tuple(map(redact, names))
 
 
 def _show_target(url: str) -> str:

@@ -3,11 +3,12 @@
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from mcphost.errors import MalformedMessage
-from mcphost.http_log import LONGEST_SECRET, MAX_BODY_BYTES, LoggedExchange
+from mcphost.header_mask import NO_MASK, HeaderMask
+from mcphost.http_log import LONGEST_SECRET, MAX_BODY_BYTES, LoggedExchange, LoggedOAuthRequest
 from mcphost.redact import redact, redact_values
 from mcphost.serialization import dumps, loads
 
@@ -28,7 +29,8 @@ class LoggedMessage(NamedTuple):
     """A message as it was sent or received.
 
     `number` counts the entries of a log. `size` is the size of the message in bytes. `data` is the whole message
-    or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `at` is in seconds since 1970.
+    or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `at` is in seconds since 1970. `mask` knows the values of
+    configured headers, which a server may repeat.
     """
 
     number: int
@@ -36,6 +38,7 @@ class LoggedMessage(NamedTuple):
     direction: Direction
     data: bytes
     size: int
+    mask: HeaderMask = NO_MASK
 
     @property
     def cut_bytes(self) -> int:
@@ -51,12 +54,12 @@ class LoggedMessage(NamedTuple):
         text = self.data.decode(errors="replace")
         if not self.cut_bytes:
             try:
-                return redact_json(loads(text), indent=indent)
+                return self.mask.mask_text(redact_json(loads(text), indent=indent))
             except MalformedMessage:
                 pass
         # A secret may be written with escapes, such as "\\/" for a slash.
         plain = _JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "/", text)
-        return redact(plain)[:MAX_MESSAGE_BYTES]
+        return self.mask.mask_text(redact(plain))[:MAX_MESSAGE_BYTES]
 
 
 def redact_json(value: Any, *, indent: int = 0) -> str:
@@ -79,6 +82,7 @@ class MessageLog:
         self.revision = 0
         """The number of changes, by which a reader recognizes whether anything is new."""
 
+        self._mask = NO_MASK
         self._messages: deque[LoggedMessage] = deque()
         self._exchanges: deque[LoggedExchange] = deque()
         self._exchange_sizes: dict[int, int] = {}
@@ -92,6 +96,10 @@ class MessageLog:
         """Return the logged HTTP exchanges, oldest first; there are none of a server that is reached over a pipe."""
         return tuple(self._exchanges)
 
+    def hide_headers(self, headers: Mapping[str, str]) -> None:
+        """Mask the values of configured headers in all entries that are added from now on."""
+        self._mask = self._mask.extend(headers)
+
     def add(self, direction: Direction, data: bytes) -> None:
         """Log a message; drop the oldest messages if their number or total size exceeds a limit.
 
@@ -102,7 +110,7 @@ class MessageLog:
         self._count += 1
         self.revision += 1
         kept = bytes(data[: MAX_MESSAGE_BYTES + LONGEST_SECRET])
-        message = LoggedMessage(self._count, time.time(), direction, kept, len(data))
+        message = LoggedMessage(self._count, time.time(), direction, kept, len(data), self._mask)
         self._messages.append(message)
         self._size += len(message.data)
         while len(self._messages) > MAX_MESSAGES or self._size > MAX_TOTAL_BYTES:
@@ -115,12 +123,21 @@ class MessageLog:
 
         The oldest exchanges are dropped if their number or total size exceeds a limit.
         """
+        exchange = LoggedExchange(self._count + 1, verb, url, headers, body, self._on_exchange_changed, self._mask)
+        self._keep_exchange(exchange)
+        return exchange
+
+    def add_oauth_request(self, verb: str, url: str, headers: Iterable[tuple[str, str]]) -> LoggedOAuthRequest:
+        """Log an OAuth request for the server that is about to be sent, like `add_exchange`."""
+        request = LoggedOAuthRequest(self._count + 1, verb, url, headers, self._on_exchange_changed, self._mask)
+        self._keep_exchange(request)
+        return request
+
+    def _keep_exchange(self, exchange: LoggedExchange) -> None:
         self._count += 1
-        exchange = LoggedExchange(self._count, verb, url, headers, body, self._on_exchange_changed)
         self._exchanges.append(exchange)
         self._exchange_sizes[exchange.number] = 0
         self._on_exchange_changed(exchange)
-        return exchange
 
     def _on_exchange_changed(self, exchange: LoggedExchange) -> None:
         self.revision += 1

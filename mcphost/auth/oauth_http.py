@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult, urlencode, urlunsplit
 
 import anyio
@@ -19,15 +19,22 @@ import anyio.to_thread
 
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, check_url, url_origin
 from mcphost.config.approval_digest import load_authorities
-from mcphost.errors import ConfigError, MalformedMessage, SignInRequired
+from mcphost.errors import ConfigError, MalformedMessage, McpHostError, SignInRequired
 from mcphost.http_limits import BodyTooLarge, ResponseLimits, TooManyChunks
 from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
+if TYPE_CHECKING:
+    from mcphost.http_log import LoggedOAuthRequest
+    from mcphost.message_log import MessageLog
+
 REQUEST_TIMEOUT = 10.0
 MAX_BODY_BYTES = 1024 * 1024
+MAX_LOGGED_BODY = 64 * 1024
+"""Maximum size of a response whose parameters are named in the log."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
+_OWN_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "mcphost"}
 RETRY_HINT = "Check that it is running and reachable from this machine, then try again."
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
@@ -98,13 +105,19 @@ class OAuthHttpClient:
     """
 
     def __init__(
-        self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
+        self,
+        url_policy: UrlPolicy,
+        *,
+        proxy_for: Callable[[str], str] = lambda url: "",
+        ca_file: str = "",
+        find_log: "Callable[[], MessageLog | None]" = lambda: None,
     ) -> None:
         """Create a client that connects only to hosts that *url_policy* allows.
 
         *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is the path of a file with additional
-        certificate authorities, or "" for none.
+        certificate authorities, or "" for none. *find_log* returns the log of the server, or None if nothing is logged.
         """
+        self._find_log = find_log
         self._url_policy = url_policy
         self._ca_file = ca_file
         self._ca_digest = ""
@@ -165,7 +178,7 @@ class OAuthHttpClient:
         *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
         """
         all_headers = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
-        return await self._send("POST", url, what, urlencode(form).encode(), all_headers)
+        return await self._send("POST", url, what, urlencode(form).encode(), all_headers, form)
 
     async def post_json(
         self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None
@@ -175,9 +188,31 @@ class OAuthHttpClient:
         *what* describes the URL in error messages. Raises UnsafeUrl or EndpointUnreachable.
         """
         all_headers = {"content-type": "application/json", **(headers or {})}
-        return await self._send("POST", url, what, encode(value), all_headers)
+        return await self._send("POST", url, what, encode(value), all_headers, value)
 
-    async def _send(self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> OAuthResponse:
+    async def _send(
+        self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str], parameters: Any = None
+    ) -> OAuthResponse:
+        """Send a request and add it to the log, if there is one, with the names of its *parameters*."""
+        if (log := self._find_log()) is None:
+            return await self._send_unlogged(method, url, what, body, headers)
+        logged = log.add_oauth_request(method, url, {**_OWN_HEADERS, **headers}.items())
+        names = cast("Mapping[str, object]", parameters) if isinstance(parameters, Mapping) else ()
+        logged.set_request(what, names, len(body), is_form="urlencoded" in headers.get("content-type", ""))
+        try:
+            response = await self._send_unlogged(method, url, what, body, headers)
+        except McpHostError as error:
+            logged.end("failed", error.message)
+            raise
+        except BaseException:
+            logged.end("closed")
+            raise
+        _log_response(logged, response)
+        return response
+
+    async def _send_unlogged(
+        self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str]
+    ) -> OAuthResponse:
         try:
             with anyio.fail_after(REQUEST_TIMEOUT):
                 addresses = await self.check_url(url, what)
@@ -218,13 +253,7 @@ class OAuthHttpClient:
         import httpx
 
         parts = split_url(url)
-        full = {
-            "host": parts.netloc,
-            "accept": "application/json",
-            "accept-encoding": "identity",
-            "user-agent": "mcphost",
-            **headers,
-        }
+        full = {"host": parts.netloc, **_OWN_HEADERS, **headers}
         timeout = {
             "connect": REQUEST_TIMEOUT / 2,
             "read": REQUEST_TIMEOUT,
@@ -255,6 +284,12 @@ class OAuthHttpClient:
                 except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
                     raise _make_unreachable(what, url, error) from error
         raise EndpointUnreachable(f"The {what} {url[:200]!r} cannot be reached.", RETRY_HINT)
+
+
+def _log_response(logged: "LoggedOAuthRequest", response: OAuthResponse) -> None:
+    logged.on_response(response.status, response.headers.items(), resent=False)
+    is_short = len(response.body) <= MAX_LOGGED_BODY
+    logged.set_response(response.json_members() if is_short else {}, len(response.body))
 
 
 def load_httpx() -> None:

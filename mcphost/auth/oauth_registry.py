@@ -4,8 +4,10 @@ The providers share the token store and the user interface.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from mcphost.auth.accounts import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, account_key, hide_query
 from mcphost.auth.client_grants import ClientGrant
@@ -23,6 +25,9 @@ from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.serialization import replace
+
+if TYPE_CHECKING:
+    from mcphost.message_log import MessageLog
 
 
 class OAuthRegistry:
@@ -49,6 +54,12 @@ class OAuthRegistry:
         self._max_timeout = max_timeout or inf
         self._providers: dict[tuple[str, str, OAuthConfig, str], OAuthProvider] = {}
         self._http_clients: dict[tuple[str, str, OAuthConfig, str], OAuthHttpClient] = {}
+        self._logs: dict[str, MessageLog] = {}
+
+    def set_log(self, server: str, log: "MessageLog | None") -> None:
+        """Add the OAuth requests for the server named *server* to *log* from now on; None keeps the log that is set."""
+        if log is not None:
+            self._logs[server] = log
 
     def get_provider(self, server: ServerConfig, *, proxy_for: Callable[[str], str]) -> OAuthProvider | None:
         """Return the provider shared by all connections to a server, or None if the server does not use OAuth.
@@ -65,7 +76,9 @@ class OAuthRegistry:
             target = make_target(server, self._client_metadata_url)
             target = replace(target, timeout=min(target.timeout, self._max_timeout))
             url_policy = UrlPolicy(server.url, allow_private=server.oauth.private)
-            self._http_clients[key] = OAuthHttpClient(url_policy, proxy_for=proxy_for, ca_file=server.ca_file)
+            self._http_clients[key] = OAuthHttpClient(
+                url_policy, proxy_for=proxy_for, ca_file=server.ca_file, find_log=partial(self._logs.get, server.name)
+            )
             provider = self._providers[key] = OAuthProvider(
                 target,
                 self._http_clients[key],
@@ -217,7 +230,12 @@ class OAuthRegistry:
             server=account.server, url=account.url, account=account.account, is_account_configured=True
         )
         url_policy = UrlPolicy(account.url, allow_private=server.oauth.private if server else False)
-        http = OAuthHttpClient(url_policy, proxy_for=proxy_for, ca_file=server.ca_file if server else "")
+        http = OAuthHttpClient(
+            url_policy,
+            proxy_for=proxy_for,
+            ca_file=server.ca_file if server else "",
+            find_log=partial(self._logs.get, server.name if server else ""),
+        )
         return OAuthProvider(target, http, self.token_store, None)
 
 

@@ -131,7 +131,8 @@ def _print_exchange(exchange: "LoggedExchange") -> None:
             exchange.outcome, exchange.error
         ),
     ]
-    what = " ".join(filter(None, (exchange.verb, exchange.target, exchange.rpc_method)))
+    sign_in = "" if not exchange.sign_in else _("sign-in: {purpose}").format(purpose=exchange.sign_in)
+    what = " ".join(filter(None, (exchange.verb, exchange.target, exchange.rpc_method, sign_in)))
     lines = [f"⇄ {what} {', '.join(filter(None, facts))}"]
     if is_open or not is_stream:
         lines += [f"  > {name}: {value}" for name, value in show_headers(exchange.request_headers)]

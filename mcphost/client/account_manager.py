@@ -81,6 +81,7 @@ def observed_provider(
         return None
     from mcphost.transport.http_client import proxy_for  # takes 3 MB of memory, which local servers do not need
 
+    registry.set_log(server.name, observer.message_log)
     oauth = registry.get_provider(server, proxy_for=proxy_for)
     if oauth is not None:
         oauth.set_account_listener(observer.on_account_changed)

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.http_log import Headers, LoggedExchange, show_headers
+from mcphost.http_log import Headers, LoggedExchange, LoggedOAuthRequest, show_headers, show_names
 from mcphost.message_log import LoggedMessage, redact_json
 from mcphost.redact import PLACEHOLDER
 from mcphost.sanitize import escape_unsafe_json, is_sanitized, strip_unsafe
@@ -29,7 +29,7 @@ def export_json_lines(entries: Iterable[LoggedMessage | LoggedExchange]) -> str:
 def _entry_json(entry: LoggedMessage | LoggedExchange) -> dict[str, Any]:
     at = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(entry, LoggedExchange):
-        return {
+        record: dict[str, Any] = {
             "type": "http",
             "number": entry.number,
             "time": at,
@@ -48,8 +48,14 @@ def _entry_json(entry: LoggedMessage | LoggedExchange) -> dict[str, Any]:
             "response_headers": [list(pair) for pair in show_headers(entry.response_headers)],
             "omitted_headers": entry.omitted_headers,
         }
+        if isinstance(entry, LoggedOAuthRequest):
+            record["sign_in"] = entry.sign_in
+            record["request_parameters"] = list(show_names(entry.parameters))
+            record["response_parameters"] = list(show_names(entry.response_parameters))
+            record["oauth_error"] = entry.oauth_error or None
+        return record
     text = entry.to_text()
-    record: dict[str, Any] = {
+    record = {
         "type": "message",
         "number": entry.number,
         "time": at,
@@ -72,7 +78,7 @@ def make_curl_command(exchange: LoggedExchange) -> tuple[str, tuple[str, ...]]:
 
     Every secret is such a variable. Raises UsageError if only the beginning of the request's body was logged.
     """
-    body = LoggedMessage(exchange.number, exchange.at, "sent", exchange.body, exchange.request_size)
+    body = LoggedMessage(exchange.number, exchange.at, "sent", exchange.body, exchange.request_size, exchange.mask)
     if body.cut_bytes:
         raise UsageError("The request is longer than what is logged of it.")
     url = quote(exchange.template_url(), safe=_URL_CHARACTERS)

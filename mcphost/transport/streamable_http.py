@@ -115,6 +115,8 @@ class HttpConnector:
             on_reachability_changed=self.on_reachability_changed,
         )
         client.message_log = self.message_log
+        if self.message_log is not None:
+            self.message_log.hide_headers(self._headers)
         return client
 
 

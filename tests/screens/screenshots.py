@@ -293,6 +293,13 @@ def show_http(*pressed: str) -> ScreenSetup:
         challenge = 'Bearer error="invalid_token", resource_metadata="https://mcp.example.com/.well-known/x"'
         refused.on_response(401, (("www-authenticate", challenge), *answers), resent=False)
         refused.end("complete")
+        token = log.add_oauth_request(
+            "POST", "https://login.example.com/oauth2/token", (("accept", "application/json"),)
+        )
+        names = ("grant_type", "code", "redirect_uri", "client_id", "code_verifier", "resource")
+        token.set_request("token endpoint", names, 412, is_form=True)
+        token.on_response(400, (("content-type", "application/json"),), resent=False)
+        token.set_response({"error": "invalid_grant", "error_description": "No"}, 51)
         accepted = log.add_exchange("POST", "https://mcp.example.com/mcp", headers, call)
         accepted.on_response(200, answers, resent=False)
         accepted.on_received(2_048)
@@ -998,6 +1005,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "server_log_save": show_log("l", "s"),
     "messages_http": show_http("down"),
     "messages_refused": show_http("down", "down", "v", "v"),
+    "messages_sign_in": show_http("home", "down", "down"),
     "messages_filter": show_http("ctrl+f", *"metod:tools"),
     "messages_again": show_http("end", "up", "s"),
     "messages_save": show_http("w"),

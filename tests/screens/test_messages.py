@@ -328,3 +328,25 @@ async def test_the_filtered_log_is_saved_as_json_lines_for_the_user_only(files: 
         kinds = [json.loads(line)["type"] for line in saved.read_text().splitlines()]
         assert kinds == ["message", "http", "message"]
         assert KEY not in saved.read_text()
+
+
+async def test_oauth_requests_are_marked_as_sign_in_and_show_names_only(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        screen = await open_messages(driver)
+        log = cast("Any", driver.host.servers).log_messages("demo")
+        request = log.add_oauth_request("POST", "https://as.example/token", (("accept", "application/json"),))
+        request.set_request("token endpoint", ("grant_type", "code"), 40, is_form=True)
+        request.on_response(400, (("content-type", "application/json"),), resent=False)
+        request.set_response({"error": "invalid_grant", "error_description": "hunter2"}, 60)
+        await driver.until(lambda: "sign-in: token endpoint · 400" in driver.text(), "the mark")
+        await driver.until(lambda: "Response parameters, without values" in driver.text(), "the names")
+        assert "POST https://as.example/token" in driver.text()
+        assert "invalid_grant" in driver.text()
+        assert "error_description" in driver.text()
+        assert "hunter2" not in driver.text()
+        assert screen.visible_rows[0].mark_style == "$error"
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, TextViewerScreen), "the viewer")
+        await driver.until(lambda: "code" in driver.text(), "the names in the viewer")
+        assert "[secret]" not in driver.text(), "the names stand there without placeholders"

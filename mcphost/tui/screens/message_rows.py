@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mcphost.errors import MalformedMessage
-from mcphost.http_log import LoggedExchange
+from mcphost.http_log import LoggedExchange, LoggedOAuthRequest
 from mcphost.message_log import LoggedMessage
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
@@ -34,6 +34,17 @@ _ERRORS = (
     N_("the server closed the connection"),
 )
 """Reasons of failed exchanges that are phrases of their own."""
+_SIGN_IN_PURPOSES = (
+    N_("authorization server metadata"),
+    N_("device authorization endpoint"),
+    N_("identity provider's token endpoint"),
+    N_("MCP server"),
+    N_("protected resource metadata"),
+    N_("registration endpoint"),
+    N_("revocation endpoint"),
+    N_("token endpoint"),
+)
+"""What OAuth requests are for."""
 
 Entry = LoggedMessage | LoggedExchange
 ParsedMessage = JsonRpcMessage | int | None
@@ -104,6 +115,13 @@ def describe_outcome(exchange: LoggedExchange) -> str:
             return _("still open") if exchange.status else _("no response yet")
         case _:
             return _("sent again, because the connection was closed") if exchange.resent else ""
+
+
+def describe_sign_in(exchange: LoggedExchange) -> str:
+    """Return that an HTTP exchange belongs to a sign-in, and what it is for; "" for a message of MCP."""
+    purpose = exchange.sign_in
+    shown = _(purpose) if purpose in _SIGN_IN_PURPOSES else clean_line(purpose, 60)
+    return _("sign-in: {purpose}").format(purpose=shown) if shown else ""
 
 
 def _parse(message: LoggedMessage) -> ParsedMessage:
@@ -191,13 +209,16 @@ def _describe_message(message: LoggedMessage, parsed: ParsedMessage, answered: _
 def _describe_exchange(exchange: LoggedExchange) -> DescribedEntry:
     target = clean_line(f"{exchange.verb} {exchange.target}", 60)
     outcome = "" if exchange.outcome == "closed" and exchange.status else describe_outcome(exchange)
+    is_oauth = isinstance(exchange, LoggedOAuthRequest)
     parts = [
-        target,
+        describe_sign_in(exchange) if is_oauth else target,
         str(exchange.status) if exchange.status else "",
-        clean_line(exchange.rpc_method, 60),
+        exchange.oauth_error if is_oauth else clean_line(exchange.rpc_method, 60),
         "" if exchange.duration is None else format_duration(exchange.duration),
         clean_line(outcome, 80),
     ]
+    if is_oauth:
+        parts.append(target)
     title = " · ".join(filter(None, parts))
     return DescribedEntry(exchange, title, exchange.is_problem, exchange.rpc_method, exchange.duration)
 

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from mcphost.errors import McpHostError, UsageError
-from mcphost.http_log import Headers, LoggedExchange, show_headers
+from mcphost.http_log import Headers, LoggedExchange, LoggedOAuthRequest, show_headers, show_names
 from mcphost.message_log import MAX_MESSAGES, LoggedMessage
 from mcphost.threads import run_in_thread
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -22,6 +22,7 @@ from mcphost.tui.screens.message_rows import (
     EntryDescriber,
     MessageFilter,
     describe_outcome,
+    describe_sign_in,
     format_duration,
     format_time,
     parse_filter,
@@ -364,7 +365,7 @@ def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
     """Return the message in the body of an HTTP request, which may be empty, or the message itself."""
     if isinstance(entry, LoggedMessage):
         return entry
-    return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size)
+    return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size, entry.mask)
 
 
 def _make_call_command(server: str, message: LoggedMessage) -> tuple[str, tuple[str, ...]]:
@@ -391,6 +392,8 @@ def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
         (_("outcome"), describe_outcome(exchange)),
         (_("challenge"), shown),
         (_("message"), exchange.rpc_method),
+        (_("belongs to"), describe_sign_in(exchange)),
+        (_("error"), exchange.oauth_error if isinstance(exchange, LoggedOAuthRequest) else ""),
         (_("time"), format_time(exchange)),
         (_("response after"), "" if head is None else format_duration(head)),
         (_("ended after"), "" if whole is None else format_duration(whole)),
@@ -405,14 +408,25 @@ def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
 
 
 def _exchange_sections(exchange: LoggedExchange, *, with_body: bool = False) -> list[Section]:
-    """Return the headers of both sides and, if *with_body* is true, the body of the request."""
+    """Return the headers of both sides and, if *with_body* is true, the body of the request.
+
+    Of the bodies of an OAuth request, always return the names of the parameters.
+    """
     sections = [
         Section(_("Request headers"), _format_headers(exchange.request_headers)),
         Section(_("Response headers"), _format_headers(exchange.response_headers)),
     ]
-    if with_body:
+    if isinstance(exchange, LoggedOAuthRequest):
+        names = [_format_names(exchange.parameters), _format_names(exchange.response_parameters)]
+        sections.insert(1, Section(_("Request parameters, without values"), names[0]))
+        sections.append(Section(_("Response parameters, without values"), names[1]))
+    elif with_body:
         sections.insert(1, Section(_("Request body"), _message_of(exchange).to_text(indent=2)))
     return [section for section in sections if section.text]
+
+
+def _format_names(names: Sequence[str]) -> str:
+    return "\n".join(clean_line(name, 100) for name in show_names(names))
 
 
 def _format_headers(headers: Headers) -> str:

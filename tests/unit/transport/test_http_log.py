@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage, ServerError
+from mcphost.host.message_export import export_json_lines, make_curl_command
 from mcphost.http_log import LoggedExchange, show_headers
-from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MessageLog
+from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MAX_MESSAGE_BYTES, MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
 from mcphost.redact import PLACEHOLDER, register_secret
@@ -49,7 +50,7 @@ async def test_a_post_is_logged_with_status_time_size_and_headers() -> None:
     async def answer(request: ReceivedRequest) -> None:
         await request.result({}, X_Note="hello")
 
-    async with open_logged(answer, {"X-Region": "eu"}) as (channel, log, server):
+    async with open_logged(answer, {"Accept-Language": "eu"}) as (channel, log, server):
         await ask(channel)
         (exchange,) = log.exchanges()
         received = len(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}))
@@ -80,12 +81,14 @@ async def test_messages_and_exchanges_have_one_order() -> None:
 
 
 async def test_credentials_never_enter_the_log() -> None:
+    theirs = TOKEN[::-1]
+
     async def answer(request: ReceivedRequest) -> None:
         await request.result(
             {},
-            Set_Cookie=f"sid={TOKEN}; Path=/",
-            X_Api_Key=TOKEN,
-            Location=f"/next?code={TOKEN}&mcp_session_id={TOKEN}",
+            Set_Cookie=f"sid={theirs}; Path=/",
+            X_Api_Key=theirs,
+            Location=f"/next?code={theirs}&mcp_session_id={theirs}",
         )
 
     secret_headers = {
@@ -94,22 +97,56 @@ async def test_credentials_never_enter_the_log() -> None:
         "DPoP": TOKEN,
         "Proxy-Authorization": f"Basic {TOKEN}",
         "X-Auth-Token": TOKEN,
-        "Mcp-Session-Id": TOKEN,
     }
-    async with open_logged(answer, secret_headers, f"?session_id={TOKEN}&token={TOKEN}") as (channel, log, _server):
+    async with open_logged(answer, secret_headers, f"?session_id={theirs}&token={theirs}") as (channel, log, _server):
         await ask(channel)
         (exchange,) = log.exchanges()
         sent, came = shown(exchange)
-        assert TOKEN not in str((sent, came, exchange.shown_url(), exchange.target))
+        shown_texts = str((sent, came, exchange.shown_url(), exchange.target))
+        assert TOKEN not in shown_texts
+        assert theirs not in shown_texts
         kept = str(exchange.request_headers)
         assert TOKEN not in kept, "credentials are not even kept in memory"
         assert sent["authorization"] == f"Bearer {PLACEHOLDER}"
         assert sent["proxy-authorization"] == f"Basic {PLACEHOLDER}"
         assert {sent[name] for name in ("cookie", "dpop", "x-auth-token")} == {PLACEHOLDER}
-        assert sent["mcp-session-id"] == f"{TOKEN[:8]}…"
         assert came["set-cookie"] == came["x-api-key"] == PLACEHOLDER
-        assert came["location"] == f"/next?code={PLACEHOLDER}&mcp_session_id={TOKEN[:8]}…"
-        assert exchange.target == f"/mcp?session_id={TOKEN[:8]}…&token={PLACEHOLDER}"
+        assert came["location"] == f"/next?code={PLACEHOLDER}&mcp_session_id={theirs[:8]}…"
+        assert exchange.target == f"/mcp?session_id={theirs[:8]}…&token={PLACEHOLDER}"
+
+
+async def test_a_configured_header_is_masked_by_its_value_whatever_its_name_is() -> None:
+    async def answer(request: ReceivedRequest) -> None:
+        heard = request.headers
+        await request.result(
+            {"heard": dict(heard)}, X_Team=heard["x-team"], X_Note=f"you are {heard['x-team']}", X_Kind=heard["x-kind"]
+        )
+
+    headers = {"X-Team": "hunter2hunter2", "X-Kind": "abc", "X-Odd": 'say "hunter3hunter3"', "Accept-Language": "de-CH"}
+    async with open_logged(answer, headers, "?team=hunter2hunter2") as (channel, log, _server):
+        await ask(channel)
+        (exchange,) = log.exchanges()
+        sent, came = shown(exchange)
+        assert {sent[name] for name in ("x-team", "x-kind", "x-odd")} == {PLACEHOLDER}
+        assert (sent["accept-language"], sent["content-type"]) == ("de-CH", "application/json")
+        assert (came["x-team"], came["x-kind"], came["x-note"]) == (PLACEHOLDER, PLACEHOLDER, f"you are {PLACEHOLDER}")
+        assert "hunter" not in exchange.shown_url() + exchange.template_url() + exchange.target
+        saved = export_json_lines([*log.messages(), *log.exchanges()])
+        assert "hunter" not in saved, "a message in which the server repeats the headers is masked, too"
+        assert saved.count("x-team") == 3, "names stay"
+        assert "hunter" not in make_curl_command(exchange)[0]
+    log.add("received", b'{"jsonrpc":"2.0","method":"x","params":"abc hunter2hunter2"}' + b" " * MAX_MESSAGE_BYTES)
+    assert "abc" in log.messages()[-1].to_text(), "a short word stays readable"
+    assert "hunter" not in log.messages()[-1].to_text()
+
+
+async def test_entries_keep_masking_the_headers_of_their_time() -> None:
+    log = MessageLog()
+    log.hide_headers({"X-Team": "hunter2hunter2"})
+    log.add("received", b'{"was":"hunter2hunter2"}')
+    log.hide_headers({"X-Team": "hunter4hunter4"})
+    log.add("received", b'{"is":"hunter4hunter4","was":"hunter2hunter2"}')
+    assert [one.to_text() for one in log.messages()] == ['{"was":"[secret]"}', '{"is":"[secret]","was":"[secret]"}']
 
 
 async def test_a_challenge_stays_readable_but_its_credentials_do_not() -> None:

@@ -1,0 +1,68 @@
+"""Mask for the values of configured HTTP headers, which may be secrets whatever the name of the header is."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mcphost.redact import PLACEHOLDER
+
+HARMLESS_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "mcp-protocol-version",
+        "user-agent",
+    }
+)
+"""Standard headers whose configured values are shown."""
+_MIN_MIXED = 8
+_MIN_ANY = 16
+"""Minimum lengths of a value that is also searched in other text, where an ordinary word must stay readable."""
+
+
+class HeaderMask:
+    """The configured headers of one server, by which their values are recognized and masked.
+
+    A value is masked under its own name however short it is. In other text, such as a message in which the server
+    repeats the headers that it received, a value is masked if it is no ordinary word.
+    """
+
+    __slots__ = ("_pairs", "_values")
+
+    def __init__(self, headers: Iterable[tuple[str, str]] = ()) -> None:
+        self._pairs = frozenset(
+            (name.lower(), value.strip()) for name, value in headers if name.lower() not in HARMLESS_HEADERS
+        )
+        values: set[str] = set()
+        for _name, value in self._pairs:
+            for text in (value, value.partition(" ")[2].strip()):  # with and without a scheme such as "Bearer"
+                if _is_distinctive(text):
+                    values |= {text, text.replace("\\", "\\\\").replace('"', '\\"')}  # as it is, and in JSON
+        self._values = tuple(sorted(values, key=len, reverse=True))
+
+    def extend(self, headers: Mapping[str, str]) -> "HeaderMask":
+        """Return a mask for *headers*, too."""
+        return HeaderMask((*self._pairs, *headers.items()))
+
+    def mask_header(self, name: str, value: str) -> str:
+        """Return the value of the header *name* (in lower case) without configured values."""
+        return PLACEHOLDER if (name, value.strip()) in self._pairs else self.mask_text(value)
+
+    def mask_text(self, text: str) -> str:
+        """Return *text* without configured values that are no ordinary words."""
+        for value in self._values:
+            text = text.replace(value, PLACEHOLDER)
+        return text
+
+
+NO_MASK: Final = HeaderMask()
+
+
+def _is_distinctive(value: str) -> bool:
+    is_mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return len(value) >= (_MIN_MIXED if is_mixed else _MIN_ANY)
