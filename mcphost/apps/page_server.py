@@ -16,11 +16,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketStream
 
-from mcphost.apps.http_requests import PageRequest, RequestRejected, make_head, make_response, read_request
+from mcphost.apps.http_responses import make_head, make_response
 from mcphost.apps.outer_page import PagePaths, build_outer_page, read_script, read_style
 from mcphost.apps.page_policy import build_outer_policy, build_page_policy
 from mcphost.auth.loopback_listener import LOOPBACK_HOST, listen_on_loopback
 from mcphost.auth.loopback_peers import is_refused_connection
+from mcphost.auth.loopback_requests import BrowserRequest, RequestRejected, read_request
 from mcphost.protocol.apps import PageOrigins
 
 MAX_CONNECTIONS = 32
@@ -158,7 +159,7 @@ class PageServer:
             await stream.send(make_response(error.status))
         return False
 
-    def _check_sender(self, request: PageRequest) -> None:
+    def _check_sender(self, request: BrowserRequest) -> None:
         """Raise RequestRejected unless the request is addressed to this server by its own document or by the user."""
         headers = request.headers
         if headers.get("host") != self._host:
@@ -169,7 +170,7 @@ class PageServer:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise RequestRejected(403)
 
-    def _is_events(self, request: PageRequest) -> bool:
+    def _is_events(self, request: BrowserRequest) -> bool:
         if not self._session or not _is_equal(request.path, f"/{self._token}/{self._session}/events"):
             return False
         if request.method != "GET":
@@ -180,7 +181,7 @@ class PageServer:
             self.width = min(int(width), MAX_WIDTH)
         return True
 
-    def _answer(self, request: PageRequest) -> bytes:
+    def _answer(self, request: BrowserRequest) -> bytes:
         path = request.path
         start = f"/{self._token}/"
         if _is_equal(path, f"/{self._page_token}/"):
@@ -200,7 +201,7 @@ class PageServer:
             return make_response(200, read_style(), kind="text/css; charset=utf-8")
         raise RequestRejected(410 if rest.endswith("/events") else 404)
 
-    def _answer_page(self, request: PageRequest) -> bytes:
+    def _answer_page(self, request: BrowserRequest) -> bytes:
         """Return the page's own document, but only for a frame."""
         if request.method != "GET":
             raise RequestRejected(405)
@@ -209,7 +210,7 @@ class PageServer:
         policy = build_page_policy(self._document.origins, self._origin)
         return make_response(200, self._document.html, kind=_HTML, policy=policy)
 
-    def _answer_outer_page(self, request: PageRequest) -> bytes:
+    def _answer_outer_page(self, request: BrowserRequest) -> bytes:
         """Return the document around the page, and begin a new exchange."""
         if request.headers.get("sec-fetch-dest", "document") != "document":
             raise RequestRejected(404)
@@ -225,7 +226,7 @@ class PageServer:
         body = build_outer_page(self._document.server, self._document.tool, paths)
         return make_response(200, body, kind=_HTML, policy=build_outer_policy(f"{self._origin}{page}"))
 
-    def _answer_message(self, request: PageRequest, session: str) -> bytes:
+    def _answer_message(self, request: BrowserRequest, session: str) -> bytes:
         if request.method != "POST":
             raise RequestRejected(405)
         if not self._session or not _is_equal(session, self._session) or self._is_ending:

@@ -11,14 +11,20 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.auth.loopback_listener import LOOPBACK_HOST, listen_on_loopback
 from mcphost.auth.loopback_peers import is_refused_connection
+from mcphost.auth.loopback_requests import RequestRejected, read_request
 from mcphost.serialization import Struct
-from mcphost.unicode_forms import split_url
 
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
 """Maximum number of open connections; additional ones are closed immediately."""
 CONNECTION_TIMEOUT = 5.0
+_REJECTIONS = {
+    400: ("Invalid request", "The request was not valid."),
+    411: ("Length required", "The response of a sign-in has no body."),
+    413: ("Request too large", "The response of a sign-in has no body."),
+    431: ("Request too large", "The request was too large."),
+}
 _OTHER_USER_TEXT = (
     "Another user of this machine made this connection, so it is not used. If it was you, paste the address of this "
     "page into mcphost."
@@ -110,7 +116,7 @@ class CallbackServer:
                             await stream.send(_make_page(403, "Another user", _OTHER_USER_TEXT))
                         else:
                             await self._handle_request(stream)
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # the peer disconnected
         finally:
             self._connection_count -= 1
@@ -122,27 +128,20 @@ class CallbackServer:
         return await anyio.to_thread.run_sync(is_refused_connection, (LOOPBACK_HOST, self.port), client[:2])
 
     async def _handle_request(self, stream: SocketStream) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            data += await stream.receive(4096)
-            if len(data) > MAX_REQUEST_BYTES:
-                await stream.send(_make_page(431, "Request too large", "The request was too large."))
-                return
-        lines = data.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
-        verb, _, rest = lines[0].partition(" ")
-        target = rest.partition(" ")[0]
-        hosts = [
-            value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
-        ]
+        try:
+            request = await read_request(stream, body_limit=0)
+        except RequestRejected as error:
+            await stream.send(_make_page(error.status, *_REJECTIONS[error.status]))
+            return
         # Any other Host header is a sign of DNS rebinding: a web page sent the request.
-        if hosts != [f"{LOOPBACK_HOST}:{self.port}"]:
+        if request.headers.get("host") != f"{LOOPBACK_HOST}:{self.port}":
             await stream.send(_make_page(421, "Wrong host", "This address only receives the response of a sign-in."))
-        elif split_url(target).path != self.path or self._done.is_set():
+        elif request.path != self.path or self._response is not None:
             await stream.send(_make_page(404, "Not found", "This address only receives the response of a sign-in."))
-        elif verb != "GET":
+        elif request.method != "GET":
             await stream.send(_make_page(405, "Method not allowed", "The response of a sign-in is a GET request."))
         else:
-            await self._handle_response(stream, parse_authorization_response(target))
+            await self._handle_response(stream, parse_authorization_response(f"?{request.query}"))
 
     async def _handle_response(self, stream: SocketStream, response: AuthorizationResponse) -> None:
         if not self._is_expected(response):

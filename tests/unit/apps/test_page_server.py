@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from mcphost.apps import page_server
-from mcphost.apps.http_requests import BODY_LIMIT, HEAD_LIMIT
 from mcphost.apps.page_server import BURST, MAX_CONNECTIONS, PageDocument, run_page_server
 from mcphost.auth import loopback_peers
+from mcphost.auth.loopback_requests import BODY_LIMIT, HEAD_LIMIT
 from mcphost.protocol.apps import PageOrigins
 from tests.unit.apps.browser import browse, build_request, parse_reply, request, send_raw
 
