@@ -41,7 +41,7 @@ from mcphost.transport.channel import (
     SessionExpired,
     Unauthorized,
 )
-from mcphost.transport.pipe_exchange import ExchangeTimeout, PipeExchange
+from mcphost.transport.pipe_exchange import ExchangeTimeout, PipeExchange, UnsentExchangeTimeout
 
 MIN_INTERVAL = 0.1
 
@@ -192,6 +192,18 @@ async def run_before_send(before_send: BeforeSendFn | None, *, has_context_chang
     """
     if before_send is not None:
         await before_send(has_context_changed)
+
+
+_UNREAD_HINT = "It has not read all that was sent to it: see its log, and restart it if it does not continue."
+
+
+def _make_unread_error(server: str, method: str, seconds: float) -> RequestTimeout:
+    """Return the error for a request that waited for room in the pipe until its deadline."""
+    return RequestTimeout(
+        f"The server {server!r} does not read its input: {method} waited {seconds:.0f} s and was not sent.",
+        _UNREAD_HINT,
+        server=server,
+    )
 
 
 def make_follow_up_error(error: ConnectionLost) -> ConnectionLost:
@@ -370,6 +382,11 @@ class RequestSender:
                 return await self._read_exchange(exchange, attempt)
             with clock:
                 return await self._read_exchange(exchange, attempt)
+        except UnsentExchangeTimeout:
+            error = _make_unread_error(self.server, call.METHOD, self._now() - start)
+            # A tool may have run before a poll, or before a later round of its call, which has extra parameters.
+            error.may_have_run = call.METHOD != "tools/call" or extra_params is not None
+            raise error from None
         except ExchangeTimeout:
             pass  # has the effect of a cancelled scope
         except ServerError as error:
@@ -384,7 +401,7 @@ class RequestSender:
             raise attempt.error
         raise RequestTimeout(
             f"The server {self.server!r} did not answer {call.METHOD} within {self._now() - start:.0f} s.",
-            "The request was cancelled.",
+            "The request was cancelled." if self._channel.is_drained else _UNREAD_HINT,
             server=self.server,
         )
 

@@ -28,7 +28,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, WireStruct, decode, encode
 from mcphost.transport.channel import NO_HEADERS
 from mcphost.transport.flow_control import LONG_MESSAGE, BoundedQueue
-from mcphost.transport.pipe_exchange import DeadlineTimer, ExchangeTimeout, PipeExchange
+from mcphost.transport.pipe_exchange import DeadlineTimer, PipeExchange, UnsentExchangeTimeout
 
 MAX_KEPT_LINES = 20
 KEPT_LINE_LENGTH = 500
@@ -197,7 +197,7 @@ class Multiplexer:
                 await room
             exchange.write_scope = None
             if scope.cancelled_caught:
-                raise exchange.error or ExchangeTimeout
+                raise exchange.error or UnsentExchangeTimeout
             self._check_connected(request.method)
             self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
         self._pending[request.id] = exchange

@@ -43,6 +43,10 @@ class ExchangeTimeout(Exception):
     """Raised if an exchange is not finished by its deadline."""
 
 
+class UnsentExchangeTimeout(ExchangeTimeout):
+    """Raised if there was no room in the pipe for the request by the deadline, so that it was not sent."""
+
+
 class DeadlineTimer:
     """Timer that ends each exchange on a pipe at its deadline.
 

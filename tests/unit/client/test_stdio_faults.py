@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -176,6 +177,7 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
 
 
 async def test_a_call_to_a_full_pipe_ends_at_its_own_deadline_and_delays_no_other_server() -> None:
+    ended: list[RequestTimeout] = []
     async with (
         open_stdio_session(faulty_server_config(era="handshake")) as session,
         open_stdio_session(faulty_server_config(era="handshake")) as other,
@@ -187,8 +189,9 @@ async def test_a_call_to_a_full_pipe_ends_at_its_own_deadline_and_delays_no_othe
                 await session.request(CallTool("stop reading"), deadline=60)
 
         async def wait_for_room(text: str) -> None:
-            with pytest.raises(RequestTimeout, match="did not answer tools/call within"):
+            with pytest.raises(RequestTimeout) as exc_info:
                 await session.request(CallTool("echo", {"text": text}), deadline=0.5)
+            ended.append(exc_info.value)
 
         group.start_soon(fill_pipe)
         await anyio.wait_all_tasks_blocked()
@@ -199,6 +202,12 @@ async def test_a_call_to_a_full_pipe_ends_at_its_own_deadline_and_delays_no_othe
                     await anyio.wait_all_tasks_blocked()
                 assert single_text(await other.request(CallTool("echo", {"text": "hi"}), deadline=10)) == "hi"
         group.cancel_scope.cancel()
+    begun, unsent = sorted(ended, key=lambda error: error.message)
+    assert "did not answer tools/call within" in begun.message
+    assert re.search(r"does not read its input: tools/call waited \d+ s and was not sent\.", unsent.message)
+    assert "has not read all that was sent to it" in begun.hint
+    assert begun.hint == unsent.hint
+    assert (begun.may_have_run, unsent.may_have_run) == (True, False)
 
 
 async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
