@@ -159,6 +159,31 @@ _MIXED_LENGTH = 12
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
+# Names of members whose value is secret even if it is a number, a list or an object. Other words in a name say what
+# else it is: the number of tokens, the address of a token endpoint, the name of a secret.
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SECRET_WORDS = re.compile(
+    r"(?:token|secret|passw(?:or)?d|passphrase|pass_phrase|passcode|api_?key|authorization|credential"
+    r"|(?:private|access|account)_?key)(?P<plural>s?)(?=_|\Z)"
+)
+_OTHER_WORD = re.compile(
+    r"(?:allowed|available|budget|class|cost|count|counts|details|enabled|endpoint|endpoints|estimate|exp"
+    r"|expiration|expires|expiry|field|fields|file|files|format|has|id|ids|index|is|kind|len|length|level"
+    r"|limit|limits|line|logprobs|max|maximum|metadata|method|methods|min|minimum|mode|name|names|num"
+    r"|number|offset|page|path|per|policies|policy|position|prefix|price|progress|public|rate|required"
+    r"|rules|schema|scope|scopes|servers|size|store|suffix|supported|threshold|timeout|total|ttl|type"
+    r"|types|uri|url|usage|used|version|window)"
+)
+_SHORT_SECRET_NAMES = frozenset({"pass", "pwd", "pin", "otp", "totp", "cvv", "cvc"})
+_MIN_PIN = 1_000
+"""Smaller numbers under the name "pin" are pins of a chip, not personal identification numbers."""
+_SCHEMA_PARENTS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_SCHEMA_KEYS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "description", "title"})
+_SCHEMA_VALUES = frozenset({"default", "const", "examples"})
+_PROTOCOL_MEMBERS = frozenset({"progressToken"})
+"""Members of MCP messages with a name like that of a secret."""
+
+
 def register_secret(secret: str) -> None:
     """Register one of the user's secrets, so that it is redacted from now on, also in JSON-escaped form.
 
@@ -238,19 +263,101 @@ def redact_command(text: str) -> str:
 def redact_values(value: Any) -> Any:
     """Redact secrets in JSON data, including values that are probably secrets according to their keys.
 
-    The keys themselves are not changed. See `is_probable_secret` for what counts as probable.
+    The keys themselves are not changed. See `is_probable_secret` for what counts as probable, and `mask_members` for
+    values that are not texts.
     """
+    return _redact_texts(mask_members(value))
+
+
+def mask_members(value: Any, parent: str = "") -> Any:
+    """Mask numbers, lists and objects under the name of a secret in JSON data, such as `{"password": ["x"]}`.
+
+    Every value inside is masked, except booleans, null, references such as `${env:NAME}`, and numbers that count
+    something, as in `max_tokens`. Texts directly under such a name are left to `redact`. In a JSON schema, only the
+    default value and the examples of a secret are masked. *parent* is the name of the member that contains *value*.
+    """
+    if isinstance(value, Mapping):
+        members = cast("Mapping[Any, Any]", value)
+        return {name: _mask_member(str(name)[:200], inner, parent) for name, inner in members.items()}
+    if isinstance(value, list | tuple):
+        return [mask_members(inner) for inner in cast("Sequence[Any]", value)]
+    return value
+
+
+def may_have_secret_members(text: str) -> bool:
+    """Return whether `mask_members` may change the JSON *text*; this is much faster."""
+    return _MEMBER_HINT.search(text) is not None
+
+
+_MEMBER_HINT = re.compile(r"(?i)token|secret|pass|key|authorization|credential|pwd|pin|otp|cv[vc]")
+
+
+def _mask_member(name: str, value: Any, parent: str) -> Any:
+    if value is None or isinstance(value, bool) or name in _PROTOCOL_MEMBERS:
+        return value
+    short = name.lower()
+    if short in _SHORT_SECRET_NAMES:
+        return _mask_short(short, value)
+    words = [word.lower() for word in _NAME_WORD.findall(name)]
+    found = _SECRET_WORDS.search("_".join(words))
+    if found is None or _is_about_something_else(words) or isinstance(value, str):
+        return mask_members(value, name)
+    is_plural = bool(found["plural"])
+    if isinstance(value, int | float):
+        return value if is_plural else PLACEHOLDER
+    if parent in _SCHEMA_PARENTS and isinstance(value, Mapping) and not _SCHEMA_KEYS.isdisjoint(value):
+        schema = cast("Mapping[Any, Any]", value)
+        return {
+            key: _mask_leaves(inner) if key in _SCHEMA_VALUES else mask_members(inner, str(key))
+            for key, inner in schema.items()
+        }
+    # the tokens of a text and their number have the name of those that sign in
+    return _mask_leaves(value, are_tokens=is_plural and found[0] == "tokens")
+
+
+def _is_about_something_else(words: list[str]) -> bool:
+    """Return whether a name with these words counts or describes secrets, such as `max_tokens`."""
+    return any(map(_OTHER_WORD.fullmatch, words))
+
+
+def _mask_short(name: str, value: Any) -> Any:
+    """Mask the value of a member such as `pin` or `pass`, unless it is a count, a path or the pin of a chip."""
+    if isinstance(value, Mapping | list | tuple):
+        return mask_members(value, name)
+    if isinstance(value, str):
+        is_pin = name != "pin" or (value.isdecimal() and len(value) >= len(str(_MIN_PIN)))
+        return PLACEHOLDER if len(value) >= len(str(_MIN_PIN)) and is_pin and "/" not in value else value
+    is_count = name in ("pass", "pwd") or (name == "pin" and value < _MIN_PIN)
+    return value if is_count else PLACEHOLDER
+
+
+def _mask_leaves(value: Any, name: str = "", *, are_tokens: bool = False) -> Any:
+    if isinstance(value, Mapping):
+        members = cast("Mapping[Any, Any]", value).items()
+        return {key: _mask_leaves(inner, str(key)[:200], are_tokens=are_tokens) for key, inner in members}
+    if isinstance(value, list | tuple):
+        return [_mask_leaves(inner, name, are_tokens=are_tokens) for inner in cast("Sequence[Any]", value)]
+    if isinstance(value, str):
+        is_short = len(value) < (MIN_SECRET_LENGTH if are_tokens else 1)
+        return value if is_short or (value.startswith("${") and value.endswith("}")) else PLACEHOLDER
+    if value is None or isinstance(value, bool) or are_tokens:
+        return value
+    words = [word.lower() for word in _NAME_WORD.findall(name)]
+    return value if _is_about_something_else(words) else PLACEHOLDER
+
+
+def _redact_texts(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
         return {name: _redact_member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [redact_values(inner) for inner in cast("Sequence[Any]", value)]
+        return [_redact_texts(inner) for inner in cast("Sequence[Any]", value)]
     return value
 
 
 def _redact_member(name: str, value: Any) -> Any:
-    return PLACEHOLDER if isinstance(value, str) and is_probable_secret(name, value) else redact_values(value)
+    return PLACEHOLDER if isinstance(value, str) and is_probable_secret(name, value) else _redact_texts(value)
 
 
 def redact_registered(text: str) -> str:

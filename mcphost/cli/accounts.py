@@ -1,7 +1,7 @@
 """Commands `login`, `logout` and `accounts`: sign in to and out of servers, and choose accounts."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -437,16 +437,20 @@ class StoredSignIns:
         self._approved = approved
 
     @classmethod
-    async def load(cls, options: "Options", config: "HostConfig", server: "ServerConfig") -> "StoredSignIns":
-        """Find the stored accounts for *server* that no other server in *config* can use."""
+    async def load(
+        cls, options: "Options", config: "HostConfig", server: "ServerConfig", others: "Iterable[ServerConfig]"
+    ) -> "StoredSignIns":
+        """Find the stored accounts for *server* that none of *others* can use; one of them may have the same name."""
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry
         from mcphost.config.variable_references import resolve_target
         from mcphost.host.questions.frontend import RefusingFrontend
+        from mcphost.serialization import replace
 
         registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-        stored = await registry.list_accounts(tuple(map(resolve_target, config.servers)))
+        renamed = (replace(one, name=f"{one.name} in {one.file}") if one.name == server.name else one for one in others)
+        stored = await registry.list_accounts(tuple(map(resolve_target, (server, *renamed))))
         own = [one.account for one in stored if one.servers == (server.name,)]
         return cls(own, registry, await approved_or_none(server))
 

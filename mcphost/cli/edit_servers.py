@@ -36,7 +36,7 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of *action*, such as `add` in `servers add`, to *parser*."""
-    from mcphost.cli.server_arguments import add_scope_flag
+    from mcphost.cli.server_arguments import add_entry_scope_flag, add_scope_flag
 
     if action in ("add", "edit"):
         parser.usage = N_("%(prog)s NAME [flags] [-- COMMAND ARGUMENT… | URL]")
@@ -52,7 +52,9 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
                 "--unset-env", action="append", default=[], metavar="NAME", help="remove a variable of the program"
             )
             parser.add_argument("--unset-header", action="append", default=[], metavar="NAME", help="remove a header")
+            add_entry_scope_flag(parser)
     else:
+        add_entry_scope_flag(parser)
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
             parser.add_argument(
@@ -113,11 +115,11 @@ def run(command: str, args: argparse.Namespace) -> int:
             case "edit":
                 return await _edit(options, args, target)
             case "remove":
-                return await _remove(options, args.name, yes=args.yes, forgets=args.forget)
+                return await _remove(options, args, yes=args.yes, forgets=args.forget)
             case "restart":
-                return await _restart(options, args.name)
+                return await _restart(options, args)
             case _:
-                return await _set_disabled(options, args.name, disabled=args.action == "disable")
+                return await _set_disabled(options, args, disabled=args.action == "disable")
 
     return run_command(options, work)
 
@@ -139,18 +141,20 @@ async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[Server
         yield editor, config
 
 
-async def _restart(options: "Options", name: str) -> int:
+async def _restart(options: "Options", args: argparse.Namespace) -> int:
     import anyio.to_thread
 
     from mcphost import paths
+    from mcphost.cli.choose_entry import choose_entry, require_valid
     from mcphost.config.restart_requests import RestartRequests
 
-    async with open_server_editor(options) as (_editor, config):
-        server = _find(config, name)
+    async with open_server_editor(options) as (editor, config):
+        server = choose_entry(config, (editor.config_dir, editor.folder), args.name, args.scope)
+        require_valid(config, server)
     await anyio.to_thread.run_sync(RestartRequests(paths.state_dir()).add, server.name, server.file)
     print_text(
         _("Every running chat restarts {name} within seconds. Other commands start servers of their own.").format(
-            name=name
+            name=args.name
         )
     )
     return 0
@@ -255,13 +259,14 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
+    from mcphost.cli.choose_entry import choose_entry
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.typed_servers import make_entry
 
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
     async with open_server_editor(options) as (editor, config):
-        server = _find(config, args.name)
+        server = choose_entry(config, (editor.config_dir, editor.folder), args.name, args.scope)
         before = editor.read_entry(server)
         removed = args.unset_env or args.unset_header
         given = target or args.env or args.header or removed
@@ -377,22 +382,25 @@ async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     return parse_entry(await edit_text(text, command, nullcontext, name="server.json", keeps_interrupts=False), name)
 
 
-async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
+async def _remove(options: "Options", args: argparse.Namespace, *, yes: bool, forgets: bool) -> int:
     from mcphost import paths
     from mcphost.cli.accounts import StoredSignIns
+    from mcphost.cli.choose_entry import choose_entry, print_left_entries
     from mcphost.cli.terminal_frontend import Confirmation
+    from mcphost.config.entry_scopes import load_other_entries
     from mcphost.config.target_secrets import masked_argv, masked_url
     from mcphost.host.servers.server_data import SecretDeletionError, UnreadableReferencesError
 
+    name: str = args.name
     async with open_server_editor(options) as (editor, config):
-        server = _find(config, name)
-        others = [other for other in config.servers if other is not server]
+        folders = editor.config_dir, editor.folder
+        server = choose_entry(config, folders, name, args.scope, must_choose=True)
+        others = [other for other in config.servers if other.name != name] + [*load_other_entries(server, *folders)]
         data = editor.find_data(server, others, paths.data_dir() / paths.BUNDLES_FOLDER)
-        sign_ins = await StoredSignIns.load(options, config, server)
+        sign_ins = await StoredSignIns.load(options, config, server, others)
         review = Confirmation(yes=yes, as_json=False)
-        review.show(
-            f"{name} ({server.file})", f"  {join(masked_argv(server)) if server.is_stdio else masked_url(server)}"
-        )
+        target = join(masked_argv(server)) if server.is_stdio else masked_url(server)
+        review.show(f"{name} ({server.file})", f"  {target or _('its entry is not valid')}")
         listed = await editor.find_deletable(server, data) if forgets else data
         stored = (*editor.describe_data(listed), *sign_ins.describe())
         for what in stored:
@@ -405,6 +413,7 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
             await editor.read_secrets(data)  # nothing is removed if the keyring cannot be used
         saved = await editor.remove(server)
         print_text(_("Removed {name} from {path}").format(name=name, path=saved.edit.file.path))
+        print_left_entries(name, folders)
         left: SecretDeletionError | None = None
         deleted: tuple[str, ...] = ()
         if forgets:
@@ -425,10 +434,13 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
     return 0
 
 
-async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int:
+async def _set_disabled(options: "Options", args: argparse.Namespace, *, disabled: bool) -> int:
+    from mcphost.cli.choose_entry import choose_entry, require_valid
 
+    name: str = args.name
     async with open_server_editor(options) as (editor, config):
-        server = _find(config, name)
+        server = choose_entry(config, (editor.config_dir, editor.folder), name, args.scope)
+        require_valid(config, server)
         if server.disabled == disabled:
             text = _("{name} is already disabled.") if disabled else _("{name} is already enabled.")
             print_text(text.format(name=name))
@@ -438,13 +450,6 @@ async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int
     print_text(text.format(name=name, file=saved.edit.file.path))
     print_text(_(_RELOAD_NOTE))
     return 0
-
-
-def _find(config: "HostConfig", name: str) -> "ServerConfig":
-    from mcphost.cli.command_runner import require_server
-
-    require_server(config, name)
-    return next(server for server in config.servers if server.name == name)
 
 
 def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:

@@ -164,7 +164,10 @@ class LockableProject:
             if name not in known:
                 if problem := find_config_error(self.problems, f'server "{name}"'):
                     raise ConfigError(problem)
-                raise UsageError(f"{self.file} has no server named {name!r}.", f"It has: {', '.join(sorted(known))}.")
+                listed = ", ".join(sorted(known))
+                raise UsageError(
+                    f"{self.file} has no server named {name!r}.", f"It has: {listed}." if listed else "It has none."
+                )
         return sorted(set(names) or known)
 
 
@@ -187,7 +190,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
         )
     document, before = _read_lock_or_none(project.lock_path)
     chosen = project.select(names)
-    if not chosen:
+    if not chosen and before is None:
         raise ConfigError(
             f"{project.file} has no servers.",
             "Add one: mcphost servers add --scope project NAME -- COMMAND, or NAME URL",
@@ -427,6 +430,8 @@ class Verification:
 
         If *offline* is set, a message says that the servers were not started, as requested.
         """
+        if not self._names:
+            print_text(_("Unchanged: there is no server in {file}").format(file=self._project.lock_path))
         for name in self._names:
             shown = sanitize(name, keep_newlines=False)
             if self.drifts[name]:

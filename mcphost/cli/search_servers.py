@@ -115,11 +115,13 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
         print_table(rows, (_("Server"), _("Version"), _("Install from"), _("Description")))
     if not quiet:
         report_answer(answer)
-        if not answer.entries:
+        if not answer.entries and answer.is_cut:
+            print_note(_("No server was found, but not every page was searched: use a longer part of its name."))
+        elif not answer.entries:
             print_note(_("No server was found."))
         elif exact is None and answer.is_cut:
             print_note(
-                _("There are more than {count}: use a longer name, or --limit.").format(count=len(answer.entries))
+                _("There may be more than {count}: use a longer name, or --limit.").format(count=len(answer.entries))
             )
     return 0
 

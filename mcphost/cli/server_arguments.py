@@ -20,6 +20,14 @@ def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
     )  # fmt: skip
 
 
+def add_entry_scope_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--scope` to *parser*, which chooses one of several entries of a name."""
+    parser.add_argument(
+        "-s", "--scope", choices=("user", "project", "local"), default=None,
+        help="which entry to change if several files have one of this name (default: the one in use)",
+    )  # fmt: skip
+
+
 async def read_pairs(
     texts: Sequence[str], flag: str, separator: "PairSeparator", terminal: "TerminalInput"
 ) -> dict[str, str]:

@@ -187,6 +187,11 @@ def find_entry(file: ServerFile, name: str) -> dict[str, Any] | None:
     return dict(cast("dict[str, Any]", entry)) if isinstance(entry, dict) else None
 
 
+def parse_file(file: ServerFile) -> Any:
+    """Return the whole parsed file, or {} if it is empty or does not exist. Raises ConfigError if it is invalid."""
+    return _parse(_read(file)[1], file)
+
+
 def _missing_server(file: ServerFile, name: str) -> ConfigError:
     return ConfigError(f"{file.path} has no server named {name!r}.", "Was the file changed?")
 

@@ -41,6 +41,7 @@ FRESH_SECONDS = 600.0
 """Maximum age in seconds of a cached response that is used without a new request."""
 MAX_PAGES_READ = 10
 _PAGE_SIZE = 100
+_MAX_SEARCH_WORDS = 5
 _MAX_FILE_BYTES = 16 * 1024 * 1024
 _MAX_PROBLEMS = 5
 _API_VERSIONS = ("/v0.1", "/v0")
@@ -123,7 +124,7 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
     fetched: float
     offline_reason: str = ""
     is_cut: bool = False
-    """Whether there are more matches than requested."""
+    """Whether there are, or may be, more matches than those in `entries`."""
 
 
 class ServerRegistry(Protocol):
@@ -177,6 +178,30 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
         await client.close()
 
 
+class _WordSearch:
+    """The pages of one request to the API that were read so far."""
+
+    def __init__(self, query: dict[str, str]) -> None:
+        self._query = query
+        self._cursors: set[str] = set()
+        self._cursor = ""
+        self.pages = 0
+        self.is_complete = False
+        """Whether the last page was read."""
+
+    @property
+    def path(self) -> str:
+        """The path of the next page."""
+        return f"/servers?{urlencode(self._query | ({'cursor': self._cursor} if self._cursor else {}))}"
+
+    def advance(self, cursor: str) -> None:
+        """Continue with the page at *cursor*, unless it is empty or was read before, which would be an endless loop."""
+        self.pages += 1
+        self.is_complete = not cursor or cursor in self._cursors
+        self._cursors.add(cursor)
+        self._cursor = cursor
+
+
 class HttpRegistry:
     """A registry with the official HTTP API; if the registry cannot be reached, cached responses are used."""
 
@@ -198,18 +223,24 @@ class HttpRegistry:
         return await self._search_cache(text, limit, updated_since, reason)
 
     async def _search_pages(self, text: str, limit: int, updated_since: str) -> RegistryAnswer:
-        query = {"version": "latest", "limit": str(min(limit, _PAGE_SIZE))}
-        first = text.split(maxsplit=1)[0] if text.strip() else ""  # the API takes one part of a name
-        query |= {name: value for name, value in (("search", first), ("updated_since", updated_since)) if value}
+        """Search for each word of *text* in turn, one page after another, and merge the matches.
+
+        The API's `search` takes one part of a name. A server whose name has only one of the words is therefore found
+        only by a search for that word.
+        """
+        words = _find_search_words(text)
+        size = min(limit, _PAGE_SIZE) if len(words) == 1 else _PAGE_SIZE
+        common = {"version": "latest", "limit": str(size)} | ({"updated_since": updated_since} if updated_since else {})
+        searches = [_WordSearch({**common, **({"search": word} if word else {})}) for word in words]
         entries: list[RegistryEntry] = []
         problems: list[str] = []
         fetched = time.time()
-        cursors: set[str] = set()
-        cursor, is_cut = "", True
         found: tuple[RegistryEntry, ...] = ()
         for _ in range(MAX_PAGES_READ):
-            more = {"cursor": cursor} if cursor else {}
-            stored = await self._get(f"/servers?{urlencode({**query, **more})}")
+            search = min((one for one in searches if not one.is_complete), key=lambda one: one.pages, default=None)
+            if search is None or len(found) >= limit:
+                break
+            stored = await self._get(search.path)
             if stored is None:
                 path = f"{split_url(self._base).path}{self._prefixes[0]}/servers"
                 raise RegistryError(f"{self._host} has no {path}.", "Is this the address of a registry?")
@@ -221,18 +252,12 @@ class HttpRegistry:
 
             # Decoding the largest page takes longer than the event loop may be blocked.
             page, found = await anyio.to_thread.run_sync(add)
-            problems += page.problems
+            known = set(problems) if len(words) > 1 else ()  # the pages of two words can have the same entry
+            problems += (problem for problem in page.problems if problem not in known)
             fetched = min(fetched, stored.fetched)
-            cursor = page.next_cursor
-            if not cursor or cursor in cursors:  # a repeated cursor would cause an endless loop
-                is_cut = False
-                break
-            cursors.add(cursor)
-            if len(found) >= limit:
-                break
-        return RegistryAnswer(
-            entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut or len(found) > limit
-        )
+            search.advance(page.next_cursor)
+        is_cut = len(found) > limit or not all(search.is_complete for search in searches)
+        return RegistryAnswer(entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut)
 
     async def _search_cache(self, text: str, limit: int, updated_since: str, reason: str) -> RegistryAnswer:
         entries, fetched = await anyio.to_thread.run_sync(self._read_cache)
@@ -409,6 +434,15 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
         return (decode_entry(body),)
     except RegistryError:
         return ()
+
+
+def _find_search_words(text: str) -> list[str]:
+    """Return the words for which the API is asked, [""] if *text* has none.
+
+    The longest ones come first, because they occur in the fewest names.
+    """
+    words = dict.fromkeys(text.lower().split())
+    return sorted(words, key=len, reverse=True)[:_MAX_SEARCH_WORDS] or [""]
 
 
 def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:

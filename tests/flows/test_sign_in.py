@@ -418,6 +418,9 @@ async def test_removing_a_server_says_that_its_sign_in_is_kept_or_revokes_it_on_
         assert ("locked" in shown, "signed in" in shown) == (False, True)
         sign_in = f"sign-in: default at {peer.origin}"
         assert f"  kept: {sign_in}\n" in await text("servers", "remove", "tracker")
+        await text("servers", "add", "tracker", "--scope", "local", peer.url)
+        said = await text("servers", "remove", "tracker", "--scope", "local", "--forget", "--yes")
+        assert "sign-in" not in said, "the user's entry of the name uses it"
         said = await text("servers", "remove", "tracker", "--forget", "--yes")
         assert f"  would also delete: {sign_in}\n" in said
         assert f"\n  deleted: {sign_in}\n" in said

@@ -111,6 +111,10 @@ class PicturedSetup:
         folder = Path("/home/me/.config/mcphost")
         return {"user": folder / "mcp.json", "local": folder / "local.json", "project": Path(".mcp.json")}
 
+    async def find_other_files(self, name: str) -> tuple[str, ...]:
+        """Return no other files with an entry of this name."""
+        return ()
+
     async def read_entry(self, name: str) -> dict[str, Any]:
         """Return the entry of a server."""
         return {"command": "npx", "args": ["-y", f"server-{name}@1.2.0"], "env": {"TOKEN": "${keyring:github}"}}

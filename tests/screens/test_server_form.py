@@ -31,6 +31,7 @@ class FakeEditor:
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []
         self.data = ServerData()
+        self.other_files: tuple[str, ...] = ()
 
     @property
     def can_undo(self) -> bool:
@@ -41,6 +42,9 @@ class FakeEditor:
 
     def list_files(self) -> dict[str, Path]:
         return {"user": Path("/home/me/mcp.json"), "local": Path("/home/me/local.json"), "project": Path(".mcp.json")}
+
+    async def find_other_files(self, name: str) -> tuple[str, ...]:
+        return self.other_files
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: str) -> list[Any]:
         self.changes.append(("add", *entries, scope))
@@ -94,6 +98,21 @@ async def test_a_server_is_added_from_a_command_line(run: Run) -> None:
         await driver.until(lambda: editor.changes, "the change")
         assert editor.changes == [("add", "time", "user")]
         await driver.until(lambda: "Added time to /home/me/mcp.json. Press u to undo." in notices(driver), "the notice")
+
+
+async def test_the_form_and_the_removal_name_the_other_file_with_an_entry_of_the_name(run: Run) -> None:
+    editor = FakeEditor()
+    editor.other_files = ("/home/me/elsewhere.json",)
+    told = "Another entry of this name, in /home/me/elsewhere.json, stays as it is."
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("e")
+        await driver.until(lambda: "its file" in driver.text(), "the form")
+        assert told in driver.text()
+        await driver.pilot.press("escape", "x")
+        await driver.until(lambda: "again to remove" in notices(driver), "the explanation")
+        assert told in notices(driver)
 
 
 async def test_what_was_left_out_of_a_pasted_entry_is_in_the_notice(run: Run) -> None:

@@ -4,12 +4,15 @@ import json
 import resource
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from mcphost.redact import (
     identifier_digest,
     is_probable_secret,
+    mask_members,
+    may_have_secret_members,
     redact,
     redact_command,
     redact_identifier,
@@ -209,6 +212,62 @@ def test_json_keeps_its_names_and_loses_its_secrets() -> None:
     assert redact_values(value) == {
         "question": "approve_tool-1", "in": [{"api_key": "[secret]", "n": 5}, "Bearer [secret]", None, True],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ({"password": ["x"]}, {"password": ["[secret]"]}),
+        ({"pin": 1234}, {"pin": "[secret]"}),
+        ({"pin": "0420", "cvv": 123, "pass": "hunter"}, {"pin": "[secret]", "cvv": "[secret]", "pass": "[secret]"}),
+        (
+            {"credentials": {"user": "ada", "pass": "x", "ok": True, "none": None}},
+            {"credentials": {"user": "[secret]", "pass": "[secret]", "ok": True, "none": None}},
+        ),
+        ({"dbPassword": {"value": 12345678}}, {"dbPassword": {"value": "[secret]"}}),
+        ({"api_keys": ["one", ["two"], 3]}, {"api_keys": ["[secret]", ["[secret]"], "[secret]"]}),
+        ([{"a": {"accessToken": 99}}], [{"a": {"accessToken": "[secret]"}}]),
+        (
+            {"new_password": 1234, "defaultPassword": ["x"]},
+            {"new_password": "[secret]", "defaultPassword": ["[secret]"]},
+        ),
+        ({"passwords": [1234, 5678]}, {"passwords": ["[secret]", "[secret]"]}),
+        ({"tokens": ["abcdef-ghijkl"]}, {"tokens": ["[secret]"]}),
+        (
+            {"tokens": {"access_token": "abcdef-ghijkl", "expires_in": 3600}},
+            {"tokens": {"access_token": "[secret]", "expires_in": 3600}},
+        ),
+        ({"credentials": {"pin": 7, "expires_in": 3600}}, {"credentials": {"pin": "[secret]", "expires_in": 3600}}),
+        (
+            {"properties": {"password": {"type": "string", "default": "x"}}},
+            {"properties": {"password": {"type": "string", "default": "[secret]"}}},
+        ),
+    ],
+)
+def test_every_value_under_the_name_of_a_secret_is_masked(value: Any, masked: Any) -> None:
+    assert mask_members(value) == masked
+    assert redact_values(value) == masked
+    assert may_have_secret_members(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"max_tokens": 400, "maxTokens": 400, "token_count": 3, "tokens": 12, "keys": ["a", "b"], "totalTokens": 5},
+        {"usage": {"tokens": {"input": 12, "output": 5}, "prompt_tokens": 7, "tokens_per_second": 1.5}},
+        {"tokens": ["Hel", "lo"], "token_ids": [1, 2], "tokenizer": {"type": "BPE"}},
+        {"key": 5, "key_order": ["a"], "cookies": 3, "author": {"name": "Ada"}, "auth": {"type": "oauth"}},
+        {"progressToken": 7, "secret": True, "password": None, "passwords": 3, "secrets": {}, "credentials": []},
+        {"pin": 13, "pass": 12, "fail": 3, "pwd": "/home/ada", "pinned": [1]},
+        {"authorization_servers": ["https://login.example.com"], "token_endpoint": {"a": 1}},
+        {"token_endpoint_auth_methods_supported": ["none"], "scopes": ["read"]},
+        {"password": {"a": "${env:PASSWORD}"}, "secret_name": ["db"], "password_policy": {"min_length": 8}},
+        {"inputSchema": {"type": "object", "properties": {"token": {"type": "string", "description": "A token"}}}},
+    ],
+)
+def test_counts_schemas_and_names_stay_readable(value: Any) -> None:
+    assert mask_members(value) == value
+    assert redact_values(value) == value
 
 
 PROGRAM = """

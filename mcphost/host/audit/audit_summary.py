@@ -5,8 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcphost.redact import redact, redact_command, redact_identifier, redact_values
-from mcphost.serialization import dumps
+from mcphost.redact import (
+    mask_members,
+    may_have_secret_members,
+    redact,
+    redact_command,
+    redact_identifier,
+    redact_values,
+)
+from mcphost.serialization import decode, dumps
 
 if TYPE_CHECKING:
     from mcphost.host.argument_origins import ArgumentOrigin
@@ -78,6 +85,8 @@ def redact_rule(text: str) -> str:
 def to_redacted_json(value: Any) -> str:
     """Return the value as JSON with secrets removed, truncated to 30,000 characters."""
     text = dumps(value)
+    if may_have_secret_members(text):
+        text = dumps(mask_members(decode(text, object)))
     # Redact before truncating, so that no part of a secret remains at the end.
     text = redact(text[: CONTENT_LIMIT + _LONGEST_SECRET])
     return text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…"

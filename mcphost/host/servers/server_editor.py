@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues
 from mcphost.config.approval_text import show_foreign_values
+from mcphost.config.entry_scopes import find_scopes
 from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import HIDDEN
@@ -81,6 +82,12 @@ class ServerEditor:
     async def read_entry(self, name: str) -> dict[str, Any]:
         """Return the configuration entry of a server as written in its file."""
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
+
+    async def find_other_files(self, name: str) -> tuple[str, ...]:
+        """Return the other configuration files that have an entry of this *name*; it is not used and not changed."""
+        server = self._servers.find(name).config
+        entries = await anyio.to_thread.run_sync(find_scopes, name, self._editor.config_dir, self._editor.folder)
+        return tuple(entry.path for entry in entries if entry.path != server.file)
 
     def list_files(self) -> dict[Scope, Path]:
         """Return the configuration file of each scope to which a server can be added, the usual scope first."""

@@ -1,6 +1,6 @@
 """Form that adds a server from a command line, URL or JSON, or edits a configured server."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -51,6 +51,12 @@ _FULL_HEIGHT = 34
 """Minimum screen height, in lines, at which the fields are separated by blank lines."""
 
 
+def describe_other_files(files: Sequence[str]) -> str:
+    """Return a sentence about *files* that also have an entry of the server's name, which is not changed."""
+    shown = join_list(clean_line(file, _MAX_PATH_LENGTH) for file in files)
+    return _("Another entry of this name, in {files}, stays as it is.").format(files=shown)
+
+
 class ServerForm(FormScreen[str]):
     """Form that adds or changes a server; its result is a sentence about the change, or None.
 
@@ -78,12 +84,17 @@ class ServerForm(FormScreen[str]):
     ]
 
     def __init__(
-        self, save: SaveServerFn, files: "Mapping[Scope, Path]", name: str = "", entry: dict[str, Any] | None = None
+        self,
+        save: SaveServerFn,
+        files: "Mapping[Scope, Path]",
+        name: str = "",
+        entry: dict[str, Any] | None = None,
+        other_files: Sequence[str] = (),
     ) -> None:
         """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
 
         *save* stores the server and returns a sentence to show. *files* maps each scope that the user can select to the
-        configuration file for that scope.
+        configuration file for that scope. *other_files* also have an entry of the name, which the form does not change.
         """
         super().__init__()
         self._save = save
@@ -91,6 +102,7 @@ class ServerForm(FormScreen[str]):
         self._scope: Scope = next(iter(files))
         self._server = name
         self._entry = entry
+        self._other_files = other_files
         self._pasted_scope = ""
         """The `--scope` of the pasted command to which the form has already switched."""
         self._warned_entry: tuple[str, ...] = ()
@@ -129,8 +141,11 @@ class ServerForm(FormScreen[str]):
 
     def _describe_file(self) -> str:
         path = clean_line(str(self._files[self._scope]), _MAX_PATH_LENGTH)
-        what = N_("its file") if self._entry is not None else _SCOPES[self._scope]
-        return f"{_(what)}: {path}"
+        if self._entry is None:
+            return f"{_(_SCOPES[self._scope])}: {path}"
+        what = _("its file") if self._scope == "user" else f"{_('its file')} ({_(_SCOPES[self._scope])})"
+        lines = [f"{what}: {path}", *([describe_other_files(self._other_files)] if self._other_files else ())]
+        return "\n".join(lines)
 
     def action_next_scope(self) -> None:
         """Select the next scope, and show the configuration file in which the server will be saved."""

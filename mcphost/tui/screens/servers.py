@@ -36,13 +36,14 @@ from mcphost.tui.screens.server_details import (
     offer_sections,
     translate_capabilities,
 )
-from mcphost.tui.screens.server_form import ServerForm, add_server, change_server
+from mcphost.tui.screens.server_form import ServerForm, add_server, change_server, describe_other_files
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
+    from mcphost.config.server_files import Scope
     from mcphost.host.host import Host
     from mcphost.host.servers.server_editor import ServerEditor
     from mcphost.llm.messages import ResourcePart
@@ -425,12 +426,14 @@ class ServersScreen(TypeAheadListScreen):
     async def _edit(self, editor: "ServerEditor", name: str) -> None:
         try:
             entry = await editor.read_entry(name)
+            others = await editor.find_other_files(name)
         except McpHostError as error:
             self.notify(describe_error(error, self), severity="warning", markup=False)
             return
         file = Path(self.host.servers.view(name).config.file)
+        files: dict[Scope, Path] = {scope: path for scope, path in editor.list_files().items() if path == file}
         change = partial(change_server, editor, keys_in_use(self))
-        self._open_form(ServerForm(change, {"user": file}, name, entry))
+        self._open_form(ServerForm(change, files or {"user": file}, name, entry, others))
 
     def notify(self, message: str, **options: Any) -> None:
         """Show a notification that is removed when the user leaves the screen or undoes a change."""
@@ -517,14 +520,17 @@ class ServersScreen(TypeAheadListScreen):
         text = _("Press {servers-remove} again to remove {title} from {file}.")
         text = fill_keys(self, text, title=name, file=file)
         try:
+            others = await editor.find_other_files(name)
             stored = await self._describe_data(editor, name)
         except McpHostError as error:
             self.notify(describe_error(error, self), severity="warning", markup=False)
             return
+        if others:
+            text = f"{text} {describe_other_files(others)}"
         if stored:
             also = _("Kept: {things}. Press {servers-remove-with-data} to delete these as well.")
             text = f"{text} {fill_keys(self, also, things=_(', ').join(stored))}"
-        self.notify(text, markup=False, timeout=8 if stored else 4)
+        self.notify(text, markup=False, timeout=8 if stored or others else 4)
 
     async def _describe_data(self, editor: "ServerEditor", name: str) -> list[str]:
         data = await editor.find_deletable(name)

@@ -247,6 +247,13 @@ def test_arguments_have_one_digest_in_any_order_and_no_other_values_have_it() ->
     assert len({arguments_digest(item) for item in odd}) == len(odd)
 
 
+def test_content_has_no_value_under_the_name_of_a_secret_and_keeps_counts() -> None:
+    shown = to_redacted_json({"login": {"password": ["x"], "pin": 1234}, "max_tokens": 400, "keys": ["a"], "key": "b"})
+    assert json.loads(shown) == {
+        "login": {"password": ["[secret]"], "pin": "[secret]"}, "max_tokens": 400, "keys": ["a"], "key": "b",
+    }  # fmt: skip
+
+
 def test_content_is_cut_after_secrets_were_removed() -> None:
     secret = "correct horse battery staple 1"
     register_secret(secret)

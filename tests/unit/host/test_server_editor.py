@@ -227,6 +227,24 @@ async def test_a_server_of_this_folder_is_added_to_the_file_of_its_scope_and_wor
         assert "demo" in editor.list_files()["project"].read_text()
 
 
+async def test_another_file_with_an_entry_of_the_name_is_known_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce(), TrustOnce())) as (host, setup):
+        editor = setup.server_editor
+        files = editor.list_files()
+        await editor.add({"demo": DEMO_ENTRY}, "local")
+        assert await editor.find_other_files("demo") == ()
+        await editor.add({"demo": {**DEMO_ENTRY, "env": {"OWN": "1"}}}, "user")
+        assert await editor.find_other_files("demo") == (str(files["user"]),)
+        before = files["user"].read_text()
+        await editor.remove("demo")
+        assert files["user"].read_text() == before
+        assert host.servers.view("demo").config.file == str(files["user"])
+
+
 async def test_each_change_is_taken_back_in_turn(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(*[TrustOnce()] * 5)
     async with open_setup(tmp_path, frontend=frontend) as (host, setup):

@@ -59,6 +59,30 @@ async def test_every_word_of_a_search_is_in_the_name_the_title_or_the_descriptio
         assert [entry.name for entry in (await opened.search("drive google", 10)).entries] == ["a.b/google-drive"]
 
 
+async def test_a_match_on_a_late_page_of_the_first_word_is_found_by_another_word(tmp_path: Path) -> None:
+    many = [published(server(f"a.b/google-{number:04}", description="Sheets")) for number in range(150)]
+    wanted = published(server("a.b/google-zcalendar", description="Plan a day"))
+    by_description = published(server("a.b/calendar", description="Works with google"))
+    with registry_server([*many, wanted, by_description]) as registry:
+        registry.page_size = 10
+        async with open_registry(registry.url, tmp_path) as opened:
+            answer = await opened.search("google calendar", 10)
+            assert {entry.name for entry in answer.entries} == {"a.b/google-zcalendar", "a.b/calendar"}
+            assert len(registry.paths) == 10, "no more pages than for one word"
+            assert answer.is_cut, "the pages of google were not read to the end"
+            registry.paths.clear()
+            complete = await opened.search("zcalendar plan", 10)
+            assert [entry.name for entry in complete.entries] == ["a.b/google-zcalendar"]
+            assert not complete.is_cut
+
+
+async def test_the_pages_of_many_words_are_bounded(tmp_path: Path) -> None:
+    with registry_server([]) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            assert not (await opened.search(" ".join(f"word{number}" for number in range(500)), 10)).entries
+        assert len(registry.paths) == 5
+
+
 @pytest.mark.parametrize("end", ["", "/"])
 async def test_a_registry_may_be_below_a_path_of_its_host(tmp_path: Path, end: str) -> None:
     with registry_server(ENTRIES, api="/team/registry/v0.1") as registry:

@@ -1,0 +1,72 @@
+"""The entries of one server name in the files of all scopes, of which mcphost uses the first."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mcphost.config.loader import find_local_entries
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.schema import ServerConfig
+from mcphost.config.server_files import Scope, ServerFile, find_entry, parse_file, scope_file
+from mcphost.config.server_inputs import with_input_values
+from mcphost.errors import ConfigError
+from mcphost.serialization import Struct
+
+SCOPES_IN_ORDER: tuple[Scope, ...] = ("local", "user", "project")
+"""The scopes in the order in which mcphost looks for the entry of a name."""
+
+
+class ScopedEntry(Struct, frozen=True):
+    """An entry in the configuration file of one scope; its content may be invalid."""
+
+    scope: Scope
+    file: ServerFile
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return str(self.file.path)
+
+
+def find_scopes(name: str, config_dir: Path, folder: Path) -> tuple[ScopedEntry, ...]:
+    """Return the entries of the server *name*, in the order in which mcphost looks for them.
+
+    Files that cannot be read are left out. *folder* is the folder in which mcphost was started.
+    """
+    found: list[ScopedEntry] = []
+    for scope in SCOPES_IN_ORDER:
+        file = scope_file(scope, config_dir, folder)
+        try:
+            entry = find_entry(file, name)
+        except ConfigError:
+            continue
+        if entry is not None:
+            found.append(ScopedEntry(scope, file))
+    return tuple(found)
+
+
+def load_scoped_server(entry: ScopedEntry, name: str, config_dir: Path, folder: Path) -> ServerConfig:
+    """Return the server of *entry* as its file defines it, whether or not mcphost uses the entry.
+
+    If the entry is invalid, the result has only the name and the file, so that the entry can be edited and removed.
+    Raises ConfigError if the file cannot be read.
+    """
+    document = parse_file(entry.file)
+    if entry.file.parents:
+        document = find_local_entries(document, folder)
+    servers = parse_servers(document, entry.path, entry.file.source, lambda problem: None)
+    found = [server for server in servers if server.name == name]
+    if not found:
+        return ServerConfig(name=name, file=entry.path, source=entry.file.source)
+    return with_input_values(found[:1], config_dir, lambda problem: None)[0]
+
+
+def load_other_entries(server: ServerConfig, config_dir: Path, folder: Path) -> tuple[ServerConfig, ...]:
+    """Return the servers of the same name in other files than that of *server*; unreadable files are left out."""
+    entries = find_scopes(server.name, config_dir, folder)
+    others = (entry for entry in entries if entry.path != server.file)
+    return tuple(load_scoped_server(entry, server.name, config_dir, folder) for entry in others)
+
+
+def list_scopes(entries: Iterable[ScopedEntry]) -> str:
+    """Return the files of *entries*, each with the flag that chooses it."""
+    return ", ".join(f"{entry.path} (--scope {entry.scope})" for entry in entries)
