@@ -106,7 +106,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args)
     if options.mcp_config:
         raise UsageError("--mcp-config names files that mcphost only reads.", "Leave it out, or edit the file.")
-    target = [*getattr(args, "target", ()), *args.command_line]
+    target = _find_target(getattr(args, "target", []), args.command_line)
 
     async def work() -> int:
         match args.action:
@@ -122,6 +122,21 @@ def run(command: str, args: argparse.Namespace) -> int:
                 return await _set_disabled(options, args, disabled=args.action == "disable")
 
     return run_command(options, work)
+
+
+def _find_target(before: list[str], command_line: list[str]) -> list[str]:
+    """Return the URL, or the program and its arguments: the words *before* `--` or those after it.
+
+    Raises UsageError if there are words in both places, because they would become one command.
+    """
+    if before and command_line:
+        raise UsageError(
+            "There is a word between the name and --."
+            if len(before) == 1
+            else f"There are {len(before)} words between the name and --.",
+            "Write the program and all of its arguments after --, or a URL without --.",
+        )
+    return before or command_line
 
 
 @asynccontextmanager

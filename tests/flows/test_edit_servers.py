@@ -173,6 +173,9 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add",), 2, "What should be added?"),
         (("add", "demo"), 2, "What should be added?"),
         (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
+        (("add", "demo", "a", "--", "b"), 2, "There is a word between the name and --. Write the program and all of"),
+        (("edit", "demo", "a", "b", "--", "c"), 2, "There are 2 words between the name and --."),
+        (("add", "demo", "https://x.example/mcp", "--", "b"), 2, "or a URL without --."),
         (
             ("add", "demo", "https://x.example/mcp", "--env", "A=b"),
             2,

@@ -32,6 +32,21 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("content", ["", " \n", "{}", '{"mcpServers": {}} // none yet'])
+def test_a_projects_file_with_nothing_in_it_needs_no_approval(program: Program, content: str) -> None:
+    (program.work / ".mcp.json").write_text(content)
+    checks = json.loads(program.run("doctor", "--json").stdout)
+    assert ".mcp.json" not in json.dumps(checks)
+    assert "failed" not in json.dumps(checks)
+    assert ".mcp.json" not in program.run("servers").stderr.decode()
+
+
+@pytest.mark.parametrize("content", ['{"mcpServers": {"x": 5}}', '{"mcphost": {"roots": ["."]}}', "{", "[1]"])
+def test_a_projects_file_with_anything_in_it_needs_an_approval(program: Program, content: str) -> None:
+    (program.work / ".mcp.json").write_text(content)
+    assert "it was not approved yet" in program.run("servers").stderr.decode()
+
+
 @pytest.mark.req("sec.local.show-command")
 def test_trust_shows_everything_and_the_changes_before_it_approves(program: Program) -> None:
     script = f"{'x' * 5_000}; end"

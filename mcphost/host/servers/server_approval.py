@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mcphost.config.approval_digest import ONLY_MASKED, ShownValues, server_digest, with_file_digests
 from mcphost.config.env_file import describe_env_file
+from mcphost.config.json_files import decode_text, parse_json
 from mcphost.config.loader import ProjectFile, read_project_file
 from mcphost.config.schema import ServerConfig
 from mcphost.config.target_secrets import masked_argv, masked_url
@@ -27,6 +28,10 @@ from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
     from mcphost.host.questions.questions import TrustServer, TrustVerdict
+
+
+_MAX_EMPTY_BYTES = 10_000
+"""Maximum size of a project's file that is searched for servers before it is approved."""
 
 
 def make_question(
@@ -329,7 +334,7 @@ async def load_approved_project(grants: GrantStore, folder: Path | None = None) 
     """Return a folder's `.mcp.json` if it is approved, and otherwise the reason why it is not used.
 
     The result is a pair: the file, or None if it is not used; and the reason, which is "" if the current content is
-    approved or there is no such file. *folder* defaults to the current directory.
+    approved, if there is nothing in the file, or if there is no such file. *folder* defaults to the current directory.
     """
     try:
         project = read_project_file(folder or Path.cwd())
@@ -340,8 +345,25 @@ async def load_approved_project(grants: GrantStore, folder: Path | None = None) 
         return None, str(error)
     if approved is not None and approved.digest == project.digest:
         return project, ""
+    if _is_empty(project):
+        return None, ""
     changed = "changed since it was approved" if approved else "was not approved yet"
     return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
+
+
+def _is_empty(project: ProjectFile) -> bool:
+    """Return whether a project's file has no server, not even an invalid one, and no shared folder."""
+    text = project.content.strip()
+    if not text:
+        return True
+    if len(text) > _MAX_EMPTY_BYTES:
+        return False
+    try:
+        document = parse_json(decode_text(text, project.path), project.path)
+    except ConfigError:
+        return False
+    members = cast("dict[str, object]", document) if isinstance(document, dict) else {"": document}
+    return not set(members) - {"mcpServers", "servers", "inputs"} and not any(members.values())
 
 
 def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
