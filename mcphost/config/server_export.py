@@ -5,13 +5,28 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secret_masking import mask_secrets
 from mcphost.config.secrets import find_plaintext_secrets, list_references
 from mcphost.config.server_inputs import format_input
 from mcphost.config.target_secrets import replace_target_secrets
 from mcphost.config.variable_references import find_references
-from mcphost.redact import PLACEHOLDER, is_probable_secret, is_secret_name, redact_command, redact_patterns
+from mcphost.errors import MalformedMessage
+from mcphost.redact import (
+    PLACEHOLDER,
+    is_probable_secret,
+    is_secret_name,
+    mask_members,
+    may_have_secret_members,
+    redact_command,
+    redact_patterns,
+)
+from mcphost.serialization import decode, dumps
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
+_RANDOM_SEGMENT = re.compile(
+    r"(?<=/)(?=[A-Za-z_-]{0,200}[0-9])(?=[^A-Z/?#]{0,200}[A-Z])(?=[^a-z/?#]{0,200}[a-z])[A-Za-z0-9_-]{24,200}(?=[/?#]|\Z)"
+)
+"""A part of a URL's path that looks random: some addresses work like a password."""
 _TARGET_KEYS = frozenset({"command", "args", "url", "env", "headers"})
 """The keys of an entry whose secrets are found by their meaning, rather than in every text."""
 
@@ -59,7 +74,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any], names: ExportedNam
     if isinstance(exported.get("args"), list):
         exported["args"] = list(without_secrets.args)
     if isinstance(exported.get("url"), str):
-        exported["url"] = without_secrets.url
+        exported["url"] = _RANDOM_SEGMENT.sub(lambda segment: refer("url"), without_secrets.url)
 
     def refer_to(reference: re.Match[str], key: str = "") -> str:
         entry = reference[1].strip()
@@ -67,13 +82,16 @@ def export_entry(server: ServerConfig, entry: dict[str, Any], names: ExportedNam
 
     _replace_keyring_references(exported, "", refer_to)
     for key in exported.keys() - _TARGET_KEYS:
-        exported[key] = _remove_other_secrets(exported[key], key, refer)
+        exported[key] = mask_members(_remove_other_secrets(exported[key], key, refer))
+    for key in ("env", "headers"):
+        if isinstance(exported.get(key), dict):
+            exported[key] = {name: _replace_random(name, one, refer) for name, one in exported[key].items()}
     for key in ("command", "url"):
         if isinstance(exported.get(key), str):
             exported[key] = _redact_literals(_shorten_secret_references(exported[key]), redact_patterns)
     if isinstance(exported.get("args"), list):
         arguments = (_shorten_secret_references(str(argument)) for argument in exported["args"])
-        exported["args"] = [_redact_literals(argument, redact_command) for argument in arguments]
+        exported["args"] = [_redact_literals(_mask_json(argument), redact_command) for argument in arguments]
     return exported
 
 
@@ -87,6 +105,26 @@ def _replace_plaintext_secrets(entry: dict[str, Any], server: ServerConfig, name
         for key in parents:
             place = place[key]
         place[last] = f"{secret.prefix}${{env:{names.choose(server, last, secret.secret)}}}"
+
+
+def _replace_random(name: str, value: Any, refer: Callable[[str], str]) -> Any:
+    """Return a reference instead of a *value* that looks random, whatever its *name* says; others are returned."""
+    if not isinstance(value, str) or find_references(value):
+        return value
+    return value if mask_secrets(name, value) == value else refer(name)
+
+
+def _mask_json(argument: str) -> str:
+    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON."""
+    at = argument.find("{")
+    if at < 0 or not may_have_secret_members(argument):
+        return argument
+    try:
+        value = decode(argument[at:], object)
+    except MalformedMessage:
+        return argument
+    masked = mask_members(value)
+    return argument if masked == value else f"{argument[:at]}{dumps(masked)}"
 
 
 def _redact_literals(text: str, redact: Callable[[str], str]) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mcphost.config.schema import ServerConfig
-from mcphost.redact import MIN_SECRET_LENGTH, find_key_spans, is_secret_name, is_strong
+from mcphost.redact import MIN_SECRET_LENGTH, find_key_spans, is_secret_name, is_strong, redact_patterns
 from mcphost.serialization import replace
 
 MASK = "[hidden]"
@@ -22,6 +22,9 @@ _USER_NAME = re.compile(r"(?:\$\{[^${}]*+\}|[^:])*+")
 _KEYRING_REFERENCE = re.compile(r"\$\{keyring:[^${}]{1,200}+\}")
 _QUERY_PAIR = re.compile(r"[?&#;]([^=?&#;]{1,80})=([^&#;]*)")
 _QUERY_NAME = re.compile(r"(?i)[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)")
+_WHOLE_COMMAND_LINE = re.compile(r"\s-{1,2}[A-Za-z]")
+_JSON_MEMBER = re.compile(r"\"([A-Za-z_][\w.-]{0,80})\"\s{0,8}:\s{0,8}\"([^\"\\]{6,2000})\"")
+"""A text in JSON; a secret in it has no characters that JSON escapes."""
 _USUAL_SECRET_NAME = re.compile(
     r"(?i)[\w.-]{0,60}(?:token|secret|passw(?:or)?d|pass[_-]?phrase|api[_-]?key|private[_-]?key|pat)"
 )
@@ -107,6 +110,9 @@ def _find_in_argument(keys: tuple[str, ...], before: str, word: str, *, may_be_b
         start, name = match.end(), match[1].lstrip("-")
     if not name and (match := _HEADER_VALUE.match(word)) and not word[match.end() :].startswith("//"):
         start, name = match.end(), match[1]
+    header = _HEADER_VALUE.match(word, start) if name else None  # --header=NAME: VALUE
+    if header is not None and is_secret_name(header[1]) and not is_secret_name(name):
+        start, name = header.end(), header[1]
     is_bare = not name
     if is_bare and before.startswith("-") and not word.startswith("-"):
         name = before.lstrip("-")
@@ -116,6 +122,9 @@ def _find_in_argument(keys: tuple[str, ...], before: str, word: str, *, may_be_b
     if name and is_secret_name(name) and (_is_reference(value) or _is_named_secret(name, value)):
         yield SecretSpan(keys, word, start, len(word), name)
         return
+    for member in _JSON_MEMBER.finditer(word, start) if value.startswith("{") else ():
+        if is_secret_name(member[1]) and _is_named_secret(member[1], member[2]):
+            yield SecretSpan(keys, word, *member.span(2), member[1])
     option = (before if is_bare else word[:start]).strip("-=").lower()
     if (is_bare and not may_be_bare) or option in _CODE_OPTIONS or value.startswith("git+"):
         return
@@ -198,8 +207,13 @@ def replace_target_secrets(server: ServerConfig, replacement: Callable[[str], st
 
 
 def masked_argv(server: ServerConfig) -> tuple[str, ...]:
-    """Return a server's command line with the plaintext secrets in its arguments masked."""
-    return replace_target_secrets(server, lambda label: MASK).argv
+    """Return a server's command line with the plaintext secrets in its arguments masked.
+
+    They are also masked in a command that wrongly has its arguments in the same text.
+    """
+    masked = replace_target_secrets(server, lambda label: MASK)
+    command = redact_patterns(masked.command) if _WHOLE_COMMAND_LINE.search(masked.command) else masked.command
+    return replace(masked, command=command).argv
 
 
 def masked_url(server: ServerConfig) -> str:

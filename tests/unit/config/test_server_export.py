@@ -79,6 +79,30 @@ def test_different_secrets_get_different_variables() -> None:
     }
 
 
+def test_values_that_look_random_are_not_exported_whatever_they_are_called() -> None:
+    random = "Zk3vQ9xLm2Tt8RwPy5Hd7NsJb4Gc6Fa1Ue0Io"
+    shown = export(
+        local={"command": "x", "env": {"NEUTRAL": random, "MODE": "quiet", "REF": "${env:REF}"}},
+        web={"url": f"https://x.example/s/{random}/mcp", "headers": {"X-Neutral": random, "X-Team": "a team"}},
+        plain={"url": "https://x.example/api/model-context-protocol-server-2/mcp"},
+    )
+    assert random not in json.dumps(shown)
+    assert shown["local"]["env"] == {"NEUTRAL": "${env:NEUTRAL}", "MODE": "quiet", "REF": "${env:REF}"}
+    assert shown["web"] == {
+        "url": "https://x.example/s/${env:URL}/mcp", "headers": {"X-Neutral": "${env:X_NEUTRAL}", "X-Team": "a team"},
+    }  # fmt: skip
+    assert shown["plain"]["url"] == "https://x.example/api/model-context-protocol-server-2/mcp"
+
+
+def test_lists_numbers_and_json_in_arguments_are_exported_without_secrets() -> None:
+    shown = export(
+        x={"command": "x", "args": ['--config={"password":["hunter2x"],"max_tokens":400}'], "x-own": {"pin": 83749123}}
+    )
+    assert shown["x"] == {
+        "command": "x", "args": ['--config={"password":["[secret]"],"max_tokens":400}'], "x-own": {"pin": "[secret]"},
+    }  # fmt: skip
+
+
 def test_an_exported_entry_without_secrets_is_the_entry(tmp_path: Path) -> None:
     entry: dict[str, Any] = {
         "type": "stdio",

