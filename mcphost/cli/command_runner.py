@@ -109,6 +109,9 @@ def remove_model(config: HostConfig) -> HostConfig:
     return replace(config, model=ModelConfig())
 
 
+_MAX_SHOWN_NAME = 80
+
+
 def require_server(config: HostConfig, name: str) -> None:
     """Check that there is a usable server with this name. Raises ConfigError or UsageError."""
     if any(server.name == name for server in config.servers):
@@ -116,10 +119,18 @@ def require_server(config: HostConfig, name: str) -> None:
     problem = find_server_problem(config, name) or find_file_problem(config)
     if problem:
         raise ConfigError(problem)
+    from difflib import get_close_matches
+
     names = ", ".join(server.name for server in config.servers)
     unused = "".join(f" {problem}" for problem in config.problems if "is not used" in problem)
+    shown = name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
+    by_case = {server.name.casefold(): server.name for server in config.servers}
+    near = next(iter(get_close_matches(shown.casefold(), by_case, 1)), "")
+    message = f"There is no server named {shown!r}.{unused}"
+    if near:
+        raise UsageError(message, f"Did you mean {by_case[near]!r}? Configured servers: {names}.")
     raise UsageError(
-        f"There is no server named {name!r}.{unused}",
+        message,
         f"Configured servers: {names}." if names else "Add one: mcphost servers add NAME -- COMMAND, or NAME URL",
     )
 

@@ -159,7 +159,12 @@ def parse_file_roots(document: Any, file: str, source: Source, on_problem: Probl
 
 
 def _entry_location(file: str, name: str) -> str:
-    return f'{file}: server "{sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)}"'
+    return f"{file}: {entry_mark(name)}"
+
+
+def entry_mark(name: str) -> str:
+    """Return the words that stand for the entry *name* in its problems; a long name is shortened."""
+    return f'server "{sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)}"'
 
 
 class _ServerEntry:

@@ -9,12 +9,11 @@ from mcphost.config.file_edits import FileSnapshot, read_snapshot, replace_if_un
 from mcphost.config.json_edits import remove_member, set_member, update_member
 from mcphost.config.json_files import decode_text, parse_json
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE
-from mcphost.config.mcp_json import parse_servers
+from mcphost.config.mcp_json import entry_mark, parse_servers
 from mcphost.config.schema import ServerConfig, Source, find_config_error
 from mcphost.config.secrets import PlaintextSecret, replace_in_text
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import make_private_directory
-from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 Scope = Literal["user", "project", "local"]
@@ -238,8 +237,7 @@ def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str)
     problems: list[str] = []
     document = _parse(edited, file)
     servers = parse_servers(_get(document, file.parents), str(file.path), file.source, problems.append)
-    mark = f'server "{sanitize(name, keep_newlines=False)}"'
-    warnings = tuple(problem for problem in problems if mark in problem)
+    warnings = tuple(problem for problem in problems if entry_mark(name) in problem)
     server = next((server for server in servers if server.name == name), None)
     if server is None:
         raise ConfigError(

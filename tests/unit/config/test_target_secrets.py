@@ -56,7 +56,7 @@ def make_server(*argv: str, url: str = "") -> ServerConfig:
         (("srv", f"--api-key={URL_SAFE}"), ("args[0]", URL_SAFE, "x-api-key")),
         (("docker", "run", "-e", f"API_KEY={URL_SAFE}", "image"), ("args[2]", URL_SAFE, "x-api_key")),
         (("srv", f"--header=X-Api-Key: {URL_SAFE}"), ("args[0]", URL_SAFE, "x-x-api-key")),
-        (("srv", "--header=Authorization: Bearer hunter2-9"), ("args[0]", "hunter2-9", "x-authorization")),
+        (("srv", f"--header=Authorization: Bearer {URL_SAFE}"), ("args[0]", URL_SAFE, "x-authorization")),
         (("srv", '{"a": 1, "token": "hunter2-9"}'), ("args[0]", "hunter2-9", "x-token")),
         (("srv", '--config={"apiKey":"hunter2-9"}'), ("args[0]", "hunter2-9", "x-apikey")),
     ],
