@@ -5,6 +5,7 @@ import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from mcphost.config.json_files import MAX_FILE_BYTES, read_regular_file
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct
+
+_BRIEF_LOCK_TIMEOUT = 1.0
+_BRIEF_LOCK_PAUSE = 0.005
 
 
 class FileSnapshot(Struct, frozen=True):
@@ -61,21 +65,38 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
                 os.fchmod(descriptor, rights)
                 file.flush()
                 os.fsync(descriptor)
-            _check_unchanged(path, before)
-            fresh.replace(path)
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                _lock_briefly(folder)  # otherwise, two programs could both find the file unchanged
+                _check_unchanged(path, before)
+                fresh.replace(path)
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         finally:
             fresh.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise ConfigError(
             f"{path} cannot be written: {error.strerror or type(error).__name__}.",
             "Free disk space." if is_full else "Check the folder's permissions.",
         ) from error
+
+
+def _lock_briefly(folder: int) -> None:
+    """Lock the open *folder* until it is closed; continue without a lock if another program keeps it for a second."""
+    deadline = time.monotonic() + _BRIEF_LOCK_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_BRIEF_LOCK_PAUSE)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.loader import load_config
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_files import (
@@ -86,6 +89,24 @@ def test_a_file_that_changed_meanwhile_is_neither_written_nor_undone(folder: Pat
     with pytest.raises(ConfigError, match="changed by another program; nothing was undone"):
         edit.undo()
     assert file.path.read_text() == changed
+
+
+def test_no_change_is_lost_between_writers_at_the_same_time(folder: Path) -> None:
+    path = folder / "shared.json"
+    path.write_text("")
+
+    def write(writer: int) -> None:
+        for number in range(25):
+            while True:
+                before = read_snapshot(path)
+                with suppress(ConfigError):  # changed by another writer
+                    replace_if_unchanged(path, before, before.content + f"{writer} {number}\n".encode())
+                    break
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    lines = path.read_text().splitlines()
+    assert len(lines) == len(set(lines)) == 100
 
 
 def test_a_taken_name_is_refused_unless_the_entry_is_to_be_replaced(folder: Path) -> None:
