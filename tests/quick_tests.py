@@ -32,7 +32,7 @@ PROCESS_TESTS = frozenset(
         "unit/llm": "imports local_servers token_estimate",
         "unit/registry": "package_digests",
         "unit/sandbox": "images pdf_reader schema_validator",
-        "unit/store": "audit_store audit_verification store",
+        "unit/store": "audit_store audit_verification damaged_columns store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
         "unit/tui": "long_text terminal_notifications",
     }.items()

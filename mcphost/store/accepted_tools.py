@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, TEXT, first_valid, valid_rows
 
 MAX_SERVER_DIGESTS = 8
 """Number of server digests (configurations of a server) for which definitions are kept."""
@@ -17,6 +18,10 @@ MAX_SERVER_BYTES = 8 * 1024 * 1024
 _SMALL_WINDOW = 4096
 """Window size in bytes (2**12) for definitions that are not larger than this."""
 
+_LOAD_ALL = (
+    "SELECT tool, raw, digest, turned, accepted_from FROM pins WHERE server = ? AND server_digest = ? ORDER BY at"
+)
+_LOAD_DEFINITIONS = "SELECT definition, meanwhile FROM pins WHERE server = ? AND server_digest = ? AND tool = ?"
 _UPDATE_CHANGED = (
     "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
 )
@@ -53,11 +58,7 @@ class ToolFingerprintStore:
         *server_digest* is the digest of the server's configuration.
         """
         rows = await self._database.run(
-            lambda db: db.execute(
-                "SELECT tool, raw, digest, turned, accepted_from FROM pins WHERE server = ? AND server_digest = ?"
-                " ORDER BY at",
-                (server, server_digest),
-            ).fetchall()
+            lambda db: list(valid_rows(db.execute(_LOAD_ALL, (server, server_digest)), TEXT, TEXT, TEXT, TEXT, TEXT))
         )
         return {row[0]: ToolFingerprint(*row) for row in rows}
 
@@ -134,10 +135,7 @@ class ToolFingerprintStore:
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
         row = await self._database.run(
-            lambda db: db.execute(
-                "SELECT definition, meanwhile FROM pins WHERE server = ? AND server_digest = ? AND tool = ?",
-                (server, server_digest, tool),
-            ).fetchone()
+            lambda db: first_valid(db.execute(_LOAD_DEFINITIONS, (server, server_digest, tool)), BLOB, BLOB)
         )
         return (_decompress(row[0]), _decompress(row[1])) if row else (b"", b"")
 

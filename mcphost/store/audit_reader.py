@@ -14,6 +14,7 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.redact import identifier_digest
 from mcphost.serialization import Struct, to_builtins
 from mcphost.store.audit_store import (
+    FIELD_TYPES,
     FIELDS,
     INITIAL_HASH,
     TRIGGERS,
@@ -21,9 +22,13 @@ from mcphost.store.audit_store import (
     AuditPosition,
     AuditRow,
     find_chain_break,
+    has_valid_types,
     row_hash,
 )
 from mcphost.store.database import DATABASE_ERRORS
+
+DAMAGED = "[damaged]"
+"""Shown in place of a text that a damaged file does not have."""
 
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
@@ -196,7 +201,7 @@ class AuditReader:
         last, count, going = AuditPosition(), 0, True
         for fields in _iter_fields(db):
             findings += _check_row(db, last, fields)
-            last = AuditPosition(fields["seq"], fields["hash"])
+            last = AuditPosition(fields["seq"], str(fields["hash"]))
             count += 1
             if count % PROGRESS_INTERVAL == 0:
                 going = progress(count, total)
@@ -243,7 +248,15 @@ def _iter_fields(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
 
 
 def _make_row(values: tuple[Any, ...]) -> AuditRow:
-    return AuditRow(**dict(zip(FIELDS, values, strict=True)))
+    """Return a row; in a damaged file, values of the wrong type are replaced."""
+    fields = dict(zip(FIELDS, values, strict=True))
+    if not has_valid_types(fields):
+        fields |= {
+            name: 0 if expected is int else DAMAGED
+            for name, expected in FIELD_TYPES.items()
+            if not isinstance(fields[name], expected)
+        }
+    return AuditRow(**fields)
 
 
 def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tuple[str, tuple[Any, ...]]:
@@ -275,7 +288,9 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
     seq = fields["seq"]
     gap = _check_gap(last, seq)
     findings = [*gap]
-    if row_hash(fields) != fields["hash"]:
+    if not has_valid_types(fields):
+        findings.append(AuditFinding(seq, "edited", f"Row {seq} is not what was written."))
+    elif row_hash(fields) != fields["hash"]:
         original = _find_original_number(db, fields)
         text = f"Row {seq} was written as row {original}." if original else f"Row {seq} is not what was written."
         findings.append(AuditFinding(seq, "moved" if original else "edited", text))

@@ -144,7 +144,9 @@ class AuditRow(AuditRecord, frozen=True, kw_only=True):
     hash: str
 
 
+_INTEGERS = ("at", "about", "size", "duration", "seq")
 FIELDS: tuple[str, ...] = AuditRow.__struct_fields__
+FIELD_TYPES: dict[str, type] = {name: int if name in _INTEGERS else str for name in FIELDS}
 _COLUMN_NAMES = ", ".join(f'"{name}"' for name in FIELDS)
 _INSERT = f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES ({', '.join('?' * len(FIELDS))})"  # noqa: S608
 
@@ -164,9 +166,14 @@ TRIGGERS: dict[str, str] = {
         " BEGIN SELECT RAISE(ABORT, 'the ledger is not shortened'); END"
     ),
 }
-_COLUMN_TYPES = dict.fromkeys(("at", "about", "size", "duration"), "INTEGER NOT NULL") | {"seq": "INTEGER PRIMARY KEY"}
+_COLUMN_TYPES = dict.fromkeys(_INTEGERS, "INTEGER NOT NULL") | {"seq": "INTEGER PRIMARY KEY"}
 _COLUMN_DEFINITIONS = ", ".join(f'"{name}" {_COLUMN_TYPES.get(name, "TEXT NOT NULL")}' for name in FIELDS)
 _TABLE_STATEMENTS = (f"CREATE TABLE ledger ({_COLUMN_DEFINITIONS}) STRICT", *TRIGGERS.values())
+
+
+def has_valid_types(fields: Mapping[str, Any]) -> bool:
+    """Return whether each field of a row has the type of its column, which is not certain in a damaged file."""
+    return all(isinstance(fields[name], expected) for name, expected in FIELD_TYPES.items())
 
 
 def row_hash(fields: Mapping[str, Any]) -> str:

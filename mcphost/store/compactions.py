@@ -11,6 +11,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Usage
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
 
 MAX_SENTENCES = 120
 MAX_SENTENCE_CHARS = 1_000
@@ -85,7 +86,7 @@ class CompactionStore:
                 "SELECT number, body FROM compactions WHERE conversation = ? AND undone IS NULL"
                 " ORDER BY number DESC LIMIT ?"
             )
-            return db.execute(query, (conversation_id, MAX_COMPACTIONS)).fetchall()
+            return list(valid_rows(db.execute(query, (conversation_id, MAX_COMPACTIONS)), INTEGER, BLOB))
 
         decoded = ((number, _decode(body)) for number, body in reversed(await self._database.run(work)))
         return tuple(replace(found, number=number) for number, found in decoded if found is not None)

@@ -54,7 +54,8 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 
     The names of result files that no other conversation uses are added to *files*.
     """
-    row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    title = "CASE WHEN typeof(title) = 'text' THEN title ELSE '' END"
+    row = db.execute(f"SELECT {title} FROM conversations WHERE id = ?", (conversation_id,)).fetchone()  # noqa: S608
     if row is None:
         return False
     if has_index(db) and _remove_words(db, conversation_id, row[0]):

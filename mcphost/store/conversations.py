@@ -20,9 +20,21 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
+from mcphost.store.branches import (
+    BODY,
+    BRANCHES_QUERY,
+    BranchInfo,
+    MessageLink,
+    find_branch_ends,
+    load_links,
+    summarize_branch,
+    trace_branch,
+)
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
+from mcphost.store.message_list import MessageList
 from mcphost.store.system_prompts import SystemPromptStore
+from mcphost.store.valid_rows import BLOB, INTEGER, IS_ID, NUMBER, TEXT, count_damaged, is_id, valid_rows
 
 if TYPE_CHECKING:
     from mcphost.store.manual_calls import ManualCallStore
@@ -67,19 +79,6 @@ class BranchBodies(NamedTuple):
     bodies: list[bytes]
 
 
-class BranchInfo(Struct, frozen=True):
-    """Summary of a branch other than the current branch of a conversation.
-
-    `number` is the number of its last message, and `messages` the number of messages on the branch. `text` is the
-    text of its last user message, and `at` is the time of its last message in seconds since 1970.
-    """
-
-    number: int
-    messages: int
-    text: str
-    at: float
-
-
 class BranchMentions(NamedTuple):
     """The messages of one branch that mention a text; see `ConversationStore.list_mentions`.
 
@@ -109,13 +108,15 @@ _CALLS_QUERY = """
     WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
     ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
 """
-_TITLE_QUERY = "SELECT title, named IS 2 FROM conversations WHERE id = ?"
-_IDS_QUERY = "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?"
+# In a damaged file, any column may have a value of any type.
+_TITLE = "CASE WHEN typeof(title) = 'text' THEN title ELSE '' END"
+_TITLE_QUERY = f"SELECT {_TITLE}, named IS 2 FROM conversations WHERE id = ?"  # noqa: S608 - only constants
+_LEAF_QUERY = "SELECT CASE WHEN typeof(leaf) = 'integer' THEN leaf END FROM conversations WHERE id = ?"
+_IDS_QUERY = f"SELECT id FROM conversations WHERE {IS_ID.format('id')} ORDER BY updated DESC, id LIMIT ?"  # noqa: S608
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
 MAX_BRANCHES = 50
 _MAX_PREVIEWED_BYTES = 4_000_000
-_MAX_SUMMARIZED_MESSAGES = 200
 _ADD_CONVERSATION = """
     INSERT INTO conversations (id, title, model, created, updated) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, model = excluded.model
@@ -130,12 +131,6 @@ _KEEP_CURRENT_BRANCH = """
     UPDATE conversations
     SET leaf = coalesce(leaf, (SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?1)) WHERE id = ?1
 """
-# In a damaged file, the rows may be those of another table: only a number can be one of a message.
-_BRANCHES_QUERY = """
-    SELECT seq, CASE WHEN typeof(parent) = 'integer' THEN parent END, {column} FROM messages
-    WHERE conversation = ? AND typeof(seq) = 'integer' ORDER BY seq
-"""
-_BODY = "CASE WHEN typeof(body) = 'blob' THEN body ELSE x'' END"
 RUN_PREFIX = "run: "
 """The beginning of the titles that `mcphost run` gives."""
 
@@ -146,9 +141,10 @@ _IS_RUN = f"({IS_TITLED_AS_RUN} AND c.pinned IS NULL)"
 _COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S608 - only constants
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
-    c.pinned IS NOT NULL, c.named = 2
+    c.pinned IS NOT NULL, c.named IS 2
     FROM conversations c {where} ORDER BY {order}c.updated DESC, c.id LIMIT ?
 """
+_LIST_TYPES = (TEXT, TEXT, TEXT, INTEGER, NUMBER, NUMBER, INTEGER, INTEGER)
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
@@ -164,9 +160,8 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
 
 
 def _decode_messages(branch: BranchBodies) -> tuple[StoredMessage, ...]:
-    """Decode stored messages, omitting damaged ones."""
-    decoded = ((number, search_index.decode_message(body)) for number, body in zip(*branch, strict=True))
-    return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
+    """Decode stored messages; a damaged one is replaced with a message that reports the damage."""
+    return tuple(map(StoredMessage, branch.numbers, MessageList(branch.bodies)))
 
 
 class ConversationStore:
@@ -243,11 +238,11 @@ class ConversationStore:
         query = "SELECT seq, body FROM messages WHERE conversation = ? AND instr(body, ?) AND length(body) < ?"
 
         def work(db: sqlite3.Connection) -> tuple[BranchMentions, ...]:
-            found = dict(db.execute(query, (conversation_id, encode(text), _MAX_PREVIEWED_BYTES)).fetchall())
+            rows = db.execute(query, (conversation_id, encode(text), _MAX_PREVIEWED_BYTES))
+            found = dict(valid_rows(rows, INTEGER, BLOB))
             if not found:
                 return ()
-            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
-            links = [MessageLink(number, parent) for number, parent, _ in rows]
+            links = load_links(db, conversation_id)
             mentions: list[BranchMentions] = []
             for end in reversed(find_branch_ends(links)[-MAX_BRANCHES:]):
                 numbers = (links[at].number for at in trace_branch(links, end))
@@ -283,7 +278,8 @@ class ConversationStore:
     async def load_branch(self, conversation_id: str) -> tuple[StoredMessage, ...] | None:
         """Return the messages of the current branch, oldest first, followed by the draft if there is one.
 
-        Returns None if the id is unknown. Messages that cannot be decoded are omitted. Raises StoreError.
+        Returns None if the id is unknown. A message that cannot be decoded is replaced with one that says so. Raises
+        StoreError.
         """
         branch = await self.load_bodies(conversation_id)
         if branch is None:
@@ -296,21 +292,21 @@ class ConversationStore:
         """Return the current branch like `load_branch`, but without decoding the messages. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> BranchBodies | None:
-            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            found = db.execute(_LEAF_QUERY, (conversation_id,)).fetchone()
             if found is None:
                 return None
             numbers: list[int] = []
             parents: list[int | None] = []
             bodies: list[bytes] = []
             # Row by row: a list of 100,000 rows would trigger a full garbage collection.
-            for number, parent, body in db.execute(_BRANCHES_QUERY.format(column=_BODY), (conversation_id,)):
+            for number, parent, body in db.execute(BRANCHES_QUERY, (conversation_id,)):
                 numbers.append(number)
                 parents.append(parent)
                 bodies.append(body)
             if found[0] is not None or any(parent is not None for parent in parents):
                 places = trace_branch(list(map(MessageLink, numbers, parents)), found[0])
                 numbers, bodies = [numbers[at] for at in places], [bodies[at] for at in places]
-            for (body,) in db.execute(f"SELECT {_BODY} FROM drafts WHERE conversation = ?", (conversation_id,)):  # noqa: S608
+            for (body,) in db.execute(f"SELECT {BODY} FROM drafts WHERE conversation = ?", (conversation_id,)):  # noqa: S608
                 numbers.append(0)
                 bodies.append(body)
             return BranchBodies(numbers, bodies)
@@ -319,13 +315,13 @@ class ConversationStore:
 
     async def find_last_number(self, conversation_id: str) -> int:
         """Return the number of the newest message on any branch, or 0 if there is none. Raises StoreError."""
-        query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?"
+        query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ? AND typeof(seq) = 'integer'"
         return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, or "" if the id is unknown. Raises StoreError."""
-        query = "SELECT coalesce(max(title), '') FROM conversations WHERE id = ?"
-        return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
+        found = await self._database.run(lambda db: db.execute(_TITLE_QUERY, (conversation_id,)).fetchone())
+        return found[0] if found else ""
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
         """Return up to *count* messages around message *number* on the message's branch, oldest first.
@@ -334,17 +330,16 @@ class ConversationStore:
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
-            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            found = db.execute(_LEAF_QUERY, (conversation_id,)).fetchone()
             if found is None:
                 return []
-            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
-            links = [MessageLink(seq, parent) for seq, parent, _ in rows]
+            links = load_links(db, conversation_id)
             numbers = [links[at].number for at in trace_branch(links, found[0])]
             if number and number not in numbers:
                 numbers = [links[at].number for at in trace_branch(links, number)]
             place = numbers.index(number) if number in numbers else len(numbers)
             start = max(0, min(place - count // 2, len(numbers) - count))
-            query = f"SELECT seq, {_BODY} FROM messages WHERE conversation = ? AND seq = ? AND length(body) < ?"  # noqa: S608
+            query = f"SELECT seq, {BODY} FROM messages WHERE conversation = ? AND seq = ? AND length(body) < ?"  # noqa: S608
             wanted = numbers[start : start + count]
             bodies = (db.execute(query, (conversation_id, one, _MAX_PREVIEWED_BYTES)).fetchone() for one in wanted)
             return [body for body in bodies if body is not None]
@@ -368,14 +363,13 @@ class ConversationStore:
         """Return all branches except the current one, newest first, at most MAX_BRANCHES. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> list[tuple[int, int, bytes, bytes | None]]:
-            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
-            links = [MessageLink(number, parent) for number, parent, _ in rows]
+            found = db.execute(_LEAF_QUERY, (conversation_id,)).fetchone()
+            links = load_links(db, conversation_id)
             if found is None or not links:
                 return []
             current = links[-1].number if found[0] is None else found[0]
             ends = [number for number in find_branch_ends(links) if number != current][-MAX_BRANCHES:]
-            return [_summarize_branch(db, conversation_id, links, end) for end in reversed(ends)]
+            return [summarize_branch(db, conversation_id, links, end) for end in reversed(ends)]
 
         found = await self._database.run(work)
         branches: list[BranchInfo] = []
@@ -453,7 +447,7 @@ class ConversationStore:
             raise UsageError("A title needs at least one character.")
 
         def work(db: sqlite3.Connection) -> None:
-            row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            row = db.execute(_TITLE_QUERY, (conversation_id,)).fetchone()
             if row is None:
                 raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
             db.execute("UPDATE conversations SET title = ?, named = 2 WHERE id = ?", (title, conversation_id))
@@ -501,7 +495,7 @@ class ConversationStore:
             calls: list[RecordedCall] = []
             tools: dict[tuple[str, str], str] = {}
             # Rows are newest first, so a result comes before its call; only the result contains the server.
-            for conversation_id, title, body in db.execute(_CALLS_QUERY, values):
+            for conversation_id, title, body in valid_rows(db.execute(_CALLS_QUERY, values), TEXT, TEXT, BLOB):
                 message = search_index.decode_message(body)
                 for part in message.parts if message else ():
                     if isinstance(part, ToolReturnPart) and part.server == server:
@@ -516,21 +510,17 @@ class ConversationStore:
 
     async def _rows(self, where: str, values: tuple[object, ...], order: str = "") -> tuple[ConversationInfo, ...]:
         query = _LIST_QUERY.format(where=where, order=order)
-        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
-        return tuple(
-            ConversationInfo(conversation_id, title, model, count, created, updated, bool(pinned), bool(named))
-            for conversation_id, title, model, count, created, updated, pinned, named in rows
-        )
 
+        def work(db: sqlite3.Connection) -> tuple[ConversationInfo, ...]:
+            rows = list(valid_rows(db.execute(query, values), *_LIST_TYPES))
+            proper = [row for row in rows if is_id(row[0])]
+            count_damaged(db, len(rows) - len(proper))
+            return tuple(
+                ConversationInfo(conversation_id, title, model, count, created, updated, bool(pinned), bool(named))
+                for conversation_id, title, model, count, created, updated, pinned, named in proper
+            )
 
-class MessageLink(NamedTuple):
-    """The number of a message and the number of its predecessor in the conversation.
-
-    `parent` is 0 if there is no predecessor, and None if the predecessor is the message that was stored just before.
-    """
-
-    number: int
-    parent: int | None
+        return await self._database.run(work)
 
 
 def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
@@ -539,7 +529,7 @@ def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
     The title ends with *mark* in parentheses. If the conversation is itself a copy, the new title is based on
     the title of its original.
     """
-    row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    row = db.execute(_TITLE_QUERY, (conversation_id,)).fetchone()
     title = row[0] if row else ""
     base, opened, end = title.rpartition(f" ({mark}")
     if opened and (end == ")" or (end.startswith(" ") and end.endswith(")") and end[1:-1].isdecimal())):
@@ -548,50 +538,3 @@ def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
     titles = (f"{title} ({mark}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
     exists = "SELECT 1 FROM conversations WHERE title = ?"
     return next(one for one in titles if db.execute(exists, (one,)).fetchone() is None)
-
-
-def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
-    """Return the indexes in *links* of the messages on a branch, oldest first.
-
-    *end* is the number of the last message on the branch. If it is None, the branch ends with the last message in
-    *links*; if it is 0, the branch is empty. *links* must be sorted by number. The branch begins at a message whose
-    predecessor is missing or not older, so that a damaged file cannot cause an endless loop.
-    """
-    if end is None and all(link.parent is None for link in links):
-        return list(range(len(links)))
-    positions = {link.number: at for at, link in enumerate(links)}
-    at = len(links) - 1 if end is None else positions.get(end, -1)
-    found: list[int] = []
-    while at >= 0:
-        found.append(at)
-        parent = links[at].parent
-        before = at - 1 if parent is None else positions.get(parent, -1)
-        at = before if before < at else -1
-    return found[::-1]
-
-
-def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
-    """Return the numbers of the messages at the ends of branches, oldest first."""
-    with_successor = {
-        links[at - 1].number if link.parent is None and at else link.parent for at, link in enumerate(links)
-    }
-    return [link.number for link in links if link.number not in with_successor]
-
-
-def _summarize_branch(
-    db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
-) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, its last message, and its last user message.
-
-    *links* describes all messages of the conversation, and *end* is the number of the branch's last message. The
-    messages are returned as JSON; the last user message is None if none was found.
-    """
-    positions = trace_branch(links, end)
-    last_body: bytes = b""
-    for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):
-        query = "SELECT body, instr(substr(body, 1, 64), ?) FROM messages WHERE conversation = ? AND seq = ?"
-        body, is_user = db.execute(query, (b'"role":"user"', conversation_id, links[at].number)).fetchone()
-        last_body = last_body or body
-        if is_user and (message := search_index.decode_message(body)) and message.late_result is None:
-            return end, len(positions), last_body, body
-    return end, len(positions), last_body, None

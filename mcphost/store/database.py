@@ -23,6 +23,7 @@ import anyio.to_thread
 from mcphost.errors import StoreError
 from mcphost.paths import make_private_directory
 from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
+from mcphost.store.valid_rows import StoreConnection
 
 T = TypeVar("T")
 CONVERSATION_STORE = "conversation store"
@@ -101,7 +102,7 @@ class Database:
         self._name = name
         self._label = f"{name} {path or 'in memory'}"  # a single value, so that it is translated as a whole
         self._companion = companion
-        self._db: sqlite3.Connection | None = None
+        self._db: StoreConnection | None = None
         self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
         self._jobs: deque[_Job[Any]] = deque()
@@ -111,6 +112,7 @@ class Database:
         self._pending_warning: tuple[str, str] | None = None
         self._is_in_memory = path is None
         self._read_lock = anyio.Lock()
+        self._has_reported_rows = False
 
     @property
     def is_in_memory(self) -> bool:
@@ -164,16 +166,19 @@ class Database:
         def is_over() -> bool:
             return cancelled.is_set() or time.monotonic() > deadline
 
-        def read() -> T:
-            with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)) as db:
+        def read() -> tuple[T, int]:
+            with closing(_connect_checked(path)) as db:
                 db.text_factory = _decode_text
                 db.execute("PRAGMA query_only = ON")
                 db.set_progress_handler(is_over, _PROGRESS_STEPS)
-                return work(db)
+                return work(db), db.damaged_rows
 
         async with self._read_lock:
             try:
-                return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+                result, damaged_rows = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+                if damaged_rows and (warning := self._describe_damaged_rows()):
+                    self._warn(*warning)
+                return result
             except DATABASE_ERRORS as error:
                 raise self._describe_failure(error) from error
             finally:
@@ -247,10 +252,20 @@ class Database:
                 raise
         except DATABASE_ERRORS as error:
             raise self._describe_failure(error) from error
+        if db.damaged_rows and self._pending_warning is None:
+            self._pending_warning = self._describe_damaged_rows()
         on_commit(result)
         return result
 
-    def _open(self) -> sqlite3.Connection:
+    def _describe_damaged_rows(self) -> tuple[str, str] | None:
+        """Return the warning about rows that were left out, or None if the user was already warned in this run."""
+        if self._has_reported_rows:
+            return None
+        self._has_reported_rows = True
+        hint = SALVAGE_HINT if self._name == CONVERSATION_STORE else "Check the disk."
+        return f"The {self._label} is damaged: rows that cannot be read were left out.", hint
+
+    def _open(self) -> StoreConnection:
         if self._path is None:
             return self._connect(":memory:")
         try:
@@ -273,7 +288,7 @@ class Database:
                 raise self._describe_full_disk() from error
             return self._fall_back_to_memory(error)
 
-    def _replace_damaged_file(self, path: Path, error: Exception) -> sqlite3.Connection:
+    def _replace_damaged_file(self, path: Path, error: Exception) -> StoreConnection:
         from shlex import quote  # seldom needed, and this module is loaded at each start
 
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -291,7 +306,7 @@ class Database:
         path.touch(mode=0o600)
         return self._connect(str(path))
 
-    def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
+    def _fall_back_to_memory(self, error: Exception) -> StoreConnection:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         if self._durable:
             raise StoreError(f"The {self._label} cannot be written ({reason}).", _REPAIR_HINT) from error
@@ -302,10 +317,10 @@ class Database:
         self._is_in_memory = True
         return self._copy_to_memory()
 
-    def _copy_to_memory(self) -> sqlite3.Connection:
+    def _copy_to_memory(self) -> StoreConnection:
         """Return an in-memory copy of the database, so that its data can at least be read in this run."""
         path = self._path
-        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        memory = _connect_checked(":memory:")
         try:
             if path is not None and path.is_file() and path.stat().st_size <= _MAX_COPIED_BYTES:
                 # Immutable, because SQLite cannot create its shared memory on a read-only file system.
@@ -318,7 +333,7 @@ class Database:
         memory.close()
         return self._connect(":memory:")
 
-    def _connect_with_retries(self, path: str) -> sqlite3.Connection:
+    def _connect_with_retries(self, path: str) -> StoreConnection:
         """Open the database at *path*, retrying while another process is creating it.
 
         SQLite's busy timeout does not cover the switch to WAL mode.
@@ -332,9 +347,9 @@ class Database:
                     raise
                 time.sleep(0.02)
 
-    def _connect(self, path: str) -> sqlite3.Connection:
+    def _connect(self, path: str) -> StoreConnection:
         # `run` allows one thread at a time. With isolation_level None, `_run_job` controls the transactions.
-        db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        db = _connect_checked(path)
         try:
             self._prepare(db)
         except BaseException:
@@ -361,6 +376,13 @@ class Database:
         if self._is_in_memory or self._companion is None or not self._companion.exists():
             return False
         return not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone()
+
+
+def _connect_checked(path: Path | str) -> StoreConnection:
+    # `run` and `read` allow one thread at a time.
+    return sqlite3.connect(
+        path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, factory=StoreConnection
+    )
 
 
 def _is_about_space(error: Exception, path: Path | None) -> bool:

@@ -16,11 +16,25 @@ from mcphost.errors import UsageError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import Struct, replace
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import (
+    INTEGER,
+    NULL_OR_NUMBER,
+    NULL_OR_TEXT,
+    NUMBER,
+    TEXT,
+    first_valid,
+    valid_rows,
+)
 
 _COLUMNS = (
     "id, server, server_digest, rule, tools, account, scope, place, expires, created, uses, last_used, suspended,"
     " revoked"
 )
+_FIND_TRUSTED = "SELECT server, digest, description FROM trust WHERE server = ?"
+_TYPES = (
+    TEXT, TEXT, TEXT, TEXT, TEXT, NULL_OR_TEXT, TEXT, TEXT, NULL_OR_NUMBER, NUMBER, INTEGER, NULL_OR_NUMBER, TEXT,
+    NULL_OR_NUMBER,
+)  # fmt: skip
 MAX_LISTED = 10_000
 CHANGED_REASON = "the tool changed"
 EXPIRED_REASON = "it expired"
@@ -164,8 +178,8 @@ class GrantStore:
             rows = db.execute(
                 f"SELECT {_COLUMNS} FROM grants WHERE revoked IS NULL AND server = ? AND server_digest = ?",  # noqa: S608
                 (server, server_digest),
-            ).fetchall()
-            for grant in _parse_rows(rows):
+            )
+            for grant in _parse_rows(list(valid_rows(rows, *_TYPES))):
                 if grant.tools.get(tool) == before:
                     tools = json.dumps({**grant.tools, tool: after})
                     db.execute(
@@ -204,11 +218,7 @@ class GrantStore:
 
         The stored digest may differ from the current one.
         """
-        row = await self._database.run(
-            lambda db: db.execute(
-                "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
-            ).fetchone()
-        )
+        row = await self._database.run(lambda db: first_valid(db.execute(_FIND_TRUSTED, (server,)), TEXT, TEXT, TEXT))
         return TrustedServer(*row) if row else None
 
     async def save_trusted(self, trust: TrustedServer) -> None:
@@ -271,7 +281,7 @@ class GrantStore:
 
     async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[Grant, ...]:
         rows = await self._database.run(
-            lambda db: db.execute(f"SELECT {_COLUMNS} FROM grants {where}", values).fetchall()  # noqa: S608
+            lambda db: list(valid_rows(db.execute(f"SELECT {_COLUMNS} FROM grants {where}", values), *_TYPES))  # noqa: S608
         )
         return tuple(_parse_rows(rows))
 

@@ -12,6 +12,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store import search_index
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
 
 MAX_CALLS = 500
 """Maximum number of manual calls that are kept for a conversation, the newest ones."""
@@ -89,7 +90,9 @@ class ManualCallStore:
         The oldest call comes first. Calls that cannot be decoded are omitted.
         """
         query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
-        rows = await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchall())
+        rows = await self._database.run(
+            lambda db: list(valid_rows(db.execute(query, (conversation_id,)), INTEGER, BLOB))
+        )
         known = {0, *numbers} if rows else set[int]()
         decoded = ((after, _decode(body)) for after, body in rows if after in known)
         return tuple(replace(call, after=after) for after, call in decoded if call is not None)
@@ -103,7 +106,7 @@ def copy_manual_calls(db: sqlite3.Connection, source: str, target: str, places: 
     """
     query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
     places = {0: 0, **places}
-    for after, body in db.execute(query, (source,)).fetchall():
+    for after, body in list(valid_rows(db.execute(query, (source,)), INTEGER, BLOB)):
         if after in places:
             db.execute(_ADD_CALL, (target, places[after], body))
 

@@ -28,6 +28,7 @@ from mcphost.store.search_index import (
     normalize_text,
 )
 from mcphost.store.search_indexer import SearchIndexer, has_index, has_pending, is_damage
+from mcphost.store.valid_rows import BLOB, INTEGER, NUMBER, TEXT, first_valid, is_id
 
 MAX_QUERY_CHARS = 500
 MAX_TERMS = 20
@@ -228,6 +229,7 @@ _OF_RUN = f"""
     EXISTS (SELECT 1 FROM search_documents d JOIN conversations c ON c.id = d.conversation
     WHERE d.id = search_index.rowid AND {IS_TITLED_AS_RUN})
 """  # noqa: S608 - only constants
+_DOCUMENT = "SELECT conversation, number FROM search_documents WHERE id = ?"
 _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 MAX_PROMPTS = 200
 MAX_READ = 1_000
@@ -400,14 +402,14 @@ def _score(relevance: float, document: int, now: float) -> float:
 def _group(db: sqlite3.Connection, ranked: Sequence[int], marks: Sequence[str]) -> tuple[FoundConversation, ...]:
     groups: dict[str, list[tuple[int, int]]] = {}
     for document in ranked:
-        row = db.execute("SELECT conversation, number FROM search_documents WHERE id = ?", (document,)).fetchone()
+        row = first_valid(db.execute(_DOCUMENT, (document,)), TEXT, INTEGER)
         if row is not None:
             groups.setdefault(row[0], []).append((document, row[1]))
     pattern = mark_pattern(marks)
     found: list[FoundConversation] = []
     for conversation_id, documents in groups.items():
-        info = db.execute(_INFO, (conversation_id,)).fetchone()
-        if info is None:
+        info = first_valid(db.execute(_INFO, (conversation_id,)), TEXT, TEXT, NUMBER, NUMBER)
+        if info is None or not is_id(conversation_id):
             continue
         hits = tuple(
             _read_hit(db, conversation_id, document, number, info[0], pattern)
@@ -508,7 +510,7 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
     size = read = 0
     for document in _find_newest(db, query, MAX_READ):
         read += 1
-        row = db.execute(_PROMPT_QUERY, (document, _MAX_BODY)).fetchone()
+        row = first_valid(db.execute(_PROMPT_QUERY, (document, _MAX_BODY)), TEXT, TEXT, BLOB)
         if row is None:
             continue
         conversation, title, body = row

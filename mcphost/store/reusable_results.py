@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store import search_index
-from mcphost.store.conversations import MessageLink, trace_branch
+from mcphost.store.branches import MessageLink, load_links, trace_branch
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, NUMBER, TEXT, first_valid, valid_rows
 
 _MAX_CANDIDATES = 100
 _FIND = """
@@ -84,13 +85,14 @@ class ReusableResultStore:
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:
-            rows = db.execute(_FIND, (conversation_id, call, since, _MAX_CANDIDATES)).fetchall()
-            links = _load_links(db, conversation_id) if rows else []
+            found_rows = db.execute(_FIND, (conversation_id, call, since, _MAX_CANDIDATES))
+            rows = list(valid_rows(found_rows, TEXT, TEXT, NUMBER))
+            links = load_links(db, conversation_id) if rows else []
             for use_id, permission, at in rows:
                 if use_id in used:
                     continue
                 mark = f'"use_id":"{use_id}"'.encode()
-                found = db.execute(_FIND_MESSAGE, (conversation_id, after, mark)).fetchone()
+                found = first_valid(db.execute(_FIND_MESSAGE, (conversation_id, after, mark)), INTEGER, BLOB)
                 if found is None or not _follows(links, found[0], after):
                     continue
                 message = search_index.decode_message(found[1])
@@ -102,11 +104,6 @@ class ReusableResultStore:
             return None
 
         return await self._database.run(work)
-
-
-def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLink]:
-    query = "SELECT seq, parent FROM messages WHERE conversation = ? ORDER BY seq"
-    return [MessageLink(number, parent) for number, parent in db.execute(query, (conversation_id,))]
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:

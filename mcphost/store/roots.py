@@ -11,6 +11,7 @@ from mcphost.errors import UsageError
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, NUMBER, TEXT, valid_rows
 
 MAX_ROWS = 1_000
 
@@ -36,10 +37,8 @@ class FolderEditStore:
         """Return the changes for the project folder *place*, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
-            return db.execute(
-                "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?",
-                (os.fsencode(place), MAX_ROWS),
-            ).fetchall()
+            query = "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?"
+            return list(valid_rows(db.execute(query, (os.fsencode(place), MAX_ROWS)), BLOB, TEXT, INTEGER))
 
         rows = await self._database.run(work)
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
@@ -136,9 +135,9 @@ class FolderAnswerStore:
         return answers[0]
 
     async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[FolderAnswer, ...]:
-        fields = "id, server, server_digest, path, shared, created"
+        query = f"SELECT id, server, server_digest, path, shared, created FROM folder_answers {where}"  # noqa: S608
         rows = await self._database.run(
-            lambda db: db.execute(f"SELECT {fields} FROM folder_answers {where}", values).fetchall()  # noqa: S608
+            lambda db: list(valid_rows(db.execute(query, values), TEXT, TEXT, TEXT, BLOB, INTEGER, NUMBER))
         )
         return tuple(
             FolderAnswer(

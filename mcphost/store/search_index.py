@@ -30,6 +30,7 @@ from mcphost.llm.messages import (
 from mcphost.serialization import dumps
 from mcphost.store.message_list import decode_message
 from mcphost.store.migrations import create_search_index
+from mcphost.store.valid_rows import INTEGER, NUMBER, TEXT, first_valid
 
 MAX_TEXT_CHARS = 20_000
 MAX_RESULT_CHARS = 8_000
@@ -169,8 +170,8 @@ _ADD_DOCUMENT = "INSERT INTO search_documents (id, conversation, number) VALUES 
 _ADD_WORDS = "INSERT INTO search_index (rowid, text, labels) VALUES (?, ?, ?)"
 _DELETE_WORDS = "INSERT INTO search_index (search_index, rowid, text, labels) VALUES ('delete', ?, ?, ?)"
 _NEXT_PIECE = """
-    SELECT m.seq, m.body FROM messages m
-    WHERE m.conversation = ?1 AND m.seq > ?2
+    SELECT m.seq, CASE WHEN typeof(m.body) = 'blob' THEN m.body ELSE x'' END FROM messages m
+    WHERE m.conversation = ?1 AND m.seq > ?2 AND typeof(m.seq) = 'integer'
     AND NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.conversation = ?1 AND d.number = m.seq)
     ORDER BY m.seq LIMIT ?3
 """
@@ -267,10 +268,11 @@ def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, t
 
 def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
     """Return the most recent conversation that is not completely indexed, or None if there is none."""
-    row = db.execute(
+    rows = db.execute(
         "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
-        " ORDER BY c.updated DESC LIMIT 1"
-    ).fetchone()
+        " ORDER BY c.updated DESC"
+    )
+    row = first_valid(rows, TEXT, INTEGER)
     return None if row is None else PendingConversation(*row)
 
 
@@ -294,7 +296,8 @@ def index_piece(db: sqlite3.Connection, pending: PendingConversation) -> None:
 
 
 def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
-    row = db.execute("SELECT title, created FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    found = db.execute("SELECT title, created FROM conversations WHERE id = ?", (conversation_id,))
+    row = first_valid(found, TEXT, NUMBER)
     known = db.execute(
         "SELECT 1 FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
     ).fetchone()
@@ -339,4 +342,7 @@ def rebuild(db: sqlite3.Connection) -> None:
     db.execute("DROP TABLE IF EXISTS search_index")
     create_search_index(db)
     db.execute("DELETE FROM search_documents")
-    db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations")
+    db.execute(
+        "INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations"
+        " WHERE typeof(id) = 'text'"
+    )

@@ -6,11 +6,13 @@ rows with a future time count as today's; if their time is more than MAX_CLOCK_E
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from mcphost.errors import MalformedMessage
 from mcphost.llm.model import TokenShare
 from mcphost.serialization import Struct, decode, encode
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, NULL_OR_NUMBER, NUMBER, TEXT, valid_rows
 
 MAX_CLOCK_ERROR = 2 * 86_400.0
 MAX_SHARES = 200
@@ -90,6 +92,10 @@ _COLUMNS = (
     "at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens, cost, input_cost, saved,"
     " estimated, shares"
 )
+_ENTRY_TYPES = (
+    NUMBER, TEXT, TEXT, TEXT, TEXT, INTEGER, INTEGER, INTEGER, NULL_OR_NUMBER, NULL_OR_NUMBER, NUMBER, INTEGER, BLOB,
+)  # fmt: skip
+_DAY_TYPES = (TEXT, TEXT, NUMBER, INTEGER, NUMBER, NUMBER, NUMBER)
 _ADD = "INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
 _REPLACE = "UPDATE spending SET ({columns}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?"
 _TOTAL = "SELECT {sum} FROM spending WHERE {where}"
@@ -153,7 +159,7 @@ class SpendingStore:
         Days are in local time. Only requests at or after the time *since*, in seconds since 1970, are counted.
         """
         query = _LIST_DAYS.format(sum=_SUM)
-        rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
+        rows = await self._database.run(lambda db: list(valid_rows(db.execute(query, (since,)), *_DAY_TYPES)))
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)
 
     async def list_entries(self, *, since: float = 0.0, conversation: str = "") -> tuple[SpendingEntry, ...]:
@@ -165,7 +171,9 @@ class SpendingStore:
             columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED
         )
         values = (since, conversation) if conversation else (since,)
-        return await self._database.run(lambda db: tuple(_from_row(row) for row in db.execute(query, values)))
+        return await self._database.run(
+            lambda db: tuple(_from_row(row) for row in valid_rows(db.execute(query, values), *_ENTRY_TYPES))
+        )
 
 
 def _to_row(entry: SpendingEntry) -> tuple[object, ...]:
@@ -176,14 +184,14 @@ def _to_row(entry: SpendingEntry) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _from_row(row: Sequence[object]) -> SpendingEntry:
+def _from_row(row: Sequence[Any]) -> SpendingEntry:
     *figures, is_estimated, shares = row
     names = ("at", "conversation", "turn", "purpose", "model", "input_tokens", "output_tokens", "cached_tokens", "cost",
              "input_cost", "saved")  # fmt: skip
     return SpendingEntry(
         **dict(zip(names, figures, strict=True)),  # pyright: ignore[reportArgumentType] - columns of a strict table
         is_estimated=bool(is_estimated),
-        shares=_decode_shares(shares if isinstance(shares, bytes) else b""),
+        shares=_decode_shares(shares),
     )
 
 

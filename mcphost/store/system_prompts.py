@@ -3,6 +3,7 @@
 import sqlite3
 
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import TEXT, valid_rows
 
 MAX_STORED = 20
 """Maximum number of system prompts that are kept for a conversation, the newest ones."""
@@ -38,7 +39,7 @@ class SystemPromptStore:
 
         def work(db: sqlite3.Connection) -> tuple[str, ...]:
             query = "SELECT text FROM system_prompts WHERE conversation = ? ORDER BY number"
-            return tuple(text for (text,) in db.execute(query, (conversation_id,)))
+            return tuple(text for (text,) in valid_rows(db.execute(query, (conversation_id,)), TEXT))
 
         return await self._database.run(work)
 

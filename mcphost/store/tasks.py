@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import INTEGER, NULL_OR_NUMBER, NUMBER, TEXT, valid_rows
 
 MAX_TASKS_PER_SERVER = 100
 MAX_LISTED_TASKS = 500
 MAX_TASK_AGE = 30 * 24 * 3_600.0
+_TASK_TYPES = (TEXT, TEXT, TEXT, TEXT, TEXT, NULL_OR_NUMBER)
 
 
 class StoredTask(Struct, frozen=True):
@@ -90,8 +92,9 @@ class TaskStore:
                 "SELECT server, digest, task, tool, conversation, expires, created, owner FROM tasks"
                 " WHERE (expires IS NULL OR expires >= ?) AND created >= ? ORDER BY created LIMIT ?",
                 (now, now - MAX_TASK_AGE, MAX_LISTED_TASKS),
-            ).fetchall()
-            return tuple(TaskRecord(StoredTask(*row[:-2]), *row[-2:]) for row in rows)
+            )
+            valid = valid_rows(rows, *_TASK_TYPES, NUMBER, INTEGER)
+            return tuple(TaskRecord(StoredTask(*row[:-2]), *row[-2:]) for row in valid)
 
         return await self._database.run(work)
 
@@ -109,8 +112,9 @@ class TaskStore:
                 "SELECT server, digest, task, tool, conversation, expires, owner FROM tasks WHERE digest = ?"
                 " ORDER BY created",
                 (server_digest,),
-            ).fetchall()
-            free = [row for row in rows if row[-1] == owner or not is_alive(row[-1])]
+            )
+            valid = list(valid_rows(rows, *_TASK_TYPES, INTEGER))
+            free = [row for row in valid if row[-1] == owner or not is_alive(row[-1])]
             for row in free:
                 db.execute("UPDATE tasks SET owner = ? WHERE digest = ? AND task = ?", (owner, server_digest, row[2]))
             return tuple(StoredTask(*row[:-1]) for row in free)

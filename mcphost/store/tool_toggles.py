@@ -5,6 +5,7 @@ import time
 from typing import NamedTuple
 
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import TEXT, valid_rows
 
 MAX_ROWS = 20_000
 
@@ -56,4 +57,4 @@ class ToolToggleStore:
 
 def _read_tools(db: sqlite3.Connection, table: str) -> tuple[tuple[str, str], ...]:
     query = f"SELECT server, tool FROM {table} ORDER BY at DESC LIMIT ?"  # noqa: S608
-    return tuple(db.execute(query, (MAX_ROWS,)).fetchall())
+    return tuple((server, tool) for server, tool in valid_rows(db.execute(query, (MAX_ROWS,)), TEXT, TEXT))

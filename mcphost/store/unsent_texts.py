@@ -14,6 +14,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import CopiedText, Part
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, INTEGER, TEXT, first_valid, valid_rows
 
 NEW_PREFIX = "new-"
 MAX_BYTES = 4_000_000
@@ -82,7 +83,7 @@ class UnsentTextStore:
         The result is empty if no text is stored or the stored text is damaged.
         """
         row = await self._database.run(
-            lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
+            lambda db: first_valid(db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)), BLOB)
         )
         return UnsentText() if row is None else _decode(row[0])
 
@@ -94,10 +95,11 @@ class UnsentTextStore:
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:
-            rows = db.execute(
+            found = db.execute(
                 "SELECT place, body, owner FROM unsent_texts WHERE substr(place, 1, ?) = ? ORDER BY at DESC",
                 (len(NEW_PREFIX), NEW_PREFIX),
-            ).fetchall()
+            )
+            rows = list(valid_rows(found, TEXT, BLOB, INTEGER))
             for place, _, _ in rows[_MAX_NEW:]:
                 db.execute("DELETE FROM unsent_texts WHERE place = ?", (place,))
             free = next(((place, body) for place, body, owner in rows if not _is_running(owner)), None)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct
-from mcphost.store.conversations import BranchInfo, ConversationStore
+from mcphost.store.branches import BranchInfo
+from mcphost.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from mcphost.host.servers.servers import Servers

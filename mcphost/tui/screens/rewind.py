@@ -25,7 +25,7 @@ from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
-from mcphost.store.conversations import BranchInfo
+from mcphost.store.branches import BranchInfo
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line

@@ -16,10 +16,11 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.store import conversations, search_index
+from mcphost.store import conversations, message_list
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer
+from mcphost.store.message_list import DAMAGED_TEXT
 
 pytestmark = pytest.mark.anyio
 
@@ -168,13 +169,13 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
 async def test_a_long_conversation_is_decoded_beside_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    threads, decode_message = set[int](), search_index.decode_message
+    threads, decode_message = set[int](), message_list.decode_message
 
     def decode(body: bytes) -> Message | None:
         threads.add(threading.get_ident())
         return decode_message(body)
 
-    monkeypatch.setattr(search_index, "decode_message", decode)
+    monkeypatch.setattr(message_list, "decode_message", decode)
     monkeypatch.setattr(conversations, limit, 3)
     database = Database(tmp_path / "s.db")
     store = ConversationStore(database)
@@ -271,7 +272,7 @@ async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> No
     await saved.append("c", stored_user_message("two"), title="t", model="m")
     with sqlite3.connect(path) as db:
         db.execute("UPDATE messages SET body = x'7b' WHERE seq = 1")
-    assert [message.text for message in await saved.load("c") or ()] == ["two"]
+    assert [message.text for message in await saved.load("c") or ()] == [DAMAGED_TEXT, "two"]
 
 
 async def test_trust_and_eras_are_kept_by_digest(tmp_path: Path) -> None:
