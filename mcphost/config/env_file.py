@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mcphost.config.json_files import decode_text, read_bytes
+from mcphost.config.project_texts import find_project_root
 from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import ReferenceExpander, entry_location, expand_home, resolve_folder
 from mcphost.errors import ConfigError
@@ -31,6 +32,17 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
     return resolve_folder(
         server.file, ReferenceExpander(environ, server=server).expand(expand_home(server.env_file), where)
     )
+
+
+def is_project_file(server: ServerConfig, environ: Mapping[str, str]) -> bool:
+    """Return whether the environment file of a project's server is in the project, which may then have written it.
+
+    A file elsewhere is the user's own. Raises ConfigError if a variable in the path is not set.
+    """
+    if server.source != "project":
+        return False
+    root = os.path.realpath(find_project_root(Path(server.file).parent))
+    return os.path.commonpath((root, env_file_path(server, environ))) == root
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:

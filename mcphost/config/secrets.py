@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
+from mcphost.config.env_file import is_project_file
 from mcphost.config.oauth_settings import FIELD_BY_KEY, SECRET_FIELDS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.config.target_secrets import find_secret_places, find_target_secrets
@@ -209,8 +210,10 @@ def expand_server(
             continue
         if name in server.env:
             register_setting(server, server.env[name], text, environ)
+        elif is_project_file(server, environ):
+            _register_project_value(text)
         else:
-            _register_file_value(server, text)
+            register_secret(text)
     for name, text in headers.items():
         if is_probable_secret(name, text) or find_references(server.headers[name]):
             register_setting(server, server.headers[name], text, environ)
@@ -222,14 +225,14 @@ def expand_server(
     return env, headers
 
 
-def _register_file_value(server: ServerConfig, value: str) -> None:
-    """Register a secret from an environment file for redaction.
+def _register_project_value(value: str) -> None:
+    """Register a secret from a project's environment file for redaction.
 
-    The author of a project may have written its file, and must hide neither a word nor a name in the audit log. Many
+    The author of the project may have written the file, and must hide neither a word nor a name in the audit log. Many
     users keep their own secrets there, however, so a short value with letters and digits counts as one.
     """
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    if server.source != "project" or (has_both and not is_strong(value)):
+    if has_both and not is_strong(value):
         register_secret(value)
     else:
         register_server_secret(value)

@@ -124,6 +124,25 @@ def test_variables_of_the_entry_come_before_those_of_the_file_and_nothing_is_exp
     assert "open-sesame-1" not in redact("it said open-sesame-1 today")
 
 
+def test_a_file_of_a_project_hides_no_words_of_its_choice(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "own.env").write_text("OWN_PASSWORD=open-sesame-2")
+    words = "A_TOKEN=filesystem\nB_PASSWORD=approved\nC_KEY=${keyring:declined}\nD_TOKEN=k3y-0f-th3-pr0j3ct"
+    expand_all = (
+        make_server(project, words, source="project"),
+        make_server(project, None, source="project", env_file="../own.env"),
+    )
+    for server in expand_all:
+        expand_server(server, {}, {}.get, read_env_file(server, {}))
+    assert (
+        redact("the filesystem approved it, ${keyring:declined}") == "the filesystem approved it, ${keyring:declined}"
+    )
+    assert redact("k3y-0f-th3-pr0j3ct") == "[secret]"
+    assert redact("open-sesame-2") == "[secret]"  # the user's own file
+    assert redact_identifier("k3y-0f-th3-pr0j3ct") == "k3y-0f-th3-pr0j3ct"
+
+
 @pytest.mark.parametrize("source", ["user", "project"])
 def test_an_approval_covers_its_path_names_and_content_and_shows_no_value(tmp_path: Path, source: Source) -> None:
     contents = [f"API_TOKEN={SECRET}", f"API_TOKEN={SECRET}2", f"API_TOKEN={SECRET}\nPATH=/x", ""]
