@@ -53,6 +53,9 @@ class ActiveCall:
         self.progress: ToolProgress | None = None
         self.task_id = ""
         self.is_in_background = False
+        self.place = 0
+        """The number by which running calls are listed."""
+
         self.scope = anyio.CancelScope()
 
     def view(self) -> RunningCall:
@@ -75,6 +78,20 @@ class RunningCalls:
 
     def __init__(self) -> None:
         self._calls: dict[str, ActiveCall] = {}
+        self._places: dict[str, int] = {}
+        self._count = 0
+
+    def reserve_place(self, call: str) -> None:
+        """Keep the next place in the list for a call that the model proposed, which may first wait for a question.
+
+        The list then has the order of the transcript. `free_place` must follow when the call has ended.
+        """
+        self._count += 1
+        self._places.setdefault(call, self._count)
+
+    def free_place(self, call: str) -> None:
+        """End the reservation of a place for a call that has ended, or that was not sent."""
+        self._places.pop(call, None)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -87,6 +104,8 @@ class RunningCalls:
         user cancels the call.
         """
         active = ActiveCall(call, server, tool, by)
+        self._count += 1
+        active.place = self._places.get(call, self._count)
         self._calls[call] = active
         token = stopwatches.set((*stopwatches.get(), active.stopwatch))
         try:
@@ -100,8 +119,8 @@ class RunningCalls:
             raise RunningCallCancelled("You cancelled the call.", "It may have had effects.")
 
     def list(self) -> tuple[RunningCall, ...]:
-        """Return the running calls, oldest first."""
-        return tuple(active.view() for active in self._calls.values())
+        """Return the running calls in the order in which they were proposed by the model or sent by the user."""
+        return tuple(active.view() for active in sorted(self._calls.values(), key=lambda active: active.place))
 
     def find_seconds(self, call: str) -> float | None:
         """Return the running time of the call with this id, as in `RunningCall.seconds`; None if it is not running."""

@@ -94,6 +94,7 @@ class CallScheduler:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
         call = _Call(use, context)
         self._calls.append(call)
+        self._running_calls.reserve_place(use.id)
         tasks.start_soon(self._work, call, run, name=f"call of {use.name}")
         try:
             await call.released.wait()
@@ -122,6 +123,7 @@ class CallScheduler:
             call.error = error
         finally:
             self._calls.remove(call)
+            self._running_calls.free_place(call.use.id)
             call.done.set()
             call.released.set()
         if call.is_in_background and self.on_result is not None:

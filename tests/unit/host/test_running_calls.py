@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
+from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolStarted
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
 from mcphost.host.tools.call_scheduler import UNSENT_TEXT
 from tests.fakes.frontend import ScriptedFrontend
@@ -103,3 +103,22 @@ async def test_a_call_that_has_ended_cannot_be_cancelled(tmp_path: Path) -> None
     async with open_host_with(tmp_path, SlowServer()) as host:
         await host.tools.call("peer", "quick", {})
         assert not host.running_calls.cancel("hand-1")
+
+
+async def test_calls_of_one_answer_are_listed_in_its_order_whichever_is_allowed_first(tmp_path: Path) -> None:
+    model = ScriptedModel(tool_round(("peer__slow", {"n": 1}), ("peer__slow", {"n": 2})))
+
+    async def allow_second_first(question: ApproveTool) -> AllowOnce:
+        if question.arguments == {"n": 1}:
+            await wait_for_event(feed, ToolStarted)
+        return AllowOnce()
+
+    frontend = ScriptedFrontend(allow_second_first, allow_second_first)
+    async with open_host_with(tmp_path, SlowServer(), model, frontend) as host, anyio.create_task_group() as tasks:
+        feed, proposed = host.events.subscribe(), host.events.subscribe()
+        tasks.start_soon(host.conversation.send, "go")
+        first, second = await wait_for_event(proposed, ToolProposed), await wait_for_event(proposed, ToolProposed)
+        started = await wait_for_event(proposed, ToolStarted), await wait_for_event(proposed, ToolStarted)
+        assert [one.call for one in started] == [second.call, first.call]
+        assert [one.call for one in host.running_calls.list()] == [first.call, second.call]
+        tasks.cancel_scope.cancel()
