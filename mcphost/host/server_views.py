@@ -149,7 +149,8 @@ class ManualCallResult(Struct, frozen=True):
     """The result of a tool call by the user: as received, as text, and validated against the output schema.
 
     `text` and `images` are for the user; `shown_text` is the text preceded by mcphost's note on it. `model_text` and
-    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same.
+    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same. For
+    `target`, see `Message.servers`.
     """
 
     result: CallToolResult
@@ -161,6 +162,7 @@ class ManualCallResult(Struct, frozen=True):
     images: tuple[ImagePart, ...] = ()
     model_text: str | None = None
     model_images: tuple[ImagePart, ...] | None = None
+    target: str = ""
 
     @property
     def is_error(self) -> bool:

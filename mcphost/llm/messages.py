@@ -37,12 +37,14 @@ class CopiedText(Struct, frozen=True):
     """Parts of the text of a message that were copied from a server's prompt or resource.
 
     `source` names the prompt or resource. `spans` has the start and end of each copied part. It is empty if the
-    server's text was too long to be compared; any part of the text may then be a copy.
+    server's text was too long to be compared; any part of the text may then be a copy. For `target`, see
+    `Message.servers`.
     """
 
     server: str
     source: str
     spans: tuple[tuple[int, int], ...] = ()
+    target: str = ""
 
 
 class TextPart(Struct, frozen=True, tag="text", omit_defaults=True):
@@ -91,7 +93,7 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     they are the same.
 
     If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at
-    that time, in seconds since 1970.
+    that time, in seconds since 1970. For `target`, see `Message.servers`.
     """
 
     use_id: str
@@ -108,28 +110,34 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     is_unsent: bool = False
     seconds: float = 0.0
     user_text: str = ""
+    target: str = ""
 
 
 class ImagePart(Struct, frozen=True, tag="image"):
     """A base64-encoded image.
 
     If the image is an attachment, `name` is its path or URI, and `server` is the server that provided it, or "" for a
-    local file.
+    local file. For `target`, see `Message.servers`.
     """
 
     mime_type: str
     data: str
     name: str = ""
     server: str = ""
+    target: str = ""
 
 
 class FilePart(Struct, frozen=True, tag="file"):
-    """A base64-encoded PDF or audio file that the user attached; `server` is "" for a local file."""
+    """A base64-encoded PDF or audio file that the user attached; `server` is "" for a local file.
+
+    For `target`, see `Message.servers`.
+    """
 
     name: str
     mime_type: str
     data: str
     server: str = ""
+    target: str = ""
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
@@ -143,7 +151,8 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     with the complete result.
 
     If `whole` is not "", an earlier version of the resource was already attached. `whole` is then the complete new
-    text, and `text`, which is sent to the model, is a unified diff from the earlier version.
+    text, and `text`, which is sent to the model, is a unified diff from the earlier version. For `target`, see
+    `Message.servers`.
 
     If `is_from_page` is True, an interactive page of the tool `tool` wrote the text, and `uri` is the page's ui:// URI.
     """
@@ -156,6 +165,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     kept: str = ""
     whole: str = ""
     tool: str = ""
+    target: str = ""
     is_from_page: bool = False
 
     @property
@@ -169,9 +179,9 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
 
 
-def make_result_part(server: str, tool: str, text: str) -> ResourcePart:
-    """Return a message part that contains a tool result attached by the user."""
-    return ResourcePart(server, f"tool:{tool}", text, tool=tool)
+def make_result_part(server: str, tool: str, text: str, target: str = "") -> ResourcePart:
+    """Return a message part that contains a tool result attached by the user; see `Message.servers` for *target*."""
+    return ResourcePart(server, f"tool:{tool}", text, tool=tool, target=target)
 
 
 def format_tool_name(name: str) -> str:
@@ -224,7 +234,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     early versions. `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that
     mcphost wrote the message, because the user asked to continue an answer that was cut off, or because an
     answer did not match the requested schema. `servers` are the servers that the parts came from, each as its name and
-    a digest of the program or URL that it had then; it is empty for messages stored by earlier versions.
+    a digest of the program or URL that it had then, its target; it is empty for messages stored by earlier versions. A
+    part whose server had another target when it sent the part has that one as `target`, which is "" otherwise.
     """
 
     role: Role
@@ -279,12 +290,29 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
     """Return *message* with the current targets of the servers that its parts came from; see `Message.servers`.
 
-    *targets* are the digests of the programs or URLs of all known servers, keyed by name.
+    *targets* are the digests of the programs or URLs of all known servers, keyed by name. A target that the message or
+    a part already has is kept, because the server may have been replaced since it sent the part.
     """
     if message.role == "assistant" and message.prompt is None:
         return message
     names = {getattr(part, "server", "") for part in message.parts}
     names |= {copied.server for part in message.parts if isinstance(part, TextPart) for copied in part.copies}
     names |= {message.prompt.server} if message.prompt is not None else set[str]()
-    servers = tuple((name, targets[name]) for name in sorted(names) if name in targets)
-    return replace(message, servers=servers) if servers else message
+    known = {**{name: targets[name] for name in sorted(names) if name in targets}, **dict(message.servers)}
+    return replace(message, servers=tuple(known.items())) if known else message
+
+
+FromServer = ToolReturnPart | ResourcePart | ImagePart | FilePart | CopiedText | PromptSource
+
+
+def find_target(part: FromServer, message: Message) -> str:
+    """Return the target of a part's server when it sent the part, or "" if unknown; see `Message.servers`."""
+    target = "" if isinstance(part, PromptSource) else part.target
+    return target or dict(message.servers).get(part.server, "")
+
+
+def with_target(part: Part, targets: Mapping[str, str]) -> Part:
+    """Return *part* with the target that its server has in *targets*, unless it has one; see `Message.servers`."""
+    if isinstance(part, TextPart | ThinkingPart | ToolUsePart) or not part.server or part.target:
+        return part
+    return replace(part, target=targets.get(part.server, ""))

@@ -44,7 +44,8 @@ class StoredManualCall(Struct, frozen=True):
     `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and
     `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text`
     and `images` are shown to the user. `model_text` is the text that the model may receive, or None if it is
-    the same as `text`; `user_images` are the indexes of the images that the model may not receive.
+    the same as `text`; `user_images` are the indexes of the images that the model may not receive. For `target`,
+    see `Message.servers`.
     """
 
     server: str
@@ -58,6 +59,7 @@ class StoredManualCall(Struct, frozen=True):
     after: int = 0
     model_text: str | None = None
     user_images: tuple[int, ...] = ()
+    target: str = ""
 
 
 class ManualCallStore:

@@ -27,9 +27,10 @@ def make_result_message(part: ToolReturnPart) -> Message:
     """Return the message that adds the result of a background call to a conversation."""
     outcome = "its result follows" if part.outcome == "ok" else part.outcome or "error"
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=f"{outcome}.")
-    resource = make_result_part(part.server, part.tool or part.name, f"{head}\n\n{part.text}")
+    resource = make_result_part(part.server, part.tool or part.name, f"{head}\n\n{part.text}", part.target)
     resource = replace(resource, use_id=part.use_id, kept=part.kept)
-    images = (ImagePart(one.mime_type, one.data, f"{part.tool} result", part.server) for one in part.images)
+    name = f"{part.tool} result"
+    images = (ImagePart(one.mime_type, one.data, name, part.server, part.target) for one in part.images)
     return Message(role="user", parts=(resource, *images))
 
 

@@ -27,6 +27,8 @@ from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import Raw, encode, replace
 
 _MAX_EXPECTED_NAMES = 200
+_AFTER_TARGET = "\n"
+"""Separates the target from the server's name in labels; neither has a line break."""
 _MAX_SEARCHED_BYTES = 20_000_000
 """Maximum size of the definitions in which names are searched, counted once per name."""
 _MAX_SPANS = 100
@@ -53,9 +55,9 @@ class ConversationOrigins:
         self._servers = servers
         self._models = models
         self._noted: list[OutsideText] = []
-        self._left_out: set[str] = set()
+        self._left_out: set[tuple[str, str]] = set()  # servers with their targets
         self._current: set[OutsideText] = set()  # noted in the open conversation
-        self._current_left_out: set[str] = set()
+        self._current_left_out: set[tuple[str, str]] = set()
         self._index = OutsideTexts()
         self._standing_size = 0  # of the indexed texts that are not in messages
         self._noted_index = OutsideTexts()
@@ -74,6 +76,7 @@ class ConversationOrigins:
         counts as unchecked in every conversation in which the user sends a message afterwards.
         """
         self._conversation.set_copy_finder(self._mark_copies)
+        outside = replace(outside, target=outside.target or self._servers.targets.get(outside.server, ""))
         if outside in self._noted:
             self._current.add(outside)
             return
@@ -82,12 +85,12 @@ class ConversationOrigins:
             self._noted.append(outside)
             self._current.add(outside)
         else:
-            self._leave_out(outside.server)
+            self._leave_out(outside.server, outside.target)
 
-    def _leave_out(self, server: str) -> None:
+    def _leave_out(self, server: str, target: str) -> None:
         self._conversation.set_copy_finder(self._mark_copies)
-        self._left_out.add(server)
-        self._current_left_out.add(server)
+        self._left_out.add((server, target))
+        self._current_left_out.add((server, target))
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember a server's prompt, which the user can edit and send as a message."""
@@ -124,9 +127,9 @@ class ConversationOrigins:
         """Remember the parts of *text* that an earlier run found to be copied from servers."""
         for copied in copies:
             for start, end in copied.spans:
-                self.note(OutsideText(copied.server, copied.source, text[start:end]))
+                self.note(OutsideText(copied.server, copied.source, text[start:end], copied.target))
             if not copied.spans:
-                self._leave_out(copied.server)
+                self._leave_out(copied.server, copied.target)
 
     async def _find_in(self, text: str) -> tuple[CopiedText, ...]:
         noted, unknown = tuple(self._noted), tuple(self._unknown_copies())
@@ -135,12 +138,12 @@ class ConversationOrigins:
         return (*copies, *unknown)
 
     def _unknown_copies(self) -> Iterator[CopiedText]:
-        for server in sorted(self._left_out):
-            yield CopiedText(server, "prompt")
+        for server, target in sorted(self._left_out):
+            yield CopiedText(server, "prompt", target=target)
 
     def _all_copied(self, text: str, noted: Iterable[OutsideText]) -> Iterator[CopiedText]:
-        for server in sorted({outside.server for outside in noted}):
-            yield CopiedText(server, "prompt", ((0, len(text)),))
+        for server, target in sorted({(outside.server, outside.target) for outside in noted}):
+            yield CopiedText(server, "prompt", ((0, len(text)),), target)
 
     def _copies(self, text: str, noted: Sequence[OutsideText]) -> Iterator[CopiedText]:
         """Yield the parts of *text* that were copied from the texts in *noted*.
@@ -149,7 +152,7 @@ class ConversationOrigins:
         server is not decoded here; this is done when the message is compared with a call.
         """
         for outside in noted:
-            self._noted_index.add(outside)
+            self._noted_index.add(replace(outside, server=f"{outside.target}{_AFTER_TARGET}{outside.server}"))
         whole = ((0, len(text)),)
         found = find_origins(self._noted_index, "", {"text": text})
         if OTHER_SERVERS in found.unchecked:
@@ -158,7 +161,8 @@ class ConversationOrigins:
         for origin in found.found:
             if origin.spans:
                 spans = origin.spans if len(origin.spans) < _MAX_SPANS else whole
-                yield CopiedText(origin.server, origin.source, spans)
+                target, _, name = origin.server.partition(_AFTER_TARGET)
+                yield CopiedText(name, origin.source, spans, target)
 
     async def find(self, server: str, arguments: dict[str, Any]) -> ArgumentOrigins:
         """Return the arguments of a call to *server* that were copied from other servers or from files.
@@ -175,9 +179,10 @@ class ConversationOrigins:
                 OutsideText(origin_name(name, target, self._servers.targets), "instructions", text)
                 for name, target, text in instructions.texts
             ),
-            *(self._current if is_open else self._noted),
+            *(self._name_origin(outside) for outside in (self._current if is_open else self._noted)),
         ]
         left_out = self._current_left_out if is_open else self._left_out
+        left_out = {origin_name(name, target, self._servers.targets) for name, target in left_out}
         left_out = frozenset((left_out | instructions.left_out) - {server})
         configs = tuple(connection.config for connection in self._servers)
         tools = [
@@ -194,6 +199,10 @@ class ConversationOrigins:
             if not names:
                 return origins
             return replace(origins, aliases=await anyio.to_thread.run_sync(_find_aliases, names, configs))
+
+    def _name_origin(self, outside: OutsideText) -> OutsideText:
+        name = origin_name(outside.server, outside.target, self._servers.targets)
+        return replace(outside, server=name, target="")
 
     def _find(
         self,

@@ -9,7 +9,17 @@ from mcphost.host.argument_origins import EARLIER_PREFIX, MediaKind, MediaOrigin
 from mcphost.host.origins.copy_index import CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_source_texts
 from mcphost.host.origins.text_folding import fold, fold_same_length, keep_letters, removed_spans
-from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart
+from mcphost.llm.messages import (
+    FilePart,
+    FromServer,
+    ImagePart,
+    Message,
+    Part,
+    ResourcePart,
+    TextPart,
+    ToolReturnPart,
+    find_target,
+)
 from mcphost.serialization import Struct, replace
 
 MAX_CHARACTERS = 8_000_000
@@ -26,11 +36,16 @@ _WINDOW_WEIGHT = 4
 
 
 class OutsideText(Struct, frozen=True):
-    """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource."""
+    """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource.
+
+    `target` is the target that the server had then, or "" if it is unknown or already part of `server`; see
+    `Message.servers`.
+    """
 
     server: str
     source: str
     text: str
+    target: str = ""
 
 
 class _Label(NamedTuple):
@@ -151,24 +166,25 @@ def outside_texts(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.server and part.outcome not in _NOT_RECEIVED:
-                yield OutsideText(_origin(part.server, message, targets), part.tool or part.name, part.text)
+                yield OutsideText(_origin(part, message, targets), part.tool or part.name, part.text)
             case ResourcePart():
-                yield OutsideText(_origin(part.server, message, targets), part.source, part.whole or part.text)
+                yield OutsideText(_origin(part, message, targets), part.source, part.whole or part.text)
             case TextPart() if message.prompt is not None:
-                server = _origin(message.prompt.server, message, targets)
+                server = _origin(message.prompt, message, targets)
                 yield OutsideText(server, f"prompt {message.prompt.name}", part.text)
             case TextPart():
                 for copied in part.copies:
-                    server = _origin(copied.server, message, targets)
+                    server = _origin(copied, message, targets)
                     for start, end in copied.spans:
                         yield OutsideText(server, copied.source, part.text[start:end])
             case _:
                 pass
 
 
-def _origin(server: str, message: Message, targets: Mapping[str, str]) -> str:
-    """Return the name of the origin of a part that came from *server*, which is "" for a local file."""
-    return origin_name(server, dict(message.servers).get(server, ""), targets) if server else FILES
+def _origin(part: FromServer, message: Message, targets: Mapping[str, str]) -> str:
+    """Return the name of the origin of a part of a message; its `server` is "" for a local file."""
+    server = part.server
+    return origin_name(server, find_target(part, message), targets) if server else FILES
 
 
 def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
@@ -185,15 +201,15 @@ def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Messag
 
     def rename(part: Part) -> Part:
         if isinstance(part, TextPart):
-            copies = tuple(replace(one, server=_origin(one.server, message, targets)) for one in part.copies)
+            copies = tuple(replace(one, server=_origin(one, message, targets), target="") for one in part.copies)
             return replace(part, copies=copies) if part.copies else part
         if isinstance(part, ResourcePart | ImagePart | FilePart) and part.server:
-            return replace(part, server=_origin(part.server, message, targets))
+            return replace(part, server=_origin(part, message, targets), target="")
         return part
 
     prompt = message.prompt
     if prompt is not None:
-        prompt = replace(prompt, server=_origin(prompt.server, message, targets))
+        prompt = replace(prompt, server=_origin(prompt, message, targets))
     return replace(message, parts=tuple(map(rename, message.parts)), prompt=prompt)
 
 
@@ -201,7 +217,7 @@ def _unknown_copies(message: Message, targets: Mapping[str, str]) -> Iterator[st
     """Yield the servers whose prompts were too long to be compared with the text of a message."""
     for part in message.parts:
         if isinstance(part, TextPart):
-            yield from (_origin(copied.server, message, targets) for copied in part.copies if not copied.spans)
+            yield from (_origin(copied, message, targets) for copied in part.copies if not copied.spans)
 
 
 def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) -> Iterator[MediaOrigin]:
@@ -209,12 +225,12 @@ def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.images and part.server and part.outcome not in _NOT_RECEIVED:
-                yield MediaOrigin(_origin(part.server, message, targets), "image")
+                yield MediaOrigin(_origin(part, message, targets), "image")
             case ImagePart():
-                yield MediaOrigin(_origin(part.server, message, targets), "image")
+                yield MediaOrigin(_origin(part, message, targets), "image")
             case FilePart():
                 kind: MediaKind = "pdf" if part.mime_type == "application/pdf" else "audio"
-                yield MediaOrigin(_origin(part.server, message, targets), kind)
+                yield MediaOrigin(_origin(part, message, targets), kind)
             case _:
                 pass
 

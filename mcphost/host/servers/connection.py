@@ -88,9 +88,8 @@ class ServerConnection:
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
-        self.was_added = False
-        """Whether the user added the server in this run."""
-
+        self.target = ""  # as in `Servers.targets`, once the connection is started
+        self.was_added = False  # by the user in this run
         self.listing = ServerListing()
         self.changes = ServerChanges(self.session)
         self._opener = parts.opener

@@ -135,7 +135,7 @@ class Servers:
         connection = self.find(name)
         if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
-            self.targets[name] = target_digest(connection.config)
+            self.targets[name] = connection.target = target_digest(connection.config)
             run = partial(connection.run, retry_unreachable=self._retry_unreachable)
             self._lifetime.start_soon(run, name=f"server {name}")
         return connection

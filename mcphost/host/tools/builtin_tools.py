@@ -27,7 +27,7 @@ from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.host.tools.tool_search import ToolSearch
-from mcphost.llm.messages import ResourcePart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ResourcePart, ToolReturnPart, ToolUsePart, find_target
 from mcphost.llm.model import ToolSpec
 from mcphost.llm.token_estimate import BYTES_PER_TOKEN
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
@@ -120,6 +120,11 @@ class ResultTool:
     def _results(self) -> Iterable[ToolReturnPart | ResourcePart]:
         return (part for message in self._conversation.messages for part in message.results)
 
+    def _find_target(self, source: ToolReturnPart | ResourcePart) -> str:
+        """Return the target of the server that sent the result *source*; see `Message.servers`."""
+        messages = self._conversation.messages
+        return next((find_target(source, one) for one in messages if source in one.results), "")
+
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
         """Read part of a result: from *source* if *name* is the id of its call, else from the file with that name.
 
@@ -163,7 +168,7 @@ class ResultTool:
             text, images = reviewed.replacement or f"{head}\n{reviewed.rendered.text}", ()
         # Not truncated again: the chunk is within the limit, and the heading says where the result continues.
         part = make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok")
-        return ToolCallOutcome(replace(part, images=images))
+        return ToolCallOutcome(replace(part, images=images, target=self._find_target(source)))
 
     def _fail(self, use: ToolUsePart, server: str, text: str, *, is_invalid: bool = False) -> ToolCallOutcome:
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "failed", text))

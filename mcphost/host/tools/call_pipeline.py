@@ -151,6 +151,8 @@ class ToolPipeline:
             call, offered, approval, result, editor=notes.editor, notes=notes.written if needs_review else ""
         )
         outcome = notes.add_to(outcome, is_reviewed=needs_review)
+        # The server may be replaced before the results of this round are added to the conversation.
+        outcome = replace(outcome, part=replace(outcome.part, target=offered.connection.target))
         await self._record(call, offered, approval, outcome)
         return outcome
 

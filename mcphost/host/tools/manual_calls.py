@@ -85,6 +85,7 @@ class ManualCalls:
             rendered.user_images,
             rendered.model_text,
             rendered.images,
+            offered.connection.target,
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:

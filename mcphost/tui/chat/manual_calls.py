@@ -37,13 +37,16 @@ class ManualCall(NamedTuple):
     typed_names: tuple[str, ...] = ()
 
 
-def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
-    """Return an attachment that describes a manual tool call and contains its result *text*."""
+def make_result_attachment(call: ManualCall, text: str, target: str = "") -> "ResourcePart":
+    """Return an attachment that describes a manual tool call and contains its result *text*.
+
+    For *target*, see `Message.servers`.
+    """
     from mcphost.llm.messages import make_result_part
     from mcphost.serialization import dumps
 
     told = f"The user called the tool {call.tool} of {call.server} with the arguments {dumps(call.arguments)}."
-    return make_result_part(call.server, call.tool, f"{told} Its result:\n\n{text}")
+    return make_result_part(call.server, call.tool, f"{told} Its result:\n\n{text}", target)
 
 
 def parse_value(text: str) -> Any:
@@ -203,24 +206,27 @@ class ManualCallRunner:
                     images=stored.images,
                     model_text=stored.model_text,
                     model_images=tuple(image for at, image in enumerate(stored.images) if at not in stored.user_images),
+                    target=stored.target,
                 )
                 call = ManualCall(stored.server, stored.tool, stored.arguments)
                 return _Result(call, result, stored.at, self._host.conversation.id)
         return None
 
     async def _attach(self, taken: _Result, attach: "Callable[[Part], None]") -> None:
+        from mcphost.llm.messages import with_target
+
         call = taken.call
         try:
             released = await self._host.tools.release(call.server, call.tool, taken.result)
             if not self._is_open(taken):
                 return  # another conversation was opened meanwhile
-            attach(make_result_attachment(call, released.text))
+            attach(make_result_attachment(call, released.text, taken.result.target))
             self._attached.add(taken.key)
             if self._result is taken:
                 self._result = None
             for image in await self._fit_images(call, released.images):
                 if self._is_open(taken):
-                    attach(image)
+                    attach(with_target(image, {call.server: taken.result.target}))
         except McpHostError as error:
             self._presenter.add_notice("warning", error.message, error.hint)
         finally:
@@ -294,4 +300,5 @@ def _make_record(
         result.images,
         model_text=None if result.model_text == text else result.model_text,
         user_images=result.find_user_images(),
+        target=result.target,
     )

@@ -171,7 +171,7 @@ class Attachments:
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
         from mcphost.host.conversation.resource_changes import find_sent, make_update
-        from mcphost.llm.messages import resource_key
+        from mcphost.llm.messages import resource_key, with_target
 
         key = resource_key(part)
         if key is None:
@@ -181,6 +181,7 @@ class Attachments:
                 timeout=4,
             )
             return
+        targets = dict(self._host.servers.targets)  # the server may be replaced before the message is sent
         try:
             result = await self._host.features.read_resource(*key, bypass_cache=True)
         except McpHostError as error:
@@ -189,6 +190,7 @@ class Attachments:
         made = await anyio.to_thread.run_sync(make_resource_attachments, key[0], result.contents, self._model_facts)
         fitted = await self._host.attachments.fit_resources(made, self._model_facts)
         newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
+        newer = None if newer is None else with_target(newer, targets)
         if newer is None:
             gone = _("{uri} of {server} is no longer there.").format(uri=key[1], server=key[0])
             kept = _("The version read earlier is kept; {attachments-remove} removes it from the list.")
@@ -285,8 +287,10 @@ class Attachments:
         import anyio.to_thread
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
-        from mcphost.llm.messages import resource_key
+        from mcphost.llm.messages import resource_key, with_target
+        from mcphost.serialization import replace
 
+        targets = dict(self._host.servers.targets)  # the server may be replaced before the message is sent
         try:
             result = await self._host.features.read_resource(server, uri)
         except McpHostError as error:
@@ -294,6 +298,7 @@ class Attachments:
             return
         read = await anyio.to_thread.run_sync(make_resource_attachments, server, result.contents, self._model_facts)
         fitted = await self._host.attachments.fit_resources(read, self._model_facts)
+        fitted = tuple(replace(one, part=with_target(one.part, targets)) for one in fitted)
         for one in fitted:
             self._ensure_versions().note_read(one.part)
             if (key := resource_key(one.part)) is not None:

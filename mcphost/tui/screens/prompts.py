@@ -21,7 +21,7 @@ from textual.worker import Worker
 from mcphost.errors import McpHostError
 from mcphost.host.content_rendering import render_block
 from mcphost.host.conversation.prompt_messages import find_links, make_prompt_messages, read_links
-from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, with_targets
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import translate_count
 from mcphost.protocol.content import EmbeddedResource
@@ -164,6 +164,7 @@ class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
                 self.query_one(f"#argument-{number}").focus()
                 return
         self.show_fault(_("asking the server…"))
+        targets = dict(self.host.servers.targets)  # the server may be replaced before the messages are inserted
         try:
             result = await self.host.features.get_prompt(self.server, self.prompt.name, values)
             model = self.host.model_selection.model
@@ -173,6 +174,7 @@ class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
             self.show_fault(str(error))
             return
         text, links = await anyio.to_thread.run_sync(lambda: (render_prompt_result(result), find_links(result)))
+        messages = tuple(with_targets(one, targets) for one in messages)
         self.dismiss(FilledPrompt(self.server, self.prompt.name, text, messages, links))
 
 

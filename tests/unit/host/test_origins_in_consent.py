@@ -13,13 +13,16 @@ from mcphost.config.rules import FILES
 from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import MediaOrigin
+from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.origins import conversation_origins
 from mcphost.host.origins.outside_texts import OutsideTexts, index_newest
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny, TrustOnce
-from mcphost.llm.messages import FilePart, ImagePart, ToolReturnPart
+from mcphost.host.reserved_names import READ_RESULT
+from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, ToolReturnPart, with_target
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.serialization import replace
+from mcphost.store.large_results import ResultStore
 from mcphost.store.unsent_texts import UnsentText
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -225,6 +228,96 @@ async def test_text_of_a_server_that_was_replaced_while_the_conversation_is_open
     question = frontend.asked[-1]
     assert isinstance(question, ApproveTool)
     assert [(one.argument, one.server) for one in question.origins] == [("body", "/earlier/mail")]
+
+
+def replace_mail(host: Host, peers: dict[str, InProcessServer], program: str) -> None:
+    """Replace the server `mail` with another one of that name, which has the tool `post`."""
+    peers["mail"] = create_peer(tools__list=tools_result(tool_definition("post")), tools__call=text_result("posted"))
+    host.servers.update(replace(host.servers.view("mail").config, args=(program,)))
+
+
+def asked_origins(frontend: ScriptedFrontend) -> list[str]:
+    """Return the servers that the last consent question names."""
+    question = frontend.asked[-1]
+    assert isinstance(question, ApproveTool)
+    return [one.server for one in question.origins]
+
+
+@pytest.mark.parametrize(("program", "servers"), [("other-mail", ["/earlier/mail"]), ("mail@2", [])])
+async def test_a_result_that_is_added_after_its_server_was_replaced_is_that_of_the_earlier_one(
+    tmp_path: Path, program: str, servers: list[str]
+) -> None:
+    peers = open_peers()
+    both = tool_round(("mail__read", {}), ("web__post", {"body": "Good morning"}))
+    model = ScriptedModel(both, text_round("done"), tool_round(("mail__post", {"body": SECRET})), text_round("done"))
+
+    async def allow(question: ApproveTool) -> AllowOnce:
+        if question.server == "web":
+            async for event in feed:  # until the other result of the round has arrived
+                if isinstance(event, ToolFinished) and event.server == "mail":
+                    break
+            replace_mail(host, peers, program)
+        return AllowOnce()
+
+    frontend = ScriptedFrontend(allow, allow, TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend, args={"mail": ("mail@1",)}) as host:
+        feed = host.events.subscribe()
+        await host.conversation.send("what is new?")
+        await host.servers.ensure_ready("mail")
+        await host.conversation.send("post it")
+    assert asked_origins(frontend) == servers
+
+
+async def test_an_attachment_read_before_its_server_was_replaced_is_that_of_the_earlier_one(tmp_path: Path) -> None:
+    peers = open_peers()
+    model = ScriptedModel(tool_round(("mail__post", {"body": SECRET})), text_round("done"))
+    frontend = ScriptedFrontend(TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
+        await host.servers.ensure_ready("mail")
+        part = with_target(ResourcePart("mail", "mail://1", SECRET), host.servers.targets)
+        host.history.unsent.keep("place", UnsentText("post this", attachments=(part,)))
+        await host.history.unsent.flush()
+        replace_mail(host, peers, "other-mail")
+        await host.servers.ensure_ready("mail")
+        unsent = await host.history.unsent.load("place")
+        await host.conversation.send(unsent.text, unsent.attachments)
+    assert asked_origins(frontend) == ["/earlier/mail"]
+
+
+async def test_a_draft_of_a_prompt_stays_that_of_the_server_which_sent_it(tmp_path: Path) -> None:
+    peers = peers_with_prompt()
+    peers["mail"] = peers.pop("crm")
+    peers["mail"].answers["tools/list"] = tools_result(tool_definition("read"))
+    model = ScriptedModel(tool_round(("mail__post", {"body": PROMPT})), text_round("done"))
+    frontend = ScriptedFrontend(TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend) as host:
+        await host.features.get_prompt("mail", "customer", {})
+        host.history.unsent.keep("place", UnsentText(PROMPT, "mixed", sources=("mail",)))
+        await host.history.unsent.flush()
+        replace_mail(host, peers, "other-mail")
+        await host.servers.ensure_ready("mail")
+        unsent = await host.history.unsent.load("place")
+        await host.conversation.send(unsent.text)
+    assert asked_origins(frontend) == ["/earlier/mail"]
+
+
+async def test_the_rest_of_a_long_result_is_that_of_the_server_which_sent_the_result(tmp_path: Path) -> None:
+    peers, results = open_peers(), ResultStore(tmp_path / "results")
+    peers["mail"].answers["tools/call"] = text_result(f"{'long text ' * 50_000}{SECRET}")
+
+    def read_end(request: ModelRequest) -> Any:
+        kept = next(one.kept for message in request.messages for one in message.results if one.kept)
+        return tool_round((READ_RESULT, {"result": Path(kept).stem, "offset": 499_900}))(request)
+
+    post = tool_round(("mail__post", {"body": SECRET}))
+    model = ScriptedModel(READ, text_round("done"), read_end, post, text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce(), TrustOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend, results=results) as host:
+        await host.conversation.send("what is new?")
+        replace_mail(host, peers, "other-mail")
+        await host.servers.ensure_ready("mail")
+        await host.conversation.send("post the end")
+    assert asked_origins(frontend) == ["/earlier/mail"]
 
 
 @pytest.mark.parametrize(("program", "servers"), [("other-mail", ["/earlier/mail"]), ("mail@2", [])])
