@@ -238,7 +238,9 @@ class PageRequests:
     async def update_context(self, params: Raw) -> Any:
         """Replace what the page wants the model to know, which the user's next message takes along."""
         text = read_context(params)
-        self._set_context(ResourcePart(self._server, self._call.uri, text, tool=self._call.tool, is_from_page=True))
+        target = self._connection.target
+        part = ResourcePart(self._server, self._call.uri, text, tool=self._call.tool, target=target, is_from_page=True)
+        self._set_context(part)
         return {}
 
     async def propose_message(self, params: Raw) -> Any:
