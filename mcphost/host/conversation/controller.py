@@ -487,8 +487,9 @@ class ConversationController:
         from mcphost.host.message_text import clean_parts
 
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
+        take_contexts = self._active.page_contexts.take
         if text is not None and not is_automatic:
-            attachments = (*attachments, *self._active.page_contexts.take())
+            attachments = (*attachments, *take_contexts())
         reviewed = await self._prepare_attachments(work, parts, attachments)
         number = next(self._numbers)
         model, conversation = self._model_selection.model, self._active.current
@@ -504,10 +505,8 @@ class ConversationController:
         if model is None:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
             return self._fail(number, ConfigError("No model is chosen.", hint))
-        turn = Turn(
-            number, model=model, conversation=conversation, parts=parts, steering=self._steering,
-            take_contexts=self._active.page_contexts.take,
-        )  # fmt: skip
+        turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering,
+                    take_contexts=take_contexts)  # fmt: skip
         outcome: TurnOutcome = "stopped"
         try:
             with work.stoppable():

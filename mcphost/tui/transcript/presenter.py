@@ -70,9 +70,8 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 def describe_source(message: Message) -> str:
     """Describe the MCP prompt from which a message was inserted; return "" if there is none."""
-    if (prompt := message.prompt) is None:
-        return ""
-    return _("from the prompt {name} of {server}").format(name=prompt.name, server=prompt.server)
+    prompt, text = message.prompt, _("from the prompt {name} of {server}")
+    return text.format(name=prompt.name, server=prompt.server) if prompt is not None else ""
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
