@@ -62,6 +62,10 @@ class CertificateAuthority:
             .not_valid_before(today + dt.timedelta(days=starts_in))
             .not_valid_after(today + dt.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            # Python 3.13 and later accept no certificate without these (RFC 5280).
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .add_extension(_make_key_usage(is_authority=authority), critical=True)
         )
         if host:
             try:
@@ -70,3 +74,10 @@ class CertificateAuthority:
                 names = x509.DNSName(host)
             builder = builder.add_extension(x509.SubjectAlternativeName([names]), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _make_key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, key_cert_sign=is_authority, crl_sign=is_authority, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
