@@ -84,11 +84,23 @@ def find_program(name: str, path: str | None = None) -> str | None:
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
 
 
+def is_missing(path: Path) -> bool:
+    """Return whether *path* does not exist; a link to a missing file does not. Raises OSError if that is unknown.
+
+    Since Python 3.14, `Path.exists` returns False for a file that may not be examined.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return False
+
+
 def make_private_directory(directory: Path) -> Path:
     """Create a folder and its missing parents with mode 0700, and return it. Raises OSError."""
     missing: list[Path] = []
     at = directory
-    while not at.exists() and at != at.parent:
+    while is_missing(at) and at != at.parent:
         missing.append(at)
         at = at.parent
     for part in reversed(missing):

@@ -14,6 +14,7 @@ from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileB
 from mcphost.auth.keyring_backend import SecretBackend
 from mcphost.config.schema import SecretStore
 from mcphost.errors import McpHostError, join_sentences
+from mcphost.paths import is_missing
 from mcphost.sign_in_types import check_entries
 
 StoragePlace = SecretStore
@@ -221,10 +222,10 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
         return None
     plain = FileBackend(directory / PLAIN_FILE)
     try:
-        is_missing = not plain.path.exists()
+        is_in_keyring = is_missing(plain.path)
     except OSError:
-        is_missing = False  # reading it raises an error that names it
-    if is_missing:
+        is_in_keyring = False  # reading it raises an error that names it
+    if is_in_keyring:
         return await keyring.get(name)
     secret = await plain.get(name)
     return await keyring.get(name) if secret is None else secret

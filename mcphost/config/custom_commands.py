@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, cast
 
 from mcphost.config.project_texts import (
@@ -170,7 +171,9 @@ def _is_folder(path: Path, on_problem: Callable[[str], None]) -> bool:
     are reported when they are read.
     """
     try:
-        return path.is_dir()
+        return S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):  # a link to nothing
+        return False
     except OSError as error:
         if path.suffix != ".md":
             on_problem(f"Not used: {sanitize(str(error), keep_newlines=False)}")

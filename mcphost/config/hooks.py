@@ -22,6 +22,7 @@ from mcphost.config.schema import HookConfig, HookSettings
 from mcphost.config.toml_files import find_table_line, parse_toml
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
+from mcphost.paths import is_missing
 from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import Struct, replace
 
@@ -106,7 +107,7 @@ def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
 
 def _is_missing(path: Path) -> bool:
     try:
-        return not path.exists()
+        return is_missing(path)
     except OSError:  # such as a link with an overlong target; reported when the file is read
         return False
 

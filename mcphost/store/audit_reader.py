@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.errors import StoreError, UsageError
+from mcphost.paths import is_missing
 from mcphost.redact import identifier_digest
 from mcphost.serialization import Struct, to_builtins
 from mcphost.store.audit_store import (
@@ -223,7 +224,7 @@ class AuditReader:
         if self._path is None:
             return default
         try:
-            if not self._path.exists():
+            if is_missing(self._path):
                 return default
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger'").fetchone():
