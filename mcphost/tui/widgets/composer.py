@@ -35,14 +35,13 @@ from mcphost.tui.widgets.pasted_text import (
     describe_path_offer,
     parse_pasted_paths,
 )
+from mcphost.tui.widgets.row_list import RowList
 from mcphost.tui.widgets.text_inputs import OrderedTextArea
 from mcphost.tui.widgets.unmatched_mentions import Mentions
 
 if TYPE_CHECKING:
     from textual.binding import BindingsMap
     from textual.widgets.text_area import Edit, EditResult
-
-    from mcphost.tui.widgets.queue_list import QueueList
 
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
@@ -545,8 +544,8 @@ class Composer(Vertical):
                 self.composer_input.replace("", (row, column), (row, column + len(placeholder)))
                 return
 
-    def on_attachment_list_left(self, message: AttachmentList.Left) -> None:
-        """Move the focus from the list of attachments back to the text area."""
+    def on_row_list_left(self, message: RowList.Left) -> None:
+        """Move the focus from the list of attachments or of queued messages back to the text area."""
         message.stop()
         self.composer_input.focus()
 
@@ -563,11 +562,6 @@ class Composer(Vertical):
             self.mount(line, before="#attached")
         if line is not None:
             line.show(rows)
-
-    def on_queue_list_queue_left(self, message: "QueueList.QueueLeft") -> None:
-        """Move the focus from the list of queued messages back to the text area."""
-        message.stop()
-        self.composer_input.focus()
 
     def on_resize(self, event: events.Resize) -> None:
         """Adapt the padding and the placeholder to the new size."""
