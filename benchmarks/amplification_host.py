@@ -117,6 +117,42 @@ def result_structure_of_base64_in_lines() -> tuple[int, Work]:
     return _structured_result(("Ab3d" * 19 + "\n") * 180_000)
 
 
+def _structured_items(items: bytes, count: int) -> tuple[int, Work]:
+    return rendering(b'{"content":[],"structuredContent":{"list":[' + b",".join([items] * count) + b"]}}")
+
+
+@host_case
+def result_structure_of_base64_in_pieces() -> tuple[int, Work]:
+    return _structured_items(b'"' + b"Ab3d" * 19 + b'"', 190_000)
+
+
+@host_case
+def result_structure_of_almost_pieces() -> tuple[int, Work]:
+    return _structured_items(b'"' + b"Ab3d" * 15 + b'","x"', 220_000)
+
+
+@host_case
+def result_structure_of_base64_in_escapes() -> tuple[int, Work]:
+    return _structured_items(b'"' + rb"\u0041b\/d" * 1_000 + b'"', 1_400)
+
+
+@host_case
+def result_structure_of_backslashes() -> tuple[int, Work]:
+    return _structured_items(b'"' + rb"\\" * 5_000 + rb"\u0041" * 800 + b'"', 1_000)
+
+
+@host_case
+def result_structure_of_spaces_between_pieces() -> tuple[int, Work]:
+    return _structured_items(b'"' + b"Ab3d" * 15 + b'"' + b" " * 60_000, 250)
+
+
+@host_case
+def result_structure_and_long_texts() -> tuple[int, Work]:
+    block = json.dumps({"type": "text", "text": "word " * 1_000}).encode()
+    words = b",".join([b'"word word word "'] * 600_000)
+    return rendering(b'{"content":[' + b",".join([block] * 900) + b'],"structuredContent":{"a":[' + words + b"]}}")
+
+
 @host_case
 def result_structure_and_text() -> tuple[int, Work]:
     inner = json.dumps([[]] * 120_000)

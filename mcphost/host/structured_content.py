@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
+from mcphost.host.base64_pieces import replace_pieces_in_json, unescape_base64
 from mcphost.host.base64_runs import BASE64_LENGTH, replace_base64, replace_base64_in_json, replace_base64_pieces
 from mcphost.protocol.content import (
     AudioContent,
@@ -23,6 +24,8 @@ _SHORT_TEXT = 100
 """Strings of at most this many characters are not replaced by a note, even if they repeat a text block."""
 _MAX_DEPTH = 100
 _SAMPLE = 8192
+_MAX_REPLACED_TEXTS = 16
+"""Maximum text blocks that are looked for in JSON that is too large to be parsed: each search reads all of it."""
 _TEXT = "[the text above]"
 _MEDIA = "[the data above]"
 
@@ -81,9 +84,19 @@ class ContentIndex:
     def shorten(self, body: bytes) -> bytes:
         """Return JSON with a short placeholder for each long run of base64, with or without line breaks.
 
-        Most of the JSON that is too large to be parsed becomes small enough in this way.
+        The base64 may be split into the strings of a list. Most of the JSON that is too large to be parsed becomes
+        small enough in this way. It must be UTF-8.
         """
-        return replace_base64_in_json(body, self._describe_run)
+        body = replace_base64_in_json(unescape_base64(body), self._describe_run)
+        return replace_pieces_in_json(body, self._describe_run)
+
+    def replace_texts(self, body: bytes) -> bytes:
+        """Return JSON with a note for each string that equals one of the longest text blocks."""
+        for text in sorted(self._block_texts, key=len, reverse=True)[:_MAX_REPLACED_TEXTS]:
+            if len(text) > _SHORT_TEXT:
+                for written in {dumps(text), json.dumps(text)}:
+                    body = body.replace(written.encode("utf-8", "replace"), dumps(_TEXT).encode())
+        return body
 
     def _describe_run(self, run: str) -> str:
         return _MEDIA if run in self._media else _placeholder(run)
@@ -164,23 +177,24 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
     if raw is None:
         return None
     body = bytes(raw)
+    is_comparable = True
     if len(body) + index.size > PARSE_LIMIT:
         body = index.shorten(body)
     if len(body) + index.size > PARSE_LIMIT:
         # Parsing and formatting this much would block the screen.
-        text = body.decode("utf-8", "replace")
-        if not index.texts:
-            return text
-        return (
-            None
-            if index.contains(text)
-            else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
-        )
+        if index.contains(body.decode("utf-8", "replace")):
+            return None
+        body = index.replace_texts(body)
+        if len(body) > PARSE_LIMIT:
+            size = len(bytes(raw))
+            too_large = f"[structured content of {size:,} bytes is too large: left out]"
+            return too_large if index.texts else body.decode("utf-8", "replace")
+        is_comparable = False
     try:
         value = loads(body)
     except MalformedMessage:
         return "[structured content that is not valid JSON]"
-    return None if index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
+    return None if is_comparable and index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
 
 
 def remove_base64(text: str) -> str:

@@ -4,12 +4,16 @@ import base64
 import json
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.host.base64_runs import BASE64_LENGTH
+from mcphost.host.content_rendering import make_parts
+from mcphost.protocol.tools import CallToolResult
+from mcphost.serialization import Raw, decode
 from tests.unit.host.scripted_host import text_result
 from tests.unit.host.tool_results import call_tool_once
 
@@ -178,3 +182,66 @@ async def test_duplicate_structured_content_is_not_reported(tmp_path: Path) -> N
     same = json.dumps(rows, separators=(",", ":"))
     part, _ = await call_tool_once(tmp_path, {"content": [{"type": "text", "text": same}], "structuredContent": rows})
     assert "structured content" not in part.text
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "plain": lambda text: text,
+    "spread": lambda text: text.replace('", "', '"  ,\n\t\r "'),
+    "slashes": lambda text: text.replace("/", "\\/"),
+    "escapes": lambda text: text.replace("A", "\\u0041").replace("+", "\\u002B").replace("/", "\\u002f"),
+}
+
+
+def raw_result(structure: str, *blocks: dict[str, Any]) -> Raw:
+    return Raw(f'{{"content":{json.dumps(blocks)},"structuredContent":{structure}}}'.encode())
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("size", [20_000, 1_500_000])
+@pytest.mark.parametrize("width", [76, 400, 1_020])
+def test_base64_in_pieces_is_named_by_its_size_however_large_and_escaped_it_is(
+    width: int, size: int, spelling: str
+) -> None:
+    data = base64.b64encode(random_bytes(size)).decode()
+    pieces = [data[at : at + width] for at in range(0, len(data), width)]
+    note = "é and \\\\/ stay"
+    structure = SPELLINGS[spelling](
+        json.dumps({"a": "b", "chunks": [{"x": 1}, *pieces, 7], "end": note}, ensure_ascii=False)
+    )
+    (part,) = make_parts(decode(raw_result(structure), CallToolResult))
+    shown = json.loads(part.text)
+    assert shown["chunks"] == [{"x": 1}, f"[base64 left out: {size:,} bytes]", 7]
+    assert (shown["a"], shown["end"]) == ("b", note)
+
+
+@pytest.mark.parametrize("size", [9_000, 900_000])
+def test_an_image_repeated_in_pieces_refers_to_the_image(size: int) -> None:
+    data = random_png(size)
+    pieces = [data[at : at + 600] for at in range(0, len(data), 600)]
+    _image, part = make_parts(decode(raw_result(json.dumps({"n": 1, "p": pieces}), image_part(data)), CallToolResult))
+    assert json.loads(part.text) == {"n": 1, "p": ["[the data above]"]}
+
+
+@pytest.mark.parametrize("size", [9_000, 900_000])
+def test_a_text_of_a_resource_or_block_that_a_member_repeats_goes_once(size: int) -> None:
+    said = 'line of "a" file\n' * (size // 17)
+    resource = {"type": "resource", "resource": {"uri": "file:///a", "text": said}}
+    for block in (resource, {"type": "text", "text": said}):
+        parts = make_parts(decode(raw_result(json.dumps({"path": "/a", "content": said}), block), CallToolResult))
+        assert json.loads(parts[-1].text) == {"path": "/a", "content": "[the text above]"}
+        assert len(make_parts(decode(raw_result(json.dumps({"content": said}), block), CallToolResult))) == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"names": {"k" * 400: "v" * 400, "A1b" * 200: "B2c" * 200}},
+        {"keys": ["Ab1d" * 20 + f"{n:04}" for n in range(5_000)]},
+        {"in": ['"' + "Ab1d" * 100 + '","' + "Ab1d" * 100 + '","' + "Ab1d" * 100] * 900},
+        {"words": ["Ab1d" * 100 + "!"] * 900},
+    ],
+)  # fmt: skip
+def test_what_is_no_base64_in_pieces_stays_in_large_content(odd: dict[str, Any]) -> None:
+    large = {**odd, "filling": ["some words"] * 40_000}
+    (part,) = make_parts(decode(raw_result(json.dumps(large)), CallToolResult))
+    assert json.loads(part.text) == large
