@@ -64,6 +64,36 @@ def save_profile(path: Path, profile: Profile) -> None:
         raise _edit_error(path, error, f"under [profiles.{profile.name}]", values) from error
 
 
+def change_profile(path: Path, profile: Profile) -> None:
+    """Replace the description, the servers and the system prompt of a profile in a config.toml.
+
+    Everything else in its table stays, also its model. If this fails, ConfigError is raised and the file is left
+    unchanged.
+    """
+    values = {
+        "description": profile.description or None,
+        "system_prompt": profile.system_prompt,
+        "servers": None if profile.servers is None else list(profile.servers),
+    }
+    try:
+        _edit_file(path, lambda text: set_profile_values(text, profile.name, values))
+    except (ConfigError, ValueError, OSError) as error:
+        kept = {key: value for key, value in values.items() if value is not None}
+        raise _edit_error(path, error, f"under [profiles.{profile.name}]", kept) from error
+
+
+def remove_profile(path: Path, name: str) -> None:
+    """Remove `[profiles.NAME]` from a config.toml, and `profile = "NAME"` if that selects it.
+
+    If this fails, ConfigError is raised and the file is left unchanged.
+    """
+    try:
+        _edit_file(path, lambda text: without_profile(text, name))
+    except (ConfigError, ValueError, OSError) as error:
+        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
+        raise ConfigError(reason, f"Remove [profiles.{name}] from it yourself.") from error
+
+
 def save_secret_store(path: Path, store: SecretStore) -> None:
     """Set `secrets.store` in the config.toml at *path*; create the file if it is missing.
 
@@ -179,6 +209,53 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
         document["profiles"] = parent
     edited = tomlkit.dumps(cast("Any", document))
     if tomllib.loads(edited) != {**before, "profiles": {**profiles, name: dict(values)}}:
+        raise ValueError("another value would change")
+    return edited
+
+
+def set_profile_values(text: str, name: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a config.toml in which *values* replace those of `[profiles.NAME]`; None removes a value.
+
+    Raises ValueError if the text is invalid, if the profile does not exist, or if the edit would change any other
+    value.
+    """
+    import tomlkit
+
+    expected = tomllib.loads(text)
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    try:
+        before, table = expected["profiles"][name], document["profiles"][name]
+        for key, value in values.items():
+            if value is not None:
+                before[key], table[key] = value, _make_item(value)
+            elif key in before:
+                del before[key], table[key]
+    except (KeyError, TypeError) as error:
+        raise ValueError("there is no such profile") from error
+    edited = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(edited) != expected:
+        raise ValueError("another value would change")
+    return edited
+
+
+def without_profile(text: str, name: str) -> str:
+    """Return the text of a config.toml without `[profiles.NAME]`, and without `profile = "NAME"`.
+
+    Raises ValueError if the text is invalid, if the profile does not exist, or if the edit would change any other
+    value.
+    """
+    import tomlkit
+
+    expected = tomllib.loads(text)
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    try:
+        del expected["profiles"][name], document["profiles"][name]
+    except (KeyError, TypeError) as error:
+        raise ValueError("there is no such profile") from error
+    if expected.get("profile") == name:
+        del expected["profile"], document["profile"]
+    edited = tomlkit.dumps(cast("Any", document))
+    if {"profiles": {}, **tomllib.loads(edited)} != expected:
         raise ValueError("another value would change")
     return edited
 

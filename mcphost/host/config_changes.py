@@ -206,13 +206,11 @@ class ConfigChangeDetector:
         """
         return await self._use_profile(name, await self._read_unchanged())
 
-    async def add_profile(self, profile: Profile) -> ConfigChanges:
-        """Save a new profile in config.toml and use it (see `use_profile`). Raises ConfigError or UsageError."""
-        from mcphost.config.settings_edits import save_profile  # imported late, because only this needs it
-
+    async def edit_profile(self, name: str, edit: Callable[[Path], None], use: str) -> ConfigChanges:
+        """Let *edit* change the profile *name* in config.toml, and use the profile *use*; see `use_profile`."""
         await self._read_unchanged()
-        await anyio.to_thread.run_sync(save_profile, Path(self.config.settings_file), profile)
-        return await self._use_profile(profile.name, await self._read_unchanged(saved=profile.name))
+        await anyio.to_thread.run_sync(edit, Path(self.config.settings_file))
+        return await self._use_profile(use, await self._read_unchanged(saved=name))
 
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
         """Return the signature of the files. Raises UsageError if their changes need the user's confirmation.

@@ -14,6 +14,7 @@ from mcphost.tui.transcript.blocks import NoticeBlock
 
 if TYPE_CHECKING:
     from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
+    from mcphost.tui.screens.profiles import ProfileChange
 
 _NOT_IN_DEMO = N_("The demo has no configuration files.")
 
@@ -131,8 +132,12 @@ class ConfigChangeNotices:
         """
         self._use_profile_if_chosen(name)
 
-    def _use_profile_if_chosen(self, chosen: str | Profile | None) -> None:
-        if chosen is not None:
+    def _use_profile_if_chosen(self, chosen: "str | Profile | ProfileChange | None") -> None:
+        from mcphost.tui.screens.profiles import ProfileChange
+
+        if isinstance(chosen, ProfileChange):
+            self._chat.run_worker(partial(self._change_profile, chosen), group="setup")
+        elif chosen is not None:
             self._chat.run_worker(partial(self._use_profile, chosen), group="setup")
 
     async def _use_profile(self, chosen: str | Profile) -> None:
@@ -143,7 +148,9 @@ class ConfigChangeNotices:
             if isinstance(chosen, str):
                 changes = await self._detector.use_profile(chosen)
             else:
-                changes = await self._detector.add_profile(chosen)
+                from mcphost.config.settings_edits import save_profile  # imported late, because only this needs it
+
+                changes = await self._detector.edit_profile(name, partial(save_profile, profile=chosen), name)
         except McpHostError as error:
             self._add_notice("error", error.message, error.hint)
             return
@@ -155,6 +162,35 @@ class ConfigChangeNotices:
         else:
             text = _("Using no profile: {done}.") if done else _("Using no profile.")
         self._add_notice("info", text.format(name=name, done=done))
+        self._chat.refresh_status()
+
+    async def _change_profile(self, change: "ProfileChange") -> None:
+        """Change or remove a profile in config.toml; if it is in use, use what it says now, or no profile."""
+        from mcphost.config.settings_edits import change_profile, remove_profile
+
+        if self._detector is None or self._refuse_while_answering():
+            return
+        name, profile, in_use = change.name, change.profile, self._detector.config.profile
+        edit = partial(remove_profile, name=name) if profile is None else partial(change_profile, profile=profile)
+        is_in_use = name == in_use
+        try:
+            if is_in_use:  # what is compared with the changed file may not be this profile
+                await self._detector.use_profile("")
+            use = "" if is_in_use and profile is None else in_use
+            try:
+                changes = await self._detector.edit_profile(name, edit, use)
+            except McpHostError:
+                if is_in_use:
+                    await self._detector.use_profile(name)
+                raise
+        except McpHostError as error:
+            self._add_notice("error", error.message, error.hint)
+            return
+        for problem in changes.problems:
+            self._add_notice("warning", problem)
+        saved = _("Saved the profile {name} in {file}.")
+        text = _("Removed the profile {name} from {file}.") if profile is None else saved
+        self._add_notice("info", text.format(name=name, file=self._detector.config.settings_file))
         self._chat.refresh_status()
 
     def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:

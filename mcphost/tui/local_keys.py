@@ -87,6 +87,8 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "models-key": "ctrl+d",
     "models-retry-tools": "ctrl+r",
     "profiles-add": "n",
+    "profiles-edit": "e",
+    "profiles-remove": "x",
     "context-pin": "p",
     "context-defer": "d",
     "context-auto": "a",

@@ -280,6 +280,49 @@ async def test_what_is_in_use_is_saved_as_a_profile_and_used(files: Files, size:
     assert text.startswith("# mine")
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_profile_is_edited_and_removed_on_the_page(files: Files, size: tuple[int, int]) -> None:
+    files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})
+    files.write_settings('# mine\n[profiles.quick]\n[profiles.review]\nservers = ["git"]\nsystem_prompt = "Old."\n')
+    file = files.folder / "config.toml"
+    async with files.open(size) as driver:
+        await command(driver, "/profile review")
+        await driver.until(lambda: "Using the profile review" in driver.text(), "the profile in use")
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "e")
+        await driver.until(lambda: "Edit the profile review" in driver.text() and "Old." in driver.text(), "the form")
+        await driver.pilot.press(*"Careful", "tab", "end", *", time", "ctrl+s")
+        await driver.until(lambda: "Saved the profile review in" in driver.text(), "the notice")
+        assert driver.host.servers.view("time").state != "disabled"
+        assert driver.host.settings.profile == "review"
+        review = tomllib.loads(file.read_text())["profiles"]["review"]
+        assert review == {"servers": ["git", "time"], "system_prompt": "Old.", "description": "Careful"}
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "x")
+        await driver.until(lambda: "Press x again to remove it" in driver.text(), "the question")
+        assert "review" in file.read_text()
+        await driver.pilot.press("x")
+        await driver.until(lambda: "Removed the profile review from" in driver.text(), "the notice")
+        assert (driver.host.settings.profile, driver.host.model_selection.system_prompt) == ("", "")
+    assert file.read_text() == "# mine\n[profiles.quick]\n"
+
+
+async def test_a_profile_that_is_not_in_use_is_changed_without_a_switch(files: Files) -> None:
+    files.write_servers(git={"command": "/nowhere/b"})
+    files.write_settings("[profiles.quick]\n[profiles.review]\nservers = []\n")
+    async with files.open() as driver:
+        await command(driver, "/profile quick")
+        await driver.until(lambda: "Using the profile quick" in driver.text(), "the profile in use")
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "x", "x")
+        await driver.until(lambda: "Removed the profile review from" in driver.text(), "the notice")
+        assert driver.host.settings.profile == "quick"
+    assert tomllib.loads((files.folder / "config.toml").read_text()) == {"profiles": {"quick": {}}}
+
+
 async def test_without_profiles_the_page_shows_how_to_write_one(files: Files) -> None:
     async with files.open() as driver:
         await command(driver, "/profile")

@@ -317,6 +317,6 @@ class InstallForm(FormScreen[str]):
 def _placeholder(one: "PlanInput") -> str:
     about = _(" or ").join(one.choices) or one.description or one.placeholder
     needed = _("needed") if one.is_required and not one.defaults else ""
-    default = _("default {default}").format(default=", ".join(one.defaults)) if any(one.defaults) else ""
+    default = _("default {default}").format(default=join_list(one.defaults)) if any(one.defaults) else ""
     several = _("several with commas") if one.is_repeated and not one.is_secret else ""
     return clean_line(" · ".join(filter(None, (needed, default, several, about))), 100)

@@ -1,20 +1,22 @@
-"""Screen for choosing a profile from config.toml, or saving the current settings as a new one.
+"""Screen for choosing, changing or removing a profile of config.toml, or saving the current settings as a new one.
 
 A chosen profile applies to this run.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.config.model_form_text import MODEL_FIELDS, format_fields
 from mcphost.config.schema import Profile
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, join_list
+from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -28,8 +30,15 @@ if TYPE_CHECKING:
 _ALL = N_("all that are enabled")
 
 
+class ProfileChange(NamedTuple):
+    """A change to make to a profile in config.toml: its new settings, or None if it is to be removed."""
+
+    name: str
+    profile: Profile | None
+
+
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is the name of a profile to use, or a new Profile to save and use.
+    """List of profiles; its result is the name of a profile to use, a new Profile to save and use, or a ProfileChange.
 
     The result is "" if the user chooses to use no profile, or None if the user cancels.
     """
@@ -42,15 +51,22 @@ class ProfilesScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("use"), "screen.choose"),
         ("n", N_("save as new"), "screen.create"),
+        ("e", N_("edit"), "screen.edit"),
+        ("x", N_("remove"), "screen.remove"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False, id="profiles-add")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "create", show=False, id="profiles-add"),
+        Binding("e", "edit", show=False, id="profiles-edit"),
+        Binding("x", "remove", show=False, id="profiles-remove"),
+    ]
 
     def __init__(self, config: "HostConfig", draft: "Profile") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile."""
         super().__init__()
         self._config = config
         self._draft = draft
+        self._remove_candidate = ""
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
@@ -73,6 +89,7 @@ class ProfilesScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show a profile's settings or, for "no profile", the configured model."""
         profile: Profile | None = row.value
+        self._remove_candidate = ""
         if profile is None:
             self.show_about(clean_pairs([(_("model"), self._config.model.name), (_("servers"), _(_ALL))]))
             return
@@ -109,6 +126,34 @@ class ProfilesScreen(ListScreen):
         known = [server.name for server in self._config.servers]
         self.app.push_screen(ProfileForm(self._draft, taken, known), save)  # pyright: ignore[reportUnknownMemberType]
 
+    def action_edit(self) -> None:
+        """Open a form that changes the selected profile."""
+        row = self.current_row()
+        profile: Profile | None = row.value if row is not None else None
+        if profile is None:
+            return
+
+        def save(changed: "Profile | None") -> None:
+            if changed is not None:
+                self.dismiss(ProfileChange(changed.name, changed))
+
+        known = [server.name for server in self._config.servers]
+        form = ProfileForm(profile, (), known)
+        self.app.push_screen(form, save)  # pyright: ignore[reportUnknownMemberType]
+
+    def action_remove(self) -> None:
+        """Close the screen to remove the selected profile on the second key press; the first asks for confirmation."""
+        row = self.current_row()
+        profile: Profile | None = row.value if row is not None else None
+        if profile is None:
+            return
+        if self._remove_candidate != profile.name:
+            self._remove_candidate = profile.name
+            text = fill_keys(self, _("Press {profiles-remove} again to remove it from config.toml."))
+            self.show_about(Content.styled(text, "$warning"))
+            return
+        self.dismiss(ProfileChange(profile.name, None))
+
     def open_row(self, row: ListRow) -> None:
         """Close the screen with the name of the chosen profile."""
         self.dismiss(row.value.name if row.value is not None else "")
@@ -129,7 +174,7 @@ _MAX_NAME_LENGTH = 60
 
 
 class ProfileForm(FormScreen[Profile]):
-    """Form for a new profile; its result is the profile to save, or None if the user cancels."""
+    """Form for a profile, a new one or one with a name; its result is the profile to save, or None to cancel."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """
@@ -141,6 +186,8 @@ class ProfileForm(FormScreen[Profile]):
 
     def __init__(self, draft: Profile, taken: "Container[str]", servers: "Container[str]") -> None:
         """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*.
+
+        If *draft* has a name, that profile is changed, and its name stays.
 
         *servers* are the names of the configured servers. If the user enters any other server name, the first attempt
         to save shows an error; a second attempt saves the profile anyway.
@@ -160,12 +207,14 @@ class ProfileForm(FormScreen[Profile]):
 
     def headline(self) -> str:
         """Return the title."""
-        return _("Save as a profile")
+        name = clean_line(self._draft.name, _MAX_NAME_LENGTH)
+        return _("Edit the profile {name}").format(name=name) if name else _("Save as a profile")
 
     def body(self) -> ComposeResult:
         """Yield inputs for the name, description, servers and system prompt, and a line about the model."""
+        name = () if self._draft.name else (LabeledInput(_("name"), "name", placeholder=_("such as review")),)
         yield LabeledInputGroup(
-            LabeledInput(_("name"), "name", placeholder=_("such as review")),
+            *name,
             LabeledInput(_("description"), "description", placeholder=_("optional")),
             LabeledInput(_("servers"), "servers", placeholder=_("all that are enabled")),
         )
@@ -184,14 +233,17 @@ class ProfileForm(FormScreen[Profile]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("leave", _("Back")), ("save", _("Save and use"))
+        return ("leave", _("Back")), ("save", _("Save") if self._draft.name else _("Save and use"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
+        if self._draft.name:
+            return _("ctrl+s save · tab next field · esc back")
         return _("ctrl+s save and use · tab next field · esc back")
 
     def on_mount(self) -> None:
-        """Fill in the names of the servers, and focus the name input."""
+        """Fill in the description and the names of the servers, and focus the first input."""
+        self.query_one("#description", Input).value = self._draft.description
         self.query_one("#servers", Input).value = ", ".join(self._draft.servers or ())
         self.query_one(LabeledInputGroup).focus_input()
 
@@ -203,11 +255,12 @@ class ProfileForm(FormScreen[Profile]):
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:
-        inputs = {key: self.query_one(f"#{key}", Input) for key in ("name", "description", "servers")}
+        keys = ("description", "servers") if self._draft.name else ("name", "description", "servers")
+        inputs = {key: self.query_one(f"#{key}", Input) for key in keys}
         prompt = self.query_one("#prompt", OrderedTextArea)
         await wait_for_typed_text(*inputs.values(), prompt)
         texts = {key: field.value.strip() for key, field in inputs.items()}
-        name = texts["name"]
+        name = texts.get("name", self._draft.name)
         if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
             fault = _("The profile needs a name of at most {count} characters.")
             self.show_fault(fault.format(count=_MAX_NAME_LENGTH))

@@ -9,7 +9,7 @@ from mcphost.config.loader import load_config
 from mcphost.config.profiles import switch_model
 from mcphost.config.schema import HostConfig, ModelConfig, Profile
 from mcphost.config.settings import Overrides
-from mcphost.config.settings_edits import save_profile
+from mcphost.config.settings_edits import change_profile, remove_profile, save_profile
 from mcphost.errors import ConfigError, UsageError
 
 SETTINGS = """
@@ -167,3 +167,50 @@ def test_a_new_profile_is_saved_and_everything_else_stays(tmp_path: Path, before
 def test_a_new_profile_may_leave_everything_unchanged(tmp_path: Path) -> None:
     save_profile(tmp_path / "config.toml", Profile(name="plain"))
     assert load_config(tmp_path, environ={}).profiles == (Profile(name="plain"),)
+
+
+EDITED = """# mine
+profile = "review"  # by default
+
+[profiles.review]  # strict
+description = "Old"
+model = {name = "openai/x", temperature = 0.5}  # cheap
+servers = ["git"]
+other = 1
+
+[profiles.quick]
+system_prompt = "Be quick."
+"""
+
+
+def test_a_profile_is_changed_and_its_model_and_comments_stay(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(EDITED)
+    change_profile(path, Profile(name="review", description="New", system_prompt="Be strict.", servers=None))
+    text = path.read_text()
+    wanted = {"description": "New", "model": {"name": "openai/x", "temperature": 0.5}, "other": 1}
+    assert tomllib.loads(text)["profiles"]["review"] == {**wanted, "system_prompt": "Be strict."}
+    assert [comment for comment in ("# mine", "# by default", "# strict", "# cheap") if comment not in text] == []
+    change_profile(path, Profile(name="review", servers=()))
+    assert tomllib.loads(path.read_text())["profiles"]["review"] == {
+        "model": wanted["model"], "other": 1, "servers": [],
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="cannot be changed safely"):
+        change_profile(path, Profile(name="none"))
+
+
+@pytest.mark.parametrize(
+    "text", [EDITED, "profiles.review.description = 'x'\n", "[profiles]\nreview = {servers = []}\n"]
+)
+def test_a_removed_profile_takes_its_selection_with_it_and_nothing_else(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    remove_profile(path, "review")
+    left = tomllib.loads(path.read_text())
+    assert {name: value for name, value in left.items() if value} == (
+        {"profiles": {"quick": {"system_prompt": "Be quick."}}} if text == EDITED else {}
+    )
+    assert ("# mine" in path.read_text()) == (text == EDITED)
+    assert load_config(tmp_path, environ={}).profile == ""
+    with pytest.raises(ConfigError, match="cannot be changed safely"):
+        remove_profile(path, "review")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.schema import Profile
+from mcphost.config.settings_edits import save_profile
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.questions.questions import Accept, TrustOnce
@@ -180,7 +182,9 @@ async def test_choosing_a_profile_applies_no_other_change_that_waits_for_a_revie
         detector = config_change_detector(host)
         before = detector.config
         write_settings(tmp_path, edited)
-        for choose in (detector.use_profile("p"), detector.use_profile(""), detector.add_profile(Profile(name="new"))):
+        save = partial(save_profile, profile=Profile(name="new"))
+        adding = detector.edit_profile("new", save, "new")
+        for choose in (detector.use_profile("p"), detector.use_profile(""), adding):
             with pytest.raises(UsageError, match="changes that wait for your review"):
                 await choose
         assert (detector.config, host.model_selection.system_prompt) == (before, "")
@@ -194,7 +198,8 @@ async def test_a_new_profile_is_saved_and_used_without_a_review_of_itself(tmp_pa
     write_settings(tmp_path, "model = 'openai/x'\n")
     async with open_setup(tmp_path) as (host, _):
         detector = config_change_detector(host)
-        changes = await detector.add_profile(Profile(name="new", system_prompt="short"))
+        save = partial(save_profile, profile=Profile(name="new", system_prompt="short"))
+        changes = await detector.edit_profile("new", save, "new")
         assert (changes.describe(), detector.config.profile) == (("another system prompt",), "new")
         assert not (await detector.check()).can_apply
 
