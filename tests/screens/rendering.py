@@ -16,6 +16,7 @@ from textual._context import active_app
 from textual.app import App
 from textual.color import Color
 from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.pilot import Pilot
 
@@ -106,6 +107,19 @@ def share_parsed_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Stylesheet, "__init__", start_shared)
     monkeypatch.setattr(Stylesheet, "set_variables", change_shared)
+
+
+def outdated_styles(app: App[Any]) -> list[str]:
+    """Apply the style sheet to the screen, and name each widget whose styles this changed."""
+    nodes = list(app.screen.walk_children(with_self=True))
+    before = [_style_rules(node) for node in nodes]
+    app.stylesheet.update(app.screen)
+    return [repr(node) for node, rules in zip(nodes, before, strict=True) if _style_rules(node) != rules]
+
+
+def _style_rules(node: DOMNode) -> list[dict[str, Any]]:
+    components = [styles.base for _name, styles in sorted(node._component_styles.items())]
+    return [dict(styles.get_rules()) for styles in (node.styles.base, *components)]  # type: ignore[attr-defined]
 
 
 _LEAST_CONTRAST = 4.5

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from mcphost.tui import themes
 from mcphost.tui.themes import ThemeOptions
 from tests.screens.conftest import Run
-from tests.screens.rendering import weak_texts
+from tests.screens.rendering import outdated_styles, weak_texts
 from tests.screens.screenshots import SCREENS, show_turn
 from tests.screens.setup_screens import SETUP_SCREENS
 
@@ -43,6 +43,7 @@ async def test_every_text_of_a_picture_can_be_read(run: Run, name: str, monkeypa
     theme = ThemeOptions(themes.DEFAULT)
     async with run(size=(80, 24), theme=theme, turn=show_turn, no_model=is_first, demo=is_first) as driver:
         await SCREENS[name](driver.pilot, driver.host)
+        assert not outdated_styles(driver.app)
         weak = {themes.DEFAULT: weak_texts(driver.app)}
         for other in (themes.DEFAULT_LIGHT, _OTHER_THEMES[_NAMES.index(name) % len(_OTHER_THEMES)]):
             driver.app.theme_choice.choose(other)

@@ -30,6 +30,7 @@ from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _MAX_SHARES_SHOWN = 8
@@ -126,7 +127,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
             out.append(Content.styled(_("\nMake it cheaper"), "$muted"))
         for number, choice in enumerate(self.choices, 1):
             label = Content.assemble((f"{number} ", "$accent"), clean_line(choice.label, 200))
-            out.append(Button(label, id=f"choice-{number}", classes="choice", compact=True))
+            out.append(CompactButton(label, id=f"choice-{number}", classes="choice"))
         shares = _render_shares(asked, 0 if is_reader(self) else _BAR_CELLS)
         return [*out, Content.styled(_("\nWhat is sent"), "$muted"), shares]
 

@@ -24,6 +24,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
+from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.stable_scroll import StableScroll
@@ -264,6 +265,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def compose(self) -> ComposeResult:
         """Create the frame with the reason for the request, the body, hidden inputs, buttons and key hints."""
+        self.set_class(self.app.size.height < _SHORT_HEIGHT, "short", update=False)  # pyright: ignore[reportUnknownMemberType]
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
@@ -275,7 +277,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
                 for button_id, label in self.BUTTONS:
-                    yield Button(Content(_(label)), id=button_id, compact=True)
+                    yield CompactButton(Content(_(label)), id=button_id, locked=button_id in self.APPROVING)
             yield KeyHints(_(self.KEYS))
 
     def _requester_text(self) -> str:

@@ -145,12 +145,13 @@ JSON_NULL = object()
 """Value of a JSON field that contains `null`, which is sent; a field with the value None is not sent."""
 
 
-class TextEntry(OrderedTextArea):
+class TextEntry(OrderedTextArea, inherit_component_classes=False):
     """Multi-line input for a text, number or JSON field; its height grows with the text.
 
     Enter, Down in the last row and Up in the first row move to another field.
     """
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = OrderedTextArea.PLAIN_COMPONENTS
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
 
     def __init__(self, field: Field, value: Any) -> None:

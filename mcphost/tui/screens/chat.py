@@ -33,6 +33,7 @@ from mcphost.tui.widgets.composer import (
 )
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
+from mcphost.tui.widgets.styled_on_mount import StyledOnce
 
 if TYPE_CHECKING:
     from mcphost.host.event_bus import EventDispatcher
@@ -65,7 +66,7 @@ class ChatBody(Horizontal):
     BLANK = True
 
 
-class ChatScreen(AttachmentScreen):
+class ChatScreen(StyledOnce, AttachmentScreen):
     """Main screen, which shows the conversation and handles entered messages, commands and tool calls."""
 
     AUTO_FOCUS = "#prompt"
@@ -106,7 +107,7 @@ class ChatScreen(AttachmentScreen):
     def compose(self) -> ComposeResult:
         """Create the top bar, the server list, the transcript, the composer and the key bar."""
         # Done before the first layout, so that the first frame need not be drawn twice.
-        self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
+        self._update_sidebar(self.app.size.width, update=False)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutoApprovalBar()
         with ChatBody(id="middle"):
@@ -577,10 +578,11 @@ class ChatScreen(AttachmentScreen):
         """
         self._update_sidebar(event.size.width)
 
-    def _update_sidebar(self, width: int) -> None:
+    def _update_sidebar(self, width: int, *, update: bool = True) -> None:
         # A screen reader reads whole rows, so a second column would interrupt sentences.
         shown = width >= SIDEBAR_MIN_WIDTH and not is_reader(self)
-        self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
+        visible = shown if self.sidebar_preference is None else self.sidebar_preference
+        self.set_class(visible, "sidebar", update=update)
 
     def toggle_sidebar(self) -> None:
         """Show or hide the server list; its visibility no longer depends on the width of the screen."""

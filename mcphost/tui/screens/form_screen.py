@@ -21,6 +21,7 @@ from mcphost.translation import _, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_hints import KeyHints
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
@@ -137,7 +138,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             if buttons := self.buttons():
                 with Horizontal(id="buttons"):
                     for action, label in buttons:
-                        yield Button(label, id=action, compact=True)
+                        yield CompactButton(label, id=action)
             yield _KeyHintLine(self.key_hints())
 
     def moves_on_enter(self, field: Input) -> bool:

@@ -156,6 +156,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""
+        self._set_narrow(self.app.size.width, update=False)  # pyright: ignore[reportUnknownMemberType]
         yield Static(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
         yield SearchLine(placeholder=_("Search"), id="search", compact=True)
         with Horizontal(id="halves"):
@@ -240,10 +241,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def on_resize(self) -> None:
         """Place the details beside the list, or below it on a narrow screen or in screen reader mode."""
-        narrow = self.size.width < 100 or is_reader(self)
-        self.set_class(narrow, "narrow")
+        self._set_narrow(self.size.width)
         self.call_after_refresh(self._fit_list)
         self.call_after_refresh(lambda: self.show_about(self._about_content))
+
+    def _set_narrow(self, width: int, *, update: bool = True) -> None:
+        self.set_class(width < 100 or is_reader(self), "narrow", update=update)
 
     def _is_whole(self) -> bool:
         """Return whether the list is mounted.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -112,13 +112,14 @@ def select_placeholder(width: int) -> str:
     return _(PLACEHOLDER) if width >= _WIDE_WIDTH else _(SHORT_PLACEHOLDER)
 
 
-class ComposerInput(OrderedTextArea):
+class ComposerInput(OrderedTextArea, inherit_component_classes=False):
     """Text area of the composer, which handles Enter and the keys for history, completion and scrolling."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = OrderedTextArea.PLAIN_COMPONENTS
 
     def __init__(self, composer: "Composer", placeholder: str) -> None:
         super().__init__(
             compact=True,
-            show_line_numbers=False,
             highlight_cursor_line=False,
             soft_wrap=True,
             tab_behavior="focus",
@@ -244,7 +245,6 @@ class Composer(Vertical):
         height: auto; max-height: 8; border: none; background: $panel; padding: 0; scrollbar-size-vertical: 1;
         text-wrap: nowrap; text-overflow: ellipsis;
     }
-    Composer:focus-within { background: $panel; }
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:

@@ -8,8 +8,10 @@ from textual.await_complete import AwaitComplete
 from textual.css.query import NoMatches
 from textual.worker import Worker
 
+from mcphost.tui.widgets.styled_on_mount import StyledOnce
 
-class ScreenLifecycle:
+
+class ScreenLifecycle(StyledOnce):
     """Mixin that makes a closed screen ignore late callbacks, and NoMatches errors in its workers.
 
     Textual raises NoMatches if a widget is missing. Put it before Screen in the list of base classes. It is

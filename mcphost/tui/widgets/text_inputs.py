@@ -7,6 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import ClassVar
 
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from mcphost.tui.screen_reader import is_reader
+from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
@@ -53,8 +55,13 @@ def make_compact(widget: Input | TextArea) -> None:
     widget.set_reactive(Input.compact if isinstance(widget, Input) else TextArea.compact, True)  # pyright: ignore[reportArgumentType]
 
 
-class OrderedInput(Input):
-    """Input that handles letters and editing keys such as Backspace in the order of the key presses."""
+class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
+    """Input that handles letters and editing keys such as Backspace in the order of the key presses.
+
+    It shows no suggestion, and so lacks its component class.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"input--cursor", "input--placeholder", "input--selection"}
 
     def on_mount(self) -> None:
         """Stop the cursor from blinking in screen reader mode."""
@@ -69,8 +76,26 @@ class OrderedInput(Input):
         await run_key_binding(self, event)
 
 
-class OrderedTextArea(TextArea):
-    """TextArea that handles letters and editing keys such as Backspace in the order of the key presses."""
+class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
+    """TextArea that handles letters and editing keys such as Backspace in the order of the key presses.
+
+    It has no line numbers and no suggestion, and so lacks their component classes. Subclasses that do not highlight the
+    line of the cursor use PLAIN_COMPONENTS.
+    """
+
+    PLAIN_COMPONENTS: ClassVar[set[str]] = {
+        "text-area--cursor",
+        "text-area--matching-bracket",
+        "text-area--placeholder",
+        "text-area--selection",
+    }
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = PLAIN_COMPONENTS | {"text-area--cursor-line"}
+
+    def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
+        """Return the style of a component; by default, that of a component which this widget lacks is empty."""
+        empty = Style.null() if default is None else default
+        return super().get_component_rich_style(*names, partial=partial, default=empty)
 
     def on_mount(self) -> None:
         """Stop the cursor from blinking in screen reader mode."""

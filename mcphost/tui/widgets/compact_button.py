@@ -1,0 +1,13 @@
+"""A button of one row."""
+
+from textual.content import ContentText
+from textual.widgets import Button
+
+from mcphost.tui.widgets.styled_on_mount import StyledOnMount
+
+
+class CompactButton(StyledOnMount, Button):
+    """Button of one row without a border; a locked one looks disabled."""
+
+    def __init__(self, label: ContentText, *, id: str, classes: str = "", locked: bool = False) -> None:  # noqa: A002
+        super().__init__(label, id=id, classes=f"{classes} locked" if locked else classes, compact=True)

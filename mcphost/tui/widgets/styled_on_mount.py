@@ -1,0 +1,38 @@
+"""Mixins for widgets and screens to which the style sheet is applied once, when they are mounted."""
+
+from typing import Any, cast
+
+from textual.events import ScreenResume
+
+
+class StyledOnMount:
+    """Mixin that applies the style sheet only to a mounted widget.
+
+    Textual also applies it whenever a constructor sets a CSS class, such as that of `compact`, and then again when the
+    widget is mounted. Put the mixin before the widget in the list of base classes; it is deliberately not a DOMNode,
+    because Textual takes the default CSS from the first base class that is one.
+
+    Subclasses can have fewer component classes, each of which Textual matches against all style rules whenever the
+    widget is styled.
+    """
+
+    def __init_subclass__(cls, *, inherit_component_classes: bool = True, **options: Any) -> None:
+        """Accept DOMNode's option `inherit_component_classes`, which Textual 8.2.8's Widget does not pass on."""
+        super().__init_subclass__(**options)
+        cast("Any", cls)._inherit_component_classes = inherit_component_classes
+
+    def update_node_styles(self, animate: bool = True) -> None:
+        """Apply the style sheet, unless the widget is not mounted yet."""
+        if cast("Any", self).is_attached:
+            cast("Any", super()).update_node_styles(animate)
+
+
+class StyledOnce:
+    """Mixin for a screen, whose widgets are not styled again when it is shown for the first time.
+
+    They were styled when they were mounted, just before. It is deliberately not a DOMNode, like StyledOnMount.
+    """
+
+    def _on_screen_resume(self, event: ScreenResume) -> None:
+        if cast("Any", self).stack_updates == 0:
+            event.refresh_styles = False
