@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.translation import _
+from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
 class EntryGroup(NamedTuple):
@@ -46,7 +47,7 @@ class HeadingOption(Option):
         return str(self.prompt).count("\n") + 1
 
 
-class Entries(OptionList):
+class Entries(StyledOnMount, OptionList):
     """Option list whose rows are entries and headings; only entries have an index.
 
     The heading of the first group is not a row, because EntryList shows the heading of the topmost group above the
