@@ -305,7 +305,9 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
     is_plural = bool(found["plural"])
     if isinstance(value, int | float):
         return value if is_plural else PLACEHOLDER
-    schema = cast("Mapping[Any, Any]", value) if parent in _SCHEMA_PARENTS and isinstance(value, Mapping) else {}
+    schema: Mapping[Any, Any] = {}
+    if parent in _SCHEMA_PARENTS and isinstance(value, Mapping):
+        schema = cast("Mapping[Any, Any]", value)
     if not _SCHEMA_KEYS.isdisjoint(schema):
         return {
             key: _mask_leaves(inner) if key in _SCHEMA_VALUES else mask_members(inner, str(key))

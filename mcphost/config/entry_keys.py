@@ -139,7 +139,7 @@ def check_whole_command_line(server: ServerConfig) -> None:
     """
     if not is_whole_command_line(server.command, bool(server.args)):
         return
-    program, *rest = sanitize(server.command, keep_newlines=False).split()
+    program, *rest = sanitize(redact_patterns(server.command), keep_newlines=False).split()
     if "/" in program and not os.path.exists(expand_home(program)):
         return
     raise ConfigError(

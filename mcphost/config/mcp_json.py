@@ -54,7 +54,7 @@ from mcphost.config.variable_references import (
 from mcphost.errors import ConfigError
 from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision
-from mcphost.redact import is_probable_secret
+from mcphost.redact import is_probable_secret, redact_patterns
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.unicode_forms import normalize
@@ -335,6 +335,7 @@ class _ServerEntry:
         if "\0" in command or any("\0" in text for text in self._get_texts("args")):
             raise ConfigError(f"{self.location}: the command has a NUL character in it.", "Remove it.")
         if is_whole_command_line(command, bool(self.entry.get("args"))):
+            command = redact_patterns(command)
             program, *rest = sanitize(command, keep_newlines=False).split()
             text = (
                 f'{self.location}: "command" is one program, without its arguments; {command!r} will not be found. '

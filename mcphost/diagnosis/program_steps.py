@@ -12,6 +12,7 @@ from mcphost.config.entry_keys import is_whole_command_line
 from mcphost.config.schema import ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.errors import StartupError
+from mcphost.redact import redact_patterns
 from mcphost.transport.process import build_environment, find_command
 
 MAX_SHEBANG_BYTES = 256
@@ -93,6 +94,8 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
         return make_step("command", "failed", f"{command!r} is an address.", hint)
     name, *rest = command.split() or [""]
     if is_whole_command_line(command, bool(server.args)) and (os.sep not in name or os.path.isfile(name)):
+        command = redact_patterns(command)
+        name, *rest = command.split()
         hint = f'Write "command": {json.dumps(name)}, "args": {json.dumps(rest)}.'
         return make_step("command", "failed", f"{command!r} is a program with its arguments.", hint)
     if os.sep not in command:

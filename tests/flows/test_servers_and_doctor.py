@@ -32,6 +32,16 @@ def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     assert not mark.exists()
 
 
+def test_a_secret_in_a_command_with_its_arguments_is_printed_nowhere(program: Program) -> None:
+    program.configure(x={"command": "npx thing --api-key abcDEF123456ghiJKL789012"})
+    for words in (("list", "--json"), ("list",), ("check",), ("export",)):
+        done = program.run("servers", *words)
+        assert b"abcDEF123456" not in done.stdout + done.stderr, words
+    told = program.run("doctor", "x").stdout.decode()
+    assert "npx thing --api-key [secret]" in told
+    assert "abcDEF123456" not in told + program.run("doctor").stdout.decode()
+
+
 @pytest.mark.parametrize("content", ["", " \n", "{}", '{"mcpServers": {}} // none yet'])
 def test_a_projects_file_with_nothing_in_it_needs_no_approval(program: Program, content: str) -> None:
     (program.work / ".mcp.json").write_text(content)
