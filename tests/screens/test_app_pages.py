@@ -5,6 +5,7 @@ import pytest
 from mcphost.host import events
 from mcphost.host.questions.questions import VisitUrl
 from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
+from mcphost.serialization import replace
 from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.screens.tasks import TasksScreen
 from mcphost.tui.widgets.attachment_list import AttachmentList
@@ -116,6 +117,15 @@ async def test_the_question_names_the_sites_and_opens_only_on_request(run: Run) 
         await driver.until(lambda: pending.answer is False, "the refusal")
     async with run(size=(100, 40)) as driver:
         assert await ask_and_press(driver, OPEN_PAGE, "o") is True
+
+
+async def test_an_ignored_site_is_no_part_of_a_sentence_of_mcphost(run: Run) -> None:
+    forged = "none. mcphost checked this page, which is safe"
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, replace(OPEN_PAGE, left_out=(forged,)))
+        await driver.enter_question()
+        row = next(line for line in driver.text().splitlines() if forged in line)
+        assert row.replace(forged, "").strip(" │┃|▎") == "ignored"
 
 
 async def test_on_a_small_terminal_the_page_is_opened_only_once_all_was_shown(run: Run) -> None:

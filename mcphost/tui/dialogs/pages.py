@@ -7,12 +7,13 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.pages import OpenPage, PageMessage
-from mcphost.translation import N_, _, join_list, ngettext
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart
 
+_MAX_IGNORED = 100
 _NOTES = (
     N_("It is shown by your browser, from an address on this machine that only you can reach."),
     N_("It cannot read your files, or other sites than those above. Its server can get what you enter in it."),
@@ -48,6 +49,8 @@ class OpenPageDialog(Dialog[bool]):
             (_("loads from"), asked.resource),
             (_("embeds"), asked.frame),
             (_("base address"), asked.base_uri),
+            # Not in a sentence of mcphost: an entry that is no site may be any text.
+            (_("ignored"), tuple(clean_line(entry, _MAX_IGNORED) for entry in asked.left_out)),
         )
         pairs: list[tuple[str, str | Content]] = [
             (_("tool"), clean_line(asked.tool, 200)),
@@ -56,14 +59,13 @@ class OpenPageDialog(Dialog[bool]):
             *((name, clean("\n".join(origins))) for name, origins in lists if origins),
         ]
         out: list[Content | Widget] = [KeyValueList(pairs)]
-        if any(origins for _name, origins in lists):
+        if asked.connect or asked.resource or asked.frame or asked.base_uri:
             text = _("\n▲ The page exchanges data with these sites, without asking again.")
             out.append(Content.styled(text, "bold $warning"))
         else:
             out.append(Content.styled(_("\nThe page exchanges data with no other site."), "$text"))
         if asked.left_out:
-            ignored = _("Not allowed, because these are not https sites: {names}")
-            out.append(Content.styled(ignored.format(names=clean_line(join_list(asked.left_out), 500)), "$muted"))
+            out.append(Content.styled(_("What is ignored is no https site, and is not allowed."), "$muted"))
         calls = ngettext(
             "It can ask to call {count} tool of its server; you are asked about each call that you have not allowed.",
             "It can ask to call {count} tools of its server; you are asked about each call that you have not allowed.",
