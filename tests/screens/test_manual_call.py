@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.errors import UsageError
+from mcphost.errors import StoreError, UsageError
 from mcphost.host import events
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.widgets.composer import Composer
@@ -161,3 +161,35 @@ async def test_each_call_has_an_id_of_its_own_from_its_card_to_the_host(run: Run
         await driver.until(lambda: [card.state for card in tool_cards(driver)] == ["ok", "ok"], "the results")
         assert [card.call for card in tool_cards(driver)] == ids
         assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize("is_event_first", [True, False])
+async def test_a_manual_call_that_fails_before_it_is_sent_shows_the_error_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, *, is_event_first: bool
+) -> None:
+    called, may_fail = asyncio.Event(), asyncio.Event()
+
+    async def fail(*args: Any, **more: Any) -> None:
+        del args, more
+        called.set()
+        await may_fail.wait()
+        raise StoreError("The action was not taken: the audit log cannot be written.", "Free disk space.")
+
+    async with run() as driver:
+        monkeypatch.setattr(driver.host.tools, "call", fail)
+        await driver.type("!files/search_files pattern=x")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(called.is_set, "the call")
+        (card,) = tool_cards(driver)
+        finished = events.ToolFinished(card.call, "files", "search_files", "failed", "The action was not taken.", 0.2)
+        if is_event_first:
+            driver.host.put(finished)
+            await driver.until(lambda: "The action was not taken" in driver.transcript(), "the event")
+        may_fail.set()
+        await driver.until(lambda: "Free disk space" in driver.transcript(), "the error with its hint")
+        if not is_event_first:
+            driver.host.put(finished)
+            driver.host.put(events.NoticeEvent("info", "The notice after it."))
+            await driver.until(lambda: "The notice after it" in driver.transcript(), "the event")
+        assert [card.state for card in tool_cards(driver)] == ["failed"]
+        assert driver.transcript().count("The action was not taken") == 1

@@ -326,7 +326,6 @@ class TranscriptPresenter:
 
         *text* gives the reason and a hint. *outcome* is a key of `tool_card.STATES`.
         """
-        self.unsent_manual_cards.pop(card.call, None)
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
@@ -479,9 +478,9 @@ class TranscriptPresenter:
 
     def _start_manual_call(self, event: events.ToolStarted) -> None:
         card = self.unsent_manual_cards.pop(event.call, None)
-        if card is None:  # its card already shows that the call failed before it was sent
+        if card is None:
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
-        if card.arguments != event.arguments:  # a hook changed them
+        if card.is_running and card.arguments != event.arguments:  # it did not fail, and a hook changed them
             card.start(event.arguments, event.by)
             self.transcript.update_block(card)
         self.manual_cards[event.call] = card
@@ -494,7 +493,8 @@ class TranscriptPresenter:
                 self.transcript.update_block(card)
 
     def _handle_tool_finished(self, event: events.ToolFinished) -> None:
-        if (own := self.manual_cards.pop(event.call, None)) is not None:
+        cards = self.manual_cards if event.call in self.manual_cards else self.unsent_manual_cards
+        if (own := cards.pop(event.call, None)) is not None:
             # A call that failed before it was sent already has the reason and a hint.
             if own.is_running or own.state == "background":
                 own.finish(event.outcome, event.text, event.seconds, event.stored_file)
