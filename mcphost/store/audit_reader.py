@@ -226,7 +226,7 @@ class AuditReader:
         try:
             if is_missing(self._path):
                 return default
-            with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
+            with closing(_connect(self._path)) as db:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger'").fetchone():
                     return default
                 return work(db)
@@ -234,6 +234,25 @@ class AuditReader:
             raise StoreError(
                 f"The audit log {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
             ) from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the audit log for reading, also in a folder that cannot be written.
+
+    SQLite then cannot create its shared memory, and reads the file only as immutable. That leaves out rows in the
+    write-ahead log, so it is not done if there is one.
+    """
+    uri = path.absolute().as_uri()
+    db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)
+    try:
+        db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        db.close()
+        has_log = path.with_name(f"{path.name}-wal").exists()
+        if has_log or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=10)
+    return db
 
 
 def _verify_empty(checkpoint: AuditPosition | None) -> AuditVerification:

@@ -287,3 +287,16 @@ def test_a_log_that_cannot_be_examined_is_not_taken_for_an_empty_one(tmp_path: P
     reader = AuditReader(tmp_path / ("x" * 300), tmp_path / "l.head")
     with pytest.raises(StoreError, match=r"cannot be read: .*File name too long"):
         reader.page(AuditFilter(), 10)
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "-rm", "true"]).returncode != 0, reason="no mount namespaces")
+def test_a_log_in_a_folder_that_cannot_be_written_is_read_and_verified(tmp_path: Path) -> None:
+    create_audit_reader(tmp_path)
+    verify = (
+        "from pathlib import Path; from mcphost.store.audit_reader import AuditReader;"
+        "found = AuditReader(Path('l.db'), Path('l.head')).verify(); print(found.rows, found.is_intact)"
+    )
+    bind = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && cd "$0" && exec "$1" -c "$2"'
+    command = ["unshare", "-rm", "sh", "-c", bind, str(tmp_path), sys.executable, verify]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.stderr) == (f"{ROWS} True\n", "")
