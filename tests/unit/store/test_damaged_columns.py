@@ -142,11 +142,6 @@ def _set_schema(db: sqlite3.Connection, table: str, schema: str) -> None:
     db.execute("PRAGMA writable_schema = RESET")
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize("table", TABLES)
 async def test_a_value_of_the_wrong_type_in_any_column_is_left_out_or_reported(tmp_path: Path, table: str) -> None:
     original = tmp_path / "original.db"
