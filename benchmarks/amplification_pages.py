@@ -67,6 +67,7 @@ async def relayed(meter: Meter, size: int, *messages: bytes, contents: bytes = b
     from mcphost.apps.page_server import PageDocument, run_page_server
     from mcphost.host.app_pages.page_bridge import PageBridge
     from mcphost.host.app_pages.page_calls import PageCall
+    from mcphost.host.app_pages.page_limits import PageLimits
     from mcphost.host.app_pages.page_requests import PageRequests
     from mcphost.protocol.apps import PageOrigins
 
@@ -81,7 +82,9 @@ async def relayed(meter: Meter, size: int, *messages: bytes, contents: bytes = b
     definition = SimpleNamespace(name="show", page=SimpleNamespace(resource_uri=URI), raw={"name": "show"})
     offered: Any = SimpleNamespace(connection=connection, definition=definition)
     call = PageCall("1", offered, {})
-    services: Any = SimpleNamespace(servers=SimpleNamespace(find=lambda _: connection), audit=None)
+    servers = SimpleNamespace(find=lambda _: connection)
+    no_calls: Any = None
+    services: Any = SimpleNamespace(servers=servers, audit=None, limits=PageLimits(no_calls))
     with tempfile.TemporaryDirectory() as folder:
         gate = os.path.join(folder, "gate")
         os.mkfifo(gate)
@@ -91,7 +94,8 @@ async def relayed(meter: Meter, size: int, *messages: bytes, contents: bytes = b
             def send(message: bytes) -> None:
                 opened[0].send(message)
 
-            bridge = PageBridge(call, PageOrigins(), tasks, send, PageRequests(services, call).handlers)
+            requests = PageRequests(services, call, lambda _: None)
+            bridge = PageBridge(call, PageOrigins(), tasks, send, requests.handlers)
             async with run_page_server(PageDocument(b"<p>", PageOrigins(), "hostile", "show"), bridge) as server:
                 opened.append(server)
                 path = server.url.removeprefix(f"http://127.0.0.1:{server.port}")

@@ -92,6 +92,7 @@ def started(script: str, *words: str):
 class Silent:
     """A request handler and session observer that does nothing."""
 
+    message_log: Any = None
     capabilities: dict[str, Any] = {}  # noqa: RUF012
 
     async def answer(self, ask: object, context: object) -> Any:
