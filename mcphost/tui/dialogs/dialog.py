@@ -26,6 +26,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
+from mcphost.tui.widgets.one_line_text import OneLineText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.stable_scroll import StableScroll
 from mcphost.tui.widgets.wrapping_row import WrappingRow
@@ -56,7 +57,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     Dialog #why.changed { color: $warning; }
     Dialog #body { height: auto; max-height: 1fr; background: $panel; scrollbar-size-vertical: 1; }
     Dialog #body Static { height: auto; }
-    Dialog #more { height: 1; color: $warning; text-align: right; }
+    Dialog #more { color: $warning; text-align: right; }
     Dialog #more.insists { text-style: bold reverse; }
     Dialog #extra { height: auto; display: none; margin-top: 1; }
     Dialog #extra.shown { display: block; }
@@ -272,7 +273,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield from self.compose_pinned()
             with StableScroll(id="body", can_focus=True):
                 yield from self._body_widgets()
-            yield Static("", id="more", markup=False)
+            yield OneLineText("", id="more", markup=False)
             with Vertical(id="extra"):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
@@ -443,8 +444,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         text = below.format(rest=rest) if rest > 0 else ""
         if not self.is_read and self.query_one("#buttons").display:
             text = _("↓ {unread_message} (page down, end)").format(unread_message=self.unread_message())
-        more = self.query_one("#more", Static)
-        more.remove_class("insists")
+        more = self.query_one("#more", Static).remove_class("insists")
         more.update(Content(text or self.reminder()))
 
     def handle_end_visible(self) -> None:

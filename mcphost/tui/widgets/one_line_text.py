@@ -1,0 +1,17 @@
+"""Text of one row that changes often."""
+
+from textual.content import Content
+from textual.visual import VisualType
+from textual.widgets import Static
+
+
+class OneLineText(Static):
+    """Text of one row that fills the available width, so that the screen is not laid out again when it changes."""
+
+    DEFAULT_CSS = "OneLineText { height: 1; }"
+
+    def update(self, content: VisualType = "", *, layout: bool = False) -> None:
+        """Show *content*, a string or Content; do nothing if the text and its styles are unchanged."""
+        new = content if isinstance(content, Content) else Content(str(content))
+        if not (isinstance(self.content, Content) and new.is_same(self.content)):
+            super().update(new, layout=layout)
