@@ -126,11 +126,13 @@ def require_server(config: HostConfig, name: str) -> None:
     shown = name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}…"
     by_case = {server.name.casefold(): server.name for server in config.servers}
     near = next(iter(get_close_matches(shown.casefold(), by_case, 1)), "")
-    message = f"There is no server named {shown!r}.{unused}"
     if near:
-        raise UsageError(message, f"Did you mean {by_case[near]!r}? Configured servers: {names}.")
+        raise UsageError(
+            f"There is no server named {shown!r}.{unused}",
+            f"Did you mean {by_case[near]!r}? Configured servers: {names}.",
+        )
     raise UsageError(
-        message,
+        f"There is no server named {shown!r}.{unused}",
         f"Configured servers: {names}." if names else "Add one: mcphost servers add NAME -- COMMAND, or NAME URL",
     )
 

@@ -3,6 +3,7 @@
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -192,18 +193,23 @@ async def test_two_requests_in_one_connection_get_one_answer() -> None:
 async def test_a_second_response_while_the_first_page_is_sent_does_not_replace_it() -> None:
     sending, go_on = anyio.Event(), anyio.Event()
 
-    class SlowBrowser:
-        """A stream whose browser does not take the page yet."""
+    class SlowBrowser(AsyncExitStack):
+        """The connection of a browser that does not take the page yet."""
+
+        async def receive(self, max_bytes: int = 0) -> bytes:
+            return get_callback(callback, "/callback?code=first&state=good-state")
 
         async def send(self, item: bytes) -> None:
             sending.set()
             await go_on.wait()
 
+        def extra(self, attribute: object) -> str:
+            return "no address"
+
     async with run_callback_server() as callback, anyio.create_task_group() as tasks:
         callback.expect(has_good_state)
-        first = AuthorizationResponse({"code": "first", "state": "good-state"})
         slow: Any = SlowBrowser()
-        tasks.start_soon(callback._handle_response, slow, first)  # pyright: ignore[reportPrivateUsage]
+        tasks.start_soon(callback.serve, slow)
         await sending.wait()
         assert (await send_raw(callback.port, get_callback(callback, GOOD))).startswith(b"HTTP/1.1 404 ")
         go_on.set()
