@@ -32,6 +32,7 @@ STOPPED_TEXT = "The user stopped this call before its result arrived."
 NEVER_RAN_TEXT = "The user stopped this call before it started; the tool did not run."
 UNSENT_TEXT = "Stopped before it ran."
 _CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
+_CRASHED_UNSENT_TEXT = "The call failed in mcphost. The tool did not run."
 _log = logging.getLogger(__name__)
 
 RunCall = Callable[[], Awaitable[ToolCallOutcome]]
@@ -58,6 +59,12 @@ class _Call:
         if self.is_unsent:
             return _make_unsent_return(self.use, self.server, self.tool)
         return self.make_return(STOPPED_TEXT, "stopped")
+
+    def make_return_without_outcome(self) -> ToolReturnPart:
+        if self.error is None:
+            return self.make_stopped_return()
+        text = _CRASHED_UNSENT_TEXT if self.is_unsent else _CRASHED_TEXT
+        return replace(self.make_return(text, "failed"), is_unsent=self.is_unsent)
 
 
 _current_call: ContextVar[_Call] = ContextVar("current call")
@@ -87,7 +94,8 @@ class CallScheduler:
         """Execute a call by awaiting *run*; `pop_outcome` then returns its outcome.
 
         The outcome is a placeholder if the user sent the call to the background; the conversation in *context* receives
-        the result later. Cancelling stops the call and waits until it has ended.
+        the result later. Cancelling stops the call and waits until it has ended. An exception that *run* raises is
+        raised again; the outcome then tells the model that the call failed, and whether the tool may have run.
         """
         tasks = self._lifetime.tasks
         if tasks is None:
@@ -109,6 +117,7 @@ class CallScheduler:
         if call.is_in_background:
             self._outcomes[use.id] = ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
         elif call.outcome is None:
+            self._outcomes[use.id] = ToolCallOutcome(call.make_return_without_outcome())
             raise call.error or RuntimeError("The call was cancelled, and its turn was not.")
         else:
             self._outcomes[use.id] = call.outcome
@@ -134,8 +143,7 @@ class CallScheduler:
             return call.outcome.part
         if call.error is not None:
             _log.error("call of %r in the background", call.tool, exc_info=call.error)
-            return call.make_return(_CRASHED_TEXT, "failed")
-        return call.make_stopped_return()
+        return call.make_return_without_outcome()
 
     def pop_outcome(self, use: ToolUsePart) -> ToolCallOutcome:
         """Return the outcome of a call that ended, was stopped or never began, and forget the call.

@@ -68,3 +68,24 @@ async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> No
             for _ in range(4):
                 tasks.start_soon(scheduler.run, USE, make_context(), call)
     assert most == 1
+
+
+@pytest.mark.parametrize(("has_slot", "text"), [(True, "The tool may have run"), (False, "The tool did not run")])
+async def test_the_model_learns_whether_a_tool_may_have_run_if_its_call_fails_in_mcphost(
+    has_slot: bool, text: str
+) -> None:
+    async with Lifetime() as lifetime:
+        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), RuntimeSettings(HostConfig()))
+
+        async def call() -> ToolCallOutcome:
+            scheduler.describe_call("s", "t")
+            if has_slot:
+                async with scheduler.slot():
+                    raise ZeroDivisionError
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await scheduler.run(USE, make_context(), call)
+        result = scheduler.pop_outcome(USE).part
+    assert (result.outcome, result.is_unsent) == ("failed", not has_slot)
+    assert text in result.text
