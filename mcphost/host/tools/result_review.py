@@ -201,12 +201,15 @@ class ResultReviewer:
         reviewed = await self.review(part.server, "", READ_METHOD, {"uri": uri}, (piece,), why)
         if not reviewed.replacement and not isinstance(part, ResourcePart):
             is_kept = reviewed.parts == (piece,)  # the data passes only if no part of it was changed
-            return part if is_kept else ResourcePart(part.server, uri, reviewed.rendered.text, part.mime_type)
+            shown = ResourcePart(part.server, uri, reviewed.rendered.text, part.mime_type, target=part.target)
+            return part if is_kept else shown
         text = ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text
         if isinstance(part, ResourcePart) and text == part.text:
             return part
         tool = part.tool if isinstance(part, ResourcePart) else ""
-        return ResourcePart(part.server, uri, text, part.mime_type, tool=tool, is_from_page=is_from_page)
+        return ResourcePart(
+            part.server, uri, text, part.mime_type, tool=tool, target=part.target, is_from_page=is_from_page
+        )
 
     def _needs_review(self, part: Part) -> TypeGuard[ResourcePart | ImagePart | FilePart]:
         is_attached = isinstance(part, ResourcePart | ImagePart | FilePart)
@@ -221,6 +224,7 @@ class ResultReviewer:
                 ATTACHMENT_WITHHELD,
                 part.mime_type,
                 tool=part.tool if isinstance(part, ResourcePart) else "",
+                target=part.target,
                 is_from_page=isinstance(part, ResourcePart) and part.is_from_page,
             )
             if self._needs_review(part)

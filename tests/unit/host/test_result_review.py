@@ -30,7 +30,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.tools.call_scheduler import NEVER_RAN_TEXT
 from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
-from mcphost.llm.messages import ResourcePart, ToolReturnPart
+from mcphost.llm.messages import ImagePart, ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import replace
@@ -501,6 +501,22 @@ async def test_an_attached_resource_is_read_before_it_is_sent(tmp_path: Path, an
         assert (await attach_resource(host)).text == text
     assert frontend.reviews[0].arguments == {"uri": "x://1"}
     assert (SECRET in repr(model.requests)) == (text == SECRET)
+
+
+IMAGE = ImagePart("image/png", PNG, "x://2", "peer", target="before")
+
+
+@pytest.mark.parametrize("answer", [PassResult(), WithholdResult(), PassEditedResult(("the key",))])
+@pytest.mark.parametrize("part", [ResourcePart("peer", "x://1", SECRET, target="before"), IMAGE])
+async def test_an_attachment_counts_as_text_of_the_server_that_sent_it_also_after_its_review(
+    tmp_path: Path, part: ResourcePart | ImagePart, answer: Any
+) -> None:
+    frontend, model = ReviewFrontend(answer), ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, review_server(text_result("")), model, frontend, reviewed=("peer",)) as host:
+        await host.conversation.send("see this", [part])
+        sent = host.conversation.messages[0].parts[0]
+    assert isinstance(sent, ResourcePart | ImagePart)
+    assert sent.target == "before"
 
 
 async def test_stopping_while_a_resource_is_shown_returns_none_and_asks_no_model(tmp_path: Path) -> None:
