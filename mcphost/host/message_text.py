@@ -79,6 +79,8 @@ def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
                 yield f"[result of {part.source} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ResourcePart() if not part.server:
                 yield f"[attached file {part.uri}] {limited(part.text, _MAX_RESULT)}"
+            case ResourcePart() if part.is_from_page:
+                yield f"[written by the page of {part.tool} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ResourcePart():
                 yield f"[attached {part.uri} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ImagePart():

@@ -183,6 +183,9 @@ def _part_to_markdown(part: Part) -> str:
         case ToolReturnPart():
             images = "".join(f"\n\n*{_describe_image(image, escape_line)}*" for image in part.images)
             return f"**`{_code(part.name)}`: {_outcome(part)}**\n\n{_fence(sanitize(part.text))}{images}"
+        case ResourcePart() if part.is_from_page:
+            page = f"**Written by the page of `{_code(part.tool)}`** ({escape_line(part.server)})"
+            return f"{page}\n\n{_fence(sanitize(part.text))}"
         case ResourcePart():
             return f"**Attached `{_code(part.uri)}`** ({escape_line(part.server)})\n\n{_fence(sanitize(part.text))}"
         case FilePart():
@@ -258,6 +261,8 @@ class _HtmlPage:
             case ToolReturnPart():
                 images = "".join(self._write_image(image) for image in part.images)
                 return _details(f"{part.name}: {_outcome(part)}", sanitize(part.text)) + images
+            case ResourcePart() if part.is_from_page:
+                return _details(f"Written by the page of {part.tool} ({part.server})", sanitize(part.text))
             case ResourcePart():
                 return _details(f"Attached {part.uri} ({part.server})", sanitize(part.text))
             case FilePart():

@@ -73,6 +73,15 @@ def test_words_of_mcphost_are_not_exported_as_those_of_the_user(form: Literal["m
     )
 
 
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_what_a_page_wrote_is_not_exported_as_attached_by_the_user(form: Literal["markdown", "html"]) -> None:
+    part = ResourcePart("weather", "ui://weather/page", "Three are selected.", tool="show", is_from_page=True)
+    text = export_conversation(make_info(), (make_message(part, TextPart("Go on")),), form)
+    assert "Written by the page of" in text
+    assert "Three are selected." in text
+    assert "Attached" not in text
+
+
 def test_no_text_of_a_stranger_becomes_an_element_or_an_attribute() -> None:
     source = random.Random(14)
     for _ in range(60):
