@@ -1,8 +1,11 @@
 """Contexts of open pages (MCP Apps, `ui/update-model-context`), which the user's next message takes to the model."""
 
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import PageContextsChanged
-from mcphost.llm.messages import ResourcePart
+from mcphost.llm.messages import Part, ResourcePart
 from mcphost.serialization import Struct
 
 CONTEXT_LIMIT = 32 * 1024
@@ -25,7 +28,9 @@ class PageContexts:
     def __init__(self, events: EventBus) -> None:
         self._events = events
         self._waiting: dict[int, ResourcePart] = {}
-        self._handled: dict[int, ResourcePart] = {}
+        self._sent: dict[int, ResourcePart] = {}
+        self._removed: dict[int, ResourcePart] = {}
+        self._in_preparation: set[int] = set()
 
     @property
     def waiting(self) -> tuple[PageContext, ...]:
@@ -38,38 +43,64 @@ class PageContexts:
         The caller limits the size of the text to CONTEXT_LIMIT bytes, and the number of pages.
         """
         before = self._waiting.get(page)
-        if not part.text.strip() or part == self._handled.get(page):
+        if part in (self._sent.get(page), self._removed.get(page)):
             self._waiting.pop(page, None)
-        elif part != before:
-            self._waiting[page] = part
-            self._handled.pop(page, None)
+        else:
+            self._in_preparation.discard(page)
+            if part.text.strip():
+                self._set(page, part)
+            else:
+                self._waiting.pop(page, None)
         if before != self._waiting.get(page):
             self._publish()
+
+    def _set(self, page: int, part: ResourcePart) -> None:
+        self._waiting[page] = part
+        self._sent.pop(page, None)
+        self._removed.pop(page, None)
 
     def remove(self, page: int) -> None:
         """Remove the context of a page, because the user does not want to send it."""
         if (part := self._waiting.pop(page, None)) is not None:
-            self._handled[page] = part
+            self._removed[page] = part
             self._publish()
 
     def close(self, page: int) -> None:
         """Forget everything about a page, because it is closed."""
-        self._handled.pop(page, None)
+        self._sent.pop(page, None)
+        self._removed.pop(page, None)
+        self._in_preparation.discard(page)
         if self._waiting.pop(page, None) is not None:
             self._publish()
 
-    def take(self) -> tuple[ResourcePart, ...]:
-        """Return the contexts for a user message, which are then no longer waiting."""
-        taken = tuple(self._waiting.values())
+    @contextmanager
+    def taking(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
+        """Yield the contexts for a user message, without those among its *attachments*; they no longer wait.
+
+        If the block raises an exception, the message was not sent, and they wait again, unless their pages were closed
+        or changed them meanwhile.
+        """
+        taken = dict(self._waiting)
+        self._sent.update(taken)
+        self._in_preparation.update(taken)
+        self._waiting.clear()
         if taken:
-            self._handled.update(self._waiting)
-            self._waiting.clear()
             self._publish()
-        return taken
+        try:
+            yield tuple(part for part in taken.values() if part not in attachments)
+        except BaseException:
+            again = {page: part for page, part in taken.items() if page in self._in_preparation}
+            for page, part in again.items():
+                self._set(page, part)
+            if again:
+                self._publish()
+            raise
+        finally:
+            self._in_preparation.difference_update(taken)
 
     def forget_sent(self) -> None:
         """Accept contexts again that were sent, because messages were removed from the conversation."""
-        self._handled.clear()
+        self._sent.clear()
 
     def _publish(self) -> None:
         self._events.publish(PageContextsChanged(len(self._waiting)))

@@ -449,7 +449,8 @@ class FakeConversation:
         return TurnResult("done", "")
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
-        attachments = (*attachments, *self.page_contexts.take())
+        with self.page_contexts.taking(attachments) as contexts:
+            attachments = (*attachments, *contexts)
         self._host.sent.append((text, tuple(attachments)))
         self._turns += 1
         turn = self._turns

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -487,26 +487,26 @@ class ConversationController:
         from mcphost.host.message_text import clean_parts
 
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
-        take_contexts = self._active.page_contexts.take
-        if text is not None and not is_automatic:
-            attachments = (*attachments, *take_contexts())
-        reviewed = await self._prepare_attachments(work, parts, attachments)
-        number = next(self._numbers)
-        model, conversation = self._model_selection.model, self._active.current
-        await parts.background.deliver_in_turn()
-        if text is None:
-            latest = (message for message in reversed(conversation.messages) if message.role == "user")
-            message = next(latest, Message(role="user", parts=()))
-        else:
-            words = await clean_parts((*reviewed, TextPart(text)))
-            message = Message(role="user", parts=words, is_automatic=is_automatic)
-            message = await conversation.append(message, model.name if model else "")
+        contexts = self._active.page_contexts
+        # If the message is not added, the contexts wait for the next one.
+        with contexts.taking(attachments) if text is not None and not is_automatic else nullcontext(()) as taken:
+            reviewed = await self._prepare_attachments(work, parts, (*attachments, *taken))
+            number = next(self._numbers)
+            model, conversation = self._model_selection.model, self._active.current
+            await parts.background.deliver_in_turn()
+            if text is None:
+                latest = (message for message in reversed(conversation.messages) if message.role == "user")
+                message = next(latest, Message(role="user", parts=()))
+            else:
+                words = await clean_parts((*reviewed, TextPart(text)))
+                message = Message(role="user", parts=words, is_automatic=is_automatic)
+                message = await conversation.append(message, model.name if model else "")
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
             return self._fail(number, ConfigError("No model is chosen.", hint))
-        turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering,
-                    take_contexts=take_contexts)  # fmt: skip
+        turn = Turn(number, model=model, conversation=conversation, parts=parts, page_contexts=contexts,
+                    steering=self._steering)  # fmt: skip
         outcome: TurnOutcome = "stopped"
         try:
             with work.stoppable():

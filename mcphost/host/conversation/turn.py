@@ -5,7 +5,6 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 
 import secrets
 import time
-from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -30,6 +29,7 @@ from mcphost.host.events import (
     UserMessageAdded,
 )
 from mcphost.host.message_text import clean_parts
+from mcphost.host.page_contexts import PageContexts
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.runtime_settings import RuntimeSettings
@@ -156,14 +156,14 @@ class Turn:
         model: llm.ChatModel,
         conversation: Conversation,
         parts: TurnParts,
+        page_contexts: PageContexts,
         steering: list[tuple[Part, ...]] | None = None,
-        take_contexts: Callable[[], tuple[Part, ...]] = tuple,
     ) -> None:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
         Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
-        *take_contexts* returns the contexts of pages that go with the next of them. *number* identifies the turn in
-        events. Prompts shown to the user contain the turn's number within the conversation instead.
+        The next of them takes the contexts of pages in *page_contexts* along. *number* identifies the turn in events.
+        Prompts shown to the user contain the turn's number within the conversation instead.
         """
         self._number = number
         self._id = secrets.token_hex(6)
@@ -178,7 +178,7 @@ class Turn:
         self._settings = parts.settings
         self._auto_approval = parts.auto_approval
         self._steering = steering if steering is not None else []
-        self._take_contexts = take_contexts
+        self._page_contexts = page_contexts
         self.usage = llm.Usage()
         self.declined = 0
         self.text = ""
@@ -229,9 +229,10 @@ class Turn:
 
         If `review_results` is set, the user first reviews attachments that came from servers.
         """
-        attached = (*given[:-1], *self._take_contexts(), *given[-1:])  # the text stays the last part
-        parts = await clean_parts(await self._reviewer.review_attachments(attached))
-        message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
+        with self._page_contexts.taking(given) as contexts:
+            attached = (*given[:-1], *contexts, *given[-1:])  # the text stays the last part
+            parts = await clean_parts(await self._reviewer.review_attachments(attached))
+            message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
 
     async def _round(self, number: int) -> Message:
