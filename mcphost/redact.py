@@ -177,8 +177,17 @@ _OTHER_WORD = re.compile(
 _SHORT_SECRET_NAMES = frozenset({"pass", "pwd", "pin", "otp", "totp", "cvv", "cvc"})
 _MIN_PIN = 1_000
 """Smaller numbers under the name "pin" are pins of a chip, not personal identification numbers."""
-_SCHEMA_PARENTS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-_SCHEMA_KEYS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "description", "title"})
+_SCHEMA_PARENTS = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+_SCHEMA_KEYS = frozenset(
+    {
+        "type", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "description", "title", "minLength",
+        "maxLength", "pattern", "readOnly", "writeOnly", "properties", "additionalProperties",
+    }
+)  # fmt: skip
+_NAMES_OF_PROPERTIES = "dependentRequired"
+"""Member of a JSON schema whose members are lists of names."""
 _SCHEMA_VALUES = frozenset({"default", "const", "examples"})
 _PROTOCOL_MEMBERS = frozenset({"progressToken"})
 """Members of MCP messages with a name like that of a secret."""
@@ -276,6 +285,8 @@ def mask_members(value: Any, parent: str = "") -> Any:
     something, as in `max_tokens`. Texts directly under such a name are left to `redact`. In a JSON schema, only the
     default value and the examples of a secret are masked. *parent* is the name of the member that contains *value*.
     """
+    if value is None or isinstance(value, str | int | float):  # most values, and much faster than the checks below
+        return value
     if isinstance(value, Mapping):
         members = cast("Mapping[Any, Any]", value)
         return {name: _mask_member(str(name)[:200], inner, parent) for name, inner in members.items()}
@@ -293,8 +304,10 @@ _MEMBER_HINT = re.compile(r"(?i)token|secret|pass|key|authorization|credential|p
 
 
 def _mask_member(name: str, value: Any, parent: str) -> Any:
-    if value is None or isinstance(value, bool) or name in _PROTOCOL_MEMBERS:
+    if value is None or isinstance(value, bool) or name in _PROTOCOL_MEMBERS or parent == _NAMES_OF_PROPERTIES:
         return value
+    if not may_have_secret_members(name):
+        return mask_members(value, name)
     short = name.lower()
     if short in _SHORT_SECRET_NAMES:
         return _mask_short(short, value)

@@ -263,6 +263,9 @@ def test_every_value_under_the_name_of_a_secret_is_masked(value: Any, masked: An
         {"token_endpoint_auth_methods_supported": ["none"], "scopes": ["read"]},
         {"password": {"a": "${env:PASSWORD}"}, "secret_name": ["db"], "password_policy": {"min_length": 8}},
         {"inputSchema": {"type": "object", "properties": {"token": {"type": "string", "description": "A token"}}}},
+        {"properties": {"password": {"minLength": 8, "format": "password"}, "token": {"not": {"type": "null"}}}},
+        {"dependentRequired": {"password": ["user"]}, "required": ["password"]},
+        {"dependentSchemas": {"password": {"required": ["user"], "properties": {"user": {"type": "string"}}}}},
     ],
 )
 def test_counts_schemas_and_names_stay_readable(value: Any) -> None:
