@@ -6,6 +6,7 @@ from typing import Any
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Raw, Struct, decode, encode
 from mcphost.store.database import Database
+from mcphost.store.valid_rows import BLOB, TEXT, first_valid, valid_rows
 
 MAX_CALLS = 50
 """Maximum number of calls that are kept for a conversation, the newest ones."""
@@ -67,13 +68,13 @@ class PageResultStore:
     async def list(self, conversation_id: str) -> tuple[str, ...]:
         """Return the ids of the stored calls of a conversation, oldest first."""
         query = "SELECT use_id FROM page_results WHERE conversation = ? ORDER BY at, use_id DESC"
-        rows = await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchall())
+        rows = await self._database.run(lambda db: list(valid_rows(db.execute(query, (conversation_id,)), TEXT)))
         return tuple(use_id for (use_id,) in rows)
 
     async def load(self, conversation_id: str, use_id: str) -> StoredPageCall | None:
         """Return a stored call, or None if there is none or it cannot be decoded."""
         query = "SELECT body FROM page_results WHERE conversation = ? AND use_id = ?"
-        row = await self._database.run(lambda db: db.execute(query, (conversation_id, use_id)).fetchone())
+        row = await self._database.run(lambda db: first_valid(db.execute(query, (conversation_id, use_id)), BLOB))
         try:
             return decode(row[0], StoredPageCall, "stored call with a page") if row else None
         except MalformedMessage:

@@ -11,6 +11,7 @@ import pytest
 from mcphost.config.rules import Rule
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import Message, TextPart
+from mcphost.serialization import Raw
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
 from mcphost.store.audit_reader import AuditFilter, AuditReader
 from mcphost.store.audit_store import AuditRecord, AuditStore
@@ -21,6 +22,7 @@ from mcphost.store.database import Database
 from mcphost.store.grants import Grant, GrantStore, TrustedServer
 from mcphost.store.manual_calls import StoredManualCall
 from mcphost.store.message_search import SearchStore
+from mcphost.store.page_results import PageResultStore, StoredPageCall
 from mcphost.store.reusable_results import ReusableResultStore
 from mcphost.store.roots import FolderAnswerStore, FolderEdit, FolderEditStore
 from mcphost.store.spending import SpendingEntry, SpendingStore
@@ -32,8 +34,8 @@ pytestmark = pytest.mark.anyio
 VALUES = (None, 7, 1e300, "x" * 300, b"\xff\x00")
 TABLES = (
     "compactions", "conversations", "drafts", "eras", "folder_answers", "folders", "grants", "manual_calls", "messages",
-    "pinned_tools", "pins", "recorded_results", "search_documents", "search_pending", "spending", "switches",
-    "system_prompts", "tasks", "trust", "unsent_texts",
+    "page_results", "pinned_tools", "pins", "recorded_results", "search_documents", "search_pending", "spending",
+    "switches", "system_prompts", "tasks", "trust", "unsent_texts",
 )  # fmt: skip
 
 
@@ -51,6 +53,8 @@ async def fill(database: Database) -> None:
     await conversations.compactions.add("c1", Compaction(last=1, messages=1, sentences=()))
     await conversations.manual_calls.add("c1", StoredManualCall("s", "t", {}, "ok", "text", after=1))
     await ReusableResultStore(database).add("c1", "u1", "call", definition="d", permission="once", at=1.0)
+    page_call = StoredPageCall("s", "d", "", "t", "x", {}, Raw(b"{}"))
+    await PageResultStore(database).add("c1", "u1", page_call, 1.0)
     grants = GrantStore(database)
     await grants.add(Grant(rule=Rule(server="s", tool="t"), server_digest="d", tools={"t": "x"}))
     await grants.save_trusted(TrustedServer("s", "d", "text"))
@@ -85,6 +89,8 @@ def readers(database: Database) -> tuple[Callable[[], Awaitable[object]], ...]:
         lambda: conversations.manual_calls.load("c1", (1, 2)),
         lambda: ReusableResultStore(database).find("c1", "call", after=0, since=0.0),
         lambda: ReusableResultStore(database).has_later("c1", 1),
+        lambda: PageResultStore(database).list("c1"),
+        lambda: PageResultStore(database).load("c1", "u1"),
         grants.list_all,
         lambda: grants.find_trusted("s"),
         lambda: grants.load_eras("d"),
