@@ -14,6 +14,8 @@ MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
 STRONG_SECRET_LENGTH = 16
 """Minimum length at which a secret with both digits and letters is strong; see `is_strong`."""
 _STRONG_LENGTH_OF_ANY = 32
+_ESCAPED_REFERENCE = re.compile(r"\$\{\$\}(?:\{[^{}$]{0,200}\})?")
+_SCHEMES = ("bearer", "basic", "token", "dpop", "apikey")
 _MAX_RECEIVED = 200  # each log line of a server is searched for each value
 _TEXT_LIMIT = 1_000_000
 
@@ -396,13 +398,23 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 def is_probable_secret(name: str, value: str) -> bool:
     """Return whether the value of a header or environment variable is probably a secret.
 
-    A value that contains a reference such as `${env:NAME}` is not considered a secret.
+    A value that contains a reference such as `${env:NAME}` is not considered a secret, and neither is one that
+    contains only an escaped reference, such as `Bearer ${$}{NAME}`.
     """
-    if not value or "${" in value:
+    value = literal_part(value)
+    if not value or value.lower() in _SCHEMES:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):
         return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
     return redact_patterns(value) != value
+
+
+def literal_part(value: str) -> str:
+    """Return *value* without escaped references such as `${$}{NAME}`, or "" if it contains any other reference."""
+    if "${" not in value:
+        return value
+    literal = _ESCAPED_REFERENCE.sub("", value).strip()
+    return "" if "${" in literal else literal
 
 
 def is_secret_name(name: str) -> bool:

@@ -134,11 +134,11 @@ async def _store_and_replace(
     name = keyring_entry_name(server.name, secret)
     try:
         number, base = 1, name
-        while (kept := await backend.get(name)) not in (None, secret.secret):
+        while (kept := await backend.get(name)) not in (None, secret.expanded):
             number += 1
             name = f"{base}-{number}"
         after = mark + replace_secret_in_text(text[len(mark) :], place, server.name, secret, name)
-        await backend.set(name, secret.secret)
+        await backend.set(name, secret.expanded)
     except ConfigError:
         raise
     except McpHostError as error:

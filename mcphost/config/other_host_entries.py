@@ -62,6 +62,8 @@ OWN = NONE._replace(is_complete=False)
 _UNSUPPORTED_SCHEMES = ("ws", "wss", "unix", "pipe")
 _FILE_REFERENCE = re.compile(r"(?<!\$)\{file:[^}]{0,200}\}")
 _MAX_NAMED_REFERENCES = 20
+_WINDOWS_PATH = re.compile(r"\\[\w.]")
+"""A part of a path such as `C:\\Tools`; a shell needs a backslash only before a space, a quote or the like."""
 _OWN_REFERENCE = re.compile(rf"\$(\{{({_NAME})\}})")
 _EXPANDED_KINDS = frozenset({"variable", "keyring", "dollar"})
 """Kinds of references that mcphost expands; it also expands places, as some hosts do, and asks for inputs."""
@@ -374,15 +376,20 @@ def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
 def _split_command_line(command: str) -> list[str]:
     """Return the program and the arguments of a "command" that contains both, as Cursor allows.
 
-    The result is only *command* if it may be the path of a program with spaces, or if its quotes are not closed.
+    The result is only *command* if it may be the path of a program with spaces, or if its quotes are not closed. The
+    backslashes of a path on Windows are kept.
     """
     if not is_whole_command_line(command.replace("${", "$"), has_arguments=False):
         return [command]
+    parser = shlex.shlex(command, posix=True, punctuation_chars=False)
+    parser.whitespace_split, parser.commenters = True, ""
+    if _WINDOWS_PATH.search(command):
+        parser.escape = ""
     try:
-        words = shlex.split(command)
+        words = [*parser]
     except ValueError:
         return [command]
-    is_path = "/" in words[0] and not os.path.exists(expand_home(words[0]))
+    is_path = "\\" in words[0] or ("/" in words[0] and not os.path.exists(expand_home(words[0])))
     return [command] if is_path else words
 
 

@@ -19,7 +19,7 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
-from mcphost.redact import is_probable_secret, is_strong, register_secret, register_server_secret
+from mcphost.redact import is_probable_secret, is_strong, literal_part, register_secret, register_server_secret
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
@@ -46,6 +46,11 @@ class PlaintextSecret(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"PlaintextSecret({self.location!r})"
+
+    @property
+    def expanded(self) -> str:
+        """The secret as the server gets it: `${$}` stands for a dollar sign in the file, but not in the keyring."""
+        return self.secret.replace("${$}", "$")
 
     @property
     def location(self) -> str:
@@ -101,7 +106,7 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
         elif is_probable_secret(keys[1], value) and not server.published.has(*keys, value):
             secrets.append(make_secret(keys, value))
     for key, field in FIELD_BY_KEY.items():
-        if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
+        if field in SECRET_FIELDS and literal_part(value := cast("str", getattr(server.oauth, field))):
             secrets.append(make_secret(("mcphost", "oauth", key), value))
     for span in find_target_secrets(server) if known is NOTHING_KNOWN else ():
         secrets.append(PlaintextSecret(span.keys, span.text, span.text[: span.start], span.value, span.label))

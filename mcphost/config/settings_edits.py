@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import decode_text
 from mcphost.config.schema import ModelConfig, Profile, SecretStore
+from mcphost.config.toml_sections import find_sections
 from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
@@ -216,48 +218,75 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 def set_profile_values(text: str, name: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml in which *values* replace those of `[profiles.NAME]`; None removes a value.
 
-    Raises ValueError if the text is invalid, if the profile does not exist, or if the edit would change any other
-    value.
+    Values that are the same already keep their form, such as a string of several lines. Raises ValueError if the text
+    is invalid, if the profile does not exist, or if the edit would change any other value.
     """
+    expected = tomllib.loads(text)
+    try:
+        before = expected["profiles"][name]
+        changed = {key: value for key, value in values.items() if before.get(key) != value}
+        expected["profiles"][name] = {key: value for key, value in {**before, **values}.items() if value is not None}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("there is no such profile") from error
+    own = next((one for one in find_sections(text) if one.keys == ("profiles", name)), None)
+    end = len(text) if own is None else own.end  # a comment after it is about the next table
+    for end in (end, len(text)):
+        with suppress(KeyError, TypeError, ValueError):
+            edited = _set_in_profile(text[:end], name, changed) + text[end:]
+            if tomllib.loads(edited) == expected:
+                return edited
+    raise ValueError("another value would change")
+
+
+def _set_in_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
     import tomlkit
 
-    expected = tomllib.loads(text)
-    document = cast("dict[str, Any]", tomlkit.parse(text))
-    try:
-        before, table = expected["profiles"][name], document["profiles"][name]
-        for key, value in values.items():
-            if value is not None:
-                before[key], table[key] = value, _make_item(value)
-            elif key in before:
-                del before[key], table[key]
-    except (KeyError, TypeError) as error:
-        raise ValueError("there is no such profile") from error
-    edited = tomlkit.dumps(cast("Any", document))
-    if tomllib.loads(edited) != expected:
-        raise ValueError("another value would change")
-    return edited
+    line = text if text.endswith("\n") else f"{text}\n"
+    document = cast("dict[str, Any]", tomlkit.parse(line))
+    table = document["profiles"][name]
+    for key, value in values.items():
+        if value is not None:
+            table[key] = _make_item(value)
+        else:
+            del table[key]
+    return tomlkit.dumps(cast("Any", document))
 
 
 def without_profile(text: str, name: str) -> str:
     """Return the text of a config.toml without `[profiles.NAME]`, and without `profile = "NAME"`.
 
-    Raises ValueError if the text is invalid, if the profile does not exist, or if the edit would change any other
-    value.
+    Comments above other tables stay. Raises ValueError if the text is invalid, if the profile does not exist, or if the
+    edit would change any other value.
     """
-    import tomlkit
-
     expected = tomllib.loads(text)
-    document = cast("dict[str, Any]", tomlkit.parse(text))
     try:
-        del expected["profiles"][name], document["profiles"][name]
+        del expected["profiles"][name]
     except (KeyError, TypeError) as error:
         raise ValueError("there is no such profile") from error
     if expected.get("profile") == name:
-        del expected["profile"], document["profile"]
-    edited = tomlkit.dumps(cast("Any", document))
-    if {"profiles": {}, **tomllib.loads(edited)} != expected:
-        raise ValueError("another value would change")
-    return edited
+        del expected["profile"]
+    rest = text
+    for section in reversed([*find_sections(text)]):
+        if section.keys[:2] == ("profiles", name):
+            above, below = rest[: section.start], rest[section.end :]
+            rest = above + (below.removeprefix("\n") if above.endswith("\n\n") or not above else below)
+    for start in (rest, text):
+        with suppress(KeyError, TypeError, ValueError):
+            edited = _without_profile(start, name, is_selected="profile" not in expected)
+            if {"profiles": {}, **tomllib.loads(edited)} == {"profiles": {}, **expected}:
+                return edited
+    raise ValueError("another value would change")
+
+
+def _without_profile(text: str, name: str, *, is_selected: bool) -> str:
+    import tomlkit
+
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    if name in document.get("profiles", {}):
+        del document["profiles"][name]
+    if is_selected and "profile" in document:
+        del document["profile"]
+    return tomlkit.dumps(cast("Any", document))
 
 
 def add_secret_store(text: str, store: SecretStore) -> str:

@@ -265,9 +265,9 @@ class Setup:
         place = model.api_base.partition("://")[2] or parse_provider(model.name)
         holder = ServerConfig(name=f"model-{place}", headers=model.headers)
         for plaintext in find_plaintext_secrets(holder):
-            register_secret(plaintext.secret)
+            register_secret(plaintext.expanded)
             entry = keyring_entry_name(holder.name, plaintext)
-            await self._secrets.set(entry, plaintext.secret)
+            await self._secrets.set(entry, plaintext.expanded)
             holder = replace_in_config(holder, plaintext, entry)
         return replace(model, headers=holder.headers)
 

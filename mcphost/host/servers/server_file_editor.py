@@ -495,10 +495,10 @@ class ServerFileEditor:
         base = name = keyring_entry_name(server, secret)
         number = 1
         try:
-            while (existing := await self._secrets.get(name)) not in (None, secret.secret):
+            while (existing := await self._secrets.get(name)) not in (None, secret.expanded):
                 number += 1
                 name = f"{base}-{number}"
-            await self._secrets.set(name, secret.secret)
+            await self._secrets.set(name, secret.expanded)
         except KeyringMissing as error:
             raise ConfigError(
                 f"{secret.location} is a secret, and there is no keyring to store it in. Nothing was written.",

@@ -113,3 +113,25 @@ def test_the_warning_explains_moving_it_only_where_that_is_possible() -> None:
         assert len(secret) == 3
         assert all(("mcphost servers secure" in problem) == hint for problem in secret)
         assert not any("hush" in problem or "abc-" in problem for problem in secret)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_secret"),
+    [
+        ("abc${$}{FOO}def-1234", True),
+        ("pa${$}${$}word-1234", True),
+        ("${$}{API_TOKEN}", False),  # a placeholder that the other host passed on
+        ("Bearer ${$}{API_TOKEN}", False),
+        ("abc${env:FOO}${$}def-1234", False),
+    ],
+)
+def test_a_secret_with_an_escaped_dollar_sign_is_found_and_stored_as_the_server_gets_it(
+    value: str, *, is_secret: bool
+) -> None:
+    entry = {"command": "run", "env": {"API_TOKEN": value}}
+    remote = {"url": "https://h/mcp", "mcphost": {"oauth": {"clientId": "c", "clientSecret": value}}}
+    servers = parse_by_name(json.dumps({"mcpServers": {"a": entry, "b": remote}}))
+    found = [[one.expanded for one in find_plaintext_secrets(servers[name])] for name in "ab"]
+    expected = [value.replace("${$}", "$")] if is_secret else []
+    assert found[0] == expected
+    assert found[1] == expected or value.startswith("Bearer")  # which is no scheme in a client secret

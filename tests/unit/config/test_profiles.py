@@ -214,3 +214,49 @@ def test_a_removed_profile_takes_its_selection_with_it_and_nothing_else(tmp_path
     assert load_config(tmp_path, environ={}).profile == ""
     with pytest.raises(ConfigError, match="cannot be changed safely"):
         remove_profile(path, "review")
+
+
+NEIGHBOURS = """[profiles.review]
+description = "Old"
+system_prompt = '''
+Line 1
+Line 2'''
+
+# The limits of my laptop
+[limits]
+max_rounds = 3
+
+# Much slower
+[profiles.quick.model]
+name = "openai/x"
+"""
+
+
+def test_a_value_added_to_a_profile_leaves_the_comment_of_the_next_table_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(NEIGHBOURS)
+    change_profile(path, Profile(name="review", description="New", system_prompt="Line 1\nLine 2", servers=("git",)))
+    before, after = NEIGHBOURS.split("\n# The limits")
+    changed = before.replace("Old", "New") + 'servers = ["git"]\n'
+    assert path.read_text() == f"{changed}\n# The limits{after}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_removed_profile_leaves_the_comment_of_the_next_table(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(NEIGHBOURS.replace("\n", end).encode())
+    remove_profile(path, "review")
+    rest = NEIGHBOURS[NEIGHBOURS.index("# The limits") :]
+    assert path.read_bytes().decode().lstrip() == rest.replace("\n", end)
+    remove_profile(path, "quick")
+    assert path.read_text().split("# ")[1:] == ["The limits of my laptop\n[limits]\nmax_rounds = 3\n\n", "Much slower\n"]
+
+
+def test_a_line_of_a_text_that_looks_like_a_table_is_not_taken_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    text = "[profiles.a]\nsystem_prompt = '''\n[profiles.b]\nsay = 1\n'''\n\n[profiles.b]\ndescription = 'x'\n"
+    path.write_text(text)
+    change_profile(path, Profile(name="b", description="New"))
+    assert path.read_text() == text.replace("'x'", '"New"')
+    remove_profile(path, "b")
+    assert tomllib.loads(path.read_text()) == {"profiles": {"a": {"system_prompt": "[profiles.b]\nsay = 1\n"}}}

@@ -124,6 +124,20 @@ def test_a_windows_path_is_kept_and_named_with_its_place_in_wsl(tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (r"C:\Program Files\nodejs\node.exe", {"command": r"C:\Program Files\nodejs\node.exe"}),
+        (r"%APPDATA%\npm\x.cmd -y y", {"command": r"%APPDATA%\npm\x.cmd -y y"}),
+        (r"cmd /c npx -y x C:\Data", {"command": "npx", "args": ["-y", "x", r"C:\Data"]}),
+    ],
+)
+def test_the_backslashes_of_a_path_in_a_whole_command_line_are_kept(
+    command: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    assert find_one(tmp_path, {"command": command}).entry == expected
+
+
 def test_a_file_of_windows_that_the_user_names_is_read_as_one(tmp_path: Path) -> None:
     places = make_places(tmp_path, make_windows(tmp_path))
     file = write(tmp_path, "Ada/.cursor/mcp.json", {"a": {"command": "cmd", "args": ["/c", "npx", "x"]}})

@@ -1,0 +1,69 @@
+"""Positions of the tables in the text of a TOML file, so that an edit leaves the comments of other tables alone."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+_HEADER = re.compile(r"[ \t]*\[(?!\[)[^\n#]{1,500}\][ \t]*(?:#[^\n]*)?\r?\n?")
+_ANY_HEADER = re.compile(r"[ \t]*\[")
+
+
+class TomlSection(NamedTuple):
+    """A table that has a line with its name: the `keys` of the table, and its position in the text.
+
+    `end` is the end of its last value. Blank lines and comments after it, up to the next table, are not part of it.
+    """
+
+    keys: tuple[str, ...]
+    start: int
+    end: int
+
+
+def find_sections(text: str) -> Iterator[TomlSection]:
+    """Yield the tables of *text*, which is valid TOML, in order.
+
+    A line that only looks like the name of a table, such as one in a string of several lines, is taken for one.
+    Callers therefore compare the values before and after an edit.
+    """
+    lines = text.splitlines(keepends=True)
+    headers = [number for number, line in enumerate(lines) if _ANY_HEADER.match(line)]
+    offsets = [0]
+    for line in lines:
+        offsets.append(offsets[-1] + len(line))
+    for first, following in pairwise([*headers, len(lines)]):
+        keys = _read_keys(lines[first])
+        if keys:
+            yield TomlSection(keys, offsets[first], offsets[_find_content_end(lines, first, following)])
+
+
+def _find_content_end(lines: list[str], first: int, following: int) -> int:
+    """Return the number of the line after the last value of the table whose name is in the line *first*.
+
+    Comments directly below the last value belong to the table if a blank line separates them from what follows.
+    """
+    end = following
+    while end > first + 1 and _is_blank_or_comment(lines[end - 1]):
+        end -= 1
+    blank = next((number for number in range(end, following) if not lines[number].strip()), None)
+    return end if blank is None else blank
+
+
+def _is_blank_or_comment(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _read_keys(line: str) -> tuple[str, ...]:
+    """Return the keys in the line with the name of a table, or () if it is none."""
+    if not _HEADER.fullmatch(line) or line.count(".") > 50:
+        return ()
+    try:
+        table: Any = tomllib.loads(line)
+    except ValueError:
+        return ()
+    keys: list[str] = []
+    while table:
+        ((key, table),) = table.items()
+        keys.append(key)
+    return tuple(keys)
