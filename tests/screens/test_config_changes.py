@@ -309,6 +309,29 @@ async def test_a_profile_is_edited_and_removed_on_the_page(files: Files, size: t
     assert file.read_text() == "# mine\n[profiles.quick]\n"
 
 
+async def test_what_is_not_edited_in_a_profile_stays_as_it_is(files: Files) -> None:
+    files.write_servers(git={"command": "/nowhere/b"})
+    kept = 'servers = []\nsystem_prompt = ""\n\n[profiles.text]\nsystem_prompt = """\nLine 1\nLine 2\n"""\n'
+    files.write_settings(f'[profiles.none]\ndescription = "a"\n{kept}')
+    file = files.folder / "config.toml"
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("e")
+        await driver.until(lambda: "Edit the profile none" in driver.text(), "the form")
+        assert "all that are enabled" not in driver.text()
+        await driver.pilot.press("end", "b", "ctrl+s")
+        await driver.until(lambda: "Saved the profile none in" in driver.text(), "the notice")
+        assert file.read_text() == f'[profiles.none]\ndescription = "ab"\n{kept}'
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "e")
+        await driver.until(lambda: "Edit the profile text" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Saved the profile text in" in driver.text(), "the notice")
+    assert file.read_text() == f'[profiles.none]\ndescription = "ab"\n{kept}'
+
+
 async def test_a_profile_that_is_not_in_use_is_changed_without_a_switch(files: Files) -> None:
     files.write_servers(git={"command": "/nowhere/b"})
     files.write_settings("[profiles.quick]\n[profiles.review]\nservers = []\n")

@@ -197,6 +197,9 @@ class ProfileForm(FormScreen[Profile]):
         self._taken = taken
         self._servers = servers
         self._warned_servers: tuple[str, ...] = ()
+        self._has_no_server = bool(draft.name) and draft.servers == ()
+        """Whether the profile to change uses no server; then it uses none until a name is entered."""
+
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
@@ -216,9 +219,10 @@ class ProfileForm(FormScreen[Profile]):
         yield LabeledInputGroup(
             *name,
             LabeledInput(_("description"), "description", placeholder=_("optional")),
-            LabeledInput(_("servers"), "servers", placeholder=_("all that are enabled")),
+            LabeledInput(_("servers"), "servers", placeholder=_("none") if self._has_no_server else _(_ALL)),
         )
-        yield Static(_("no name in servers: all that are enabled"), id="servers-about", markup=False)
+        if not self._has_no_server:
+            yield Static(_("no name in servers: all that are enabled"), id="servers-about", markup=False)
         yield Static(f"{_('model')}: {self._describe_model()}", id="model", markup=False)
         yield Static(_("system prompt; empty: the one of the configuration"), id="prompt-label", markup=False)
         prompt = self._draft.system_prompt or ""
@@ -280,7 +284,12 @@ class ProfileForm(FormScreen[Profile]):
                 self._draft,
                 name=name,
                 description=texts["description"],
-                servers=servers or None,
-                system_prompt=prompt.text.strip() or None,
+                servers=servers or (() if self._has_no_server else None),
+                system_prompt=self._find_prompt(prompt.text),
             )
         )
+
+    def _find_prompt(self, text: str) -> str | None:
+        """Return the system prompt to save; one that was not edited stays as it is, even an empty one."""
+        before = self._draft.system_prompt
+        return before if text.strip() == (before or "").strip() else text.strip() or None
