@@ -54,7 +54,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
             parser.add_argument("--unset-header", action="append", default=[], metavar="NAME", help="remove a header")
             add_entry_scope_flag(parser)
     else:
-        add_entry_scope_flag(parser)
+        add_entry_scope_flag(parser, must_choose=action == "remove")
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
             parser.add_argument(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
-from mcphost.translation import _
+from mcphost.translation import N_, _
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import TerminalInput
@@ -20,11 +20,13 @@ def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
     )  # fmt: skip
 
 
-def add_entry_scope_flag(parser: argparse.ArgumentParser) -> None:
-    """Add `--scope` to *parser*, which chooses one of several entries of a name."""
+def add_entry_scope_flag(parser: argparse.ArgumentParser, *, must_choose: bool = False) -> None:
+    """Add `--scope` to *parser*, which chooses one of several entries of a name; see `choose_entry`."""
     parser.add_argument(
         "-s", "--scope", choices=("user", "project", "local"), default=None,
-        help="which entry to change if several files have one of this name (default: the one in use)",
+        help=N_("which entry to remove; needed if several files have one of this name")
+        if must_choose
+        else N_("which entry to change if several files have one of this name (default: the one in use)"),
     )  # fmt: skip
 
 

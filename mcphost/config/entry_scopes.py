@@ -1,12 +1,13 @@
 """The entries of one server name in the files of all scopes, of which mcphost uses the first."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from mcphost.config.loader import find_local_entries
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import ServerConfig
-from mcphost.config.server_files import Scope, ServerFile, find_entry, parse_file, scope_file
+from mcphost.config.server_files import Scope, ServerFile, has_entry, parse_file, scope_file
 from mcphost.config.server_inputs import with_input_values
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct
@@ -35,12 +36,9 @@ def find_scopes(name: str, config_dir: Path, folder: Path) -> tuple[ScopedEntry,
     found: list[ScopedEntry] = []
     for scope in SCOPES_IN_ORDER:
         file = scope_file(scope, config_dir, folder)
-        try:
-            entry = find_entry(file, name)
-        except ConfigError:
-            continue
-        if entry is not None:
-            found.append(ScopedEntry(scope, file))
+        with suppress(ConfigError):
+            if has_entry(file, name):
+                found.append(ScopedEntry(scope, file))
     return tuple(found)
 
 

@@ -171,12 +171,27 @@ def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerE
 def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
     """Return a copy of a server's entry as written in the file.
 
-    Raises ConfigError if the file is invalid or has no such entry.
+    Raises ConfigError if the file is invalid or has no such entry, or if the entry is not an object.
     """
     entry = find_entry(file, name)
     if entry is None:
+        if has_entry(file, name):
+            raise ConfigError(
+                f"{file.path}: the entry of {name!r} is not an object.", "Correct it there, or remove the server."
+            )
         raise _missing_server(file, name)
     return entry
+
+
+def has_entry(file: ServerFile, name: str) -> bool:
+    """Return whether a file has an entry of this name, even one that is not an object.
+
+    Raises ConfigError if the file is invalid.
+    """
+    _, text = _read(file)
+    *parents, key = _entry_path(text, file, name)
+    members = _get(_parse(text, file), tuple(parents))
+    return isinstance(members, dict) and key in members
 
 
 def find_entry(file: ServerFile, name: str) -> dict[str, Any] | None:

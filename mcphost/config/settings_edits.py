@@ -229,8 +229,8 @@ def set_profile_values(text: str, name: str, values: Mapping[str, Any]) -> str:
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("there is no such profile") from error
     own = next((one for one in find_sections(text) if one.keys == ("profiles", name)), None)
-    end = len(text) if own is None else own.end  # a comment after it is about the next table
-    for end in (end, len(text)):
+    ends = (len(text),) if own is None else (own.end, len(text))  # a comment after it is about the next table
+    for end in ends:
         with suppress(KeyError, TypeError, ValueError):
             edited = _set_in_profile(text[:end], name, changed) + text[end:]
             if tomllib.loads(edited) == expected:
@@ -286,7 +286,8 @@ def _without_profile(text: str, name: str, *, is_selected: bool) -> str:
         del document["profiles"][name]
     if is_selected and "profile" in document:
         del document["profile"]
-    return tomlkit.dumps(cast("Any", document))
+    edited = tomlkit.dumps(cast("Any", document))
+    return edited if text.startswith(("\n", "\r")) else edited.lstrip("\r\n")
 
 
 def add_secret_store(text: str, store: SecretStore) -> str:

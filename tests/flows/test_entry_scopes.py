@@ -112,6 +112,17 @@ def test_an_invalid_entry_is_removed_and_corrected_like_others(program: Program)
     assert left["bad"]["command"] == ARGV[0]
 
 
+def test_an_entry_that_is_no_object_is_named_as_such_and_can_be_removed(program: Program) -> None:
+    entry: Any = "https://x.example/mcp"
+    path = program.configure(plain=entry, kept={"command": "x"})
+    for command in ("edit", "disable"):
+        told = program.error("servers", command, "plain", *(("--", "x") if command == "edit" else ()), code=3)
+        assert "not an object" in told
+        assert "no server named" not in told
+    program.text("servers", "remove", "plain", "--yes")
+    assert list(json.loads(path.read_text())["mcpServers"]) == ["kept"]
+
+
 def test_what_a_hidden_entry_of_the_name_uses_is_not_deleted(program: Program) -> None:
     program.configure_secret_store("file")
     env: dict[str, Any] = {"MCPHOST_SECRETS_PASSPHRASE": "correct horse"}

@@ -200,7 +200,6 @@ class ProfileForm(FormScreen[Profile]):
         self._has_no_server = bool(draft.name) and draft.servers == ()
         """Whether the profile to change uses no server; then it uses none until a name is entered."""
 
-
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 

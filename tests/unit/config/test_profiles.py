@@ -249,7 +249,8 @@ def test_a_removed_profile_leaves_the_comment_of_the_next_table(tmp_path: Path, 
     rest = NEIGHBOURS[NEIGHBOURS.index("# The limits") :]
     assert path.read_bytes().decode().lstrip() == rest.replace("\n", end)
     remove_profile(path, "quick")
-    assert path.read_text().split("# ")[1:] == ["The limits of my laptop\n[limits]\nmax_rounds = 3\n\n", "Much slower\n"]
+    limits = "The limits of my laptop\n[limits]\nmax_rounds = 3\n\n"
+    assert path.read_text().split("# ")[1:] == [limits, "Much slower\n"]
 
 
 def test_a_line_of_a_text_that_looks_like_a_table_is_not_taken_for_one(tmp_path: Path) -> None:
