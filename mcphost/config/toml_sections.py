@@ -1,13 +1,12 @@
 """Positions of the tables in the text of a TOML file, so that an edit leaves the comments of other tables alone."""
 
-import re
 import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-_HEADER = re.compile(r"[ \t]*\[(?!\[)[^\n#]{1,500}\][ \t]*(?:#[^\n]*)?\r?\n?")
-_ANY_HEADER = re.compile(r"[ \t]*\[")
+_MAX_HEADER = 1_000
+_MAX_KEY_PARTS = 50
 
 
 class TomlSection(NamedTuple):
@@ -28,7 +27,7 @@ def find_sections(text: str) -> Iterator[TomlSection]:
     Callers therefore compare the values before and after an edit.
     """
     lines = text.splitlines(keepends=True)
-    headers = [number for number, line in enumerate(lines) if _ANY_HEADER.match(line)]
+    headers = [number for number, line in enumerate(lines) if line.lstrip(" \t").startswith("[")]
     offsets = [0]
     for line in lines:
         offsets.append(offsets[-1] + len(line))
@@ -56,14 +55,14 @@ def _is_blank_or_comment(line: str) -> bool:
 
 def _read_keys(line: str) -> tuple[str, ...]:
     """Return the keys in the line with the name of a table, or () if it is none."""
-    if not _HEADER.fullmatch(line) or line.count(".") > 50:
+    if line.lstrip().startswith("[[") or len(line) > _MAX_HEADER or line.count(".") > _MAX_KEY_PARTS:
         return ()
     try:
         table: Any = tomllib.loads(line)
     except ValueError:
         return ()
     keys: list[str] = []
-    while table:
-        ((key, table),) = table.items()
+    while isinstance(table, dict) and table:
+        key, table = next(iter(table.items()))
         keys.append(key)
     return tuple(keys)

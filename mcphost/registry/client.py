@@ -256,7 +256,8 @@ class HttpRegistry:
             problems += (problem for problem in page.problems if problem not in known)
             fetched = min(fetched, stored.fetched)
             search.advance(page.next_cursor)
-        is_cut = len(found) > limit or not all(search.is_complete for search in searches)
+        is_asked_in_part = len({*text.lower().split()}) > len(words)
+        is_cut = len(found) > limit or is_asked_in_part or not all(search.is_complete for search in searches)
         return RegistryAnswer(entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut)
 
     async def _search_cache(self, text: str, limit: int, updated_since: str, reason: str) -> RegistryAnswer:
