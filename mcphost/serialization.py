@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import SMALL_VALUE_BYTES, check_plain_value
+from mcphost.json_limits import MAX_STRUCT_DEPTH, SMALL_VALUE_BYTES, JsonLimitExceeded, check_depth, check_plain_value
 from mcphost.sanitize import replace_surrogates
 
 T = TypeVar("T")
@@ -61,6 +61,9 @@ _SORTED = msgspec.json.Encoder(order="sorted")
 _ABSENT = Raw()
 _NOT_IN_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_PLAIN_DECODER = msgspec.json.Decoder()
+_HAS_PLAIN_VALUES: dict[Any, bool] = {object: True}
+_OBJECT = msgspec.inspect.CustomType(object)
 
 
 class Struct(msgspec.Struct, frozen=True):
@@ -85,8 +88,10 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
         # Cached by type: creating a decoder costs as much as decoding a small value.
         decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     try:
+        if len(raw) > SMALL_VALUE_BYTES:
+            _check_depth(raw, kind)
         return decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError, JsonLimitExceeded) as error:
         raise _malformed_message(what, error) from error
 
 
@@ -100,8 +105,10 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
 
     def read(raw: bytes | Raw) -> T:
         try:
+            if len(raw) > SMALL_VALUE_BYTES:
+                _check_depth(raw, kind)
             return decoding.decode(raw)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError, JsonLimitExceeded) as error:
             raise _malformed_message(what, error) from error
 
     return read
@@ -116,8 +123,10 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
     if known is None:
         known = _DECODERS[kind] = msgspec.json.Decoder(kind)
     try:
+        if len(raw) > SMALL_VALUE_BYTES:
+            _check_depth(raw, kind)
         return known.decode(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, JsonLimitExceeded):
         return None
 
 
@@ -187,7 +196,10 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
         except MalformedMessage as error:
             raise MalformedMessage(f"The {what} is not valid: {error.message}") from error
-    return decode(raw, object, what)
+    try:
+        return _PLAIN_DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _malformed_message(what, error) from error
 
 
 def encode(value: Any) -> bytes:
@@ -279,7 +291,36 @@ def replace(value: T, **changes: Any) -> T:
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
     """Return the error for invalid data; msgspec's message is truncated because it can quote megabytes."""
-    return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
+    reason = error.message if isinstance(error, MalformedMessage) else str(error)[:_REASON_LIMIT] or type(error).__name__
+    return MalformedMessage(f"The {what} is not valid: {reason}")
+
+
+def _check_depth(raw: bytes | Raw | bytearray | memoryview | str, kind: Any) -> None:
+    """Check the nesting of JSON that becomes plain Python values in a value of type *kind*. Raises JsonLimitExceeded.
+
+    Since Python 3.12 the decoder accepts far more levels than recursive functions.
+    """
+    has_plain_values = _HAS_PLAIN_VALUES.get(kind)
+    if has_plain_values is None:
+        has_plain_values = _HAS_PLAIN_VALUES[kind] = _contains_any(msgspec.inspect.type_info(kind), set())
+    if has_plain_values:
+        check_depth(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw), MAX_STRUCT_DEPTH)
+
+
+def _contains_any(info: object, seen: set[int]) -> bool:
+    """Return whether a type contains `Any` or `object`, at any level."""
+    if isinstance(info, msgspec.inspect.AnyType) or info == _OBJECT:
+        return True
+    if id(info) in seen:
+        return False
+    seen.add(id(info))
+    if isinstance(info, tuple):
+        return any(_contains_any(item, seen) for item in cast("tuple[object, ...]", info))
+    if not isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field):
+        return False
+    if isinstance(info, msgspec.inspect.Field):
+        return _contains_any(info.type, seen)
+    return any(_contains_any(member, seen) for member in field_values(info))
 
 
 def _replace_surrogates_in(value: Any) -> Any:

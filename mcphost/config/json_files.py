@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.errors import ConfigError
+from mcphost.json_limits import JsonLimitExceeded, check_depth
 
 MAX_FILE_BYTES = 256_000
 """Maximum size of a configuration file in bytes; hand-written ones are smaller."""
@@ -85,11 +86,13 @@ def parse_json(text: str, name: str) -> Any:
     """
     check_comments(text, name)
     try:
-        return json.loads(strip_comments(text), object_pairs_hook=_make_object)
+        plain = strip_comments(text)
+        check_depth(plain.encode(errors="replace"))
+        return json.loads(plain, object_pairs_hook=_make_object)
     except json.JSONDecodeError as error:
         place, reason = f"line {error.lineno}, column {error.colno}", error.msg[0].lower() + error.msg[1:]
         raise ConfigError(f"{name}, {place}: not valid JSON ({reason}).", "Correct it there.") from error
-    except RecursionError as error:
+    except JsonLimitExceeded as error:
         raise ConfigError(f"{name} is nested too deep.", "Servers are plain objects under mcpServers.") from error
     except ValueError as error:
         raise ConfigError(f"{name} is not valid JSON ({error}).", "Correct the file.") from error

@@ -25,7 +25,7 @@ from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
 from mcphost.config.windows_hosts import translate_entry
 from mcphost.errors import ConfigError, MalformedMessage
-from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, run_steps
+from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, check_depth, run_steps
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates
 from mcphost.sanitize import sanitize
@@ -106,7 +106,7 @@ def _select_json(raw: bytes, file: str) -> Mapping[str, Raw]:
             return _select_members(raw)
         except MalformedMessage as error:
             reason = error
-    if isinstance(reason.__cause__, RecursionError):
+    if isinstance(reason, JsonLimitExceeded):
         raise ConfigError(f"{file} is nested too deep.", "Servers are plain objects under mcpServers.") from reason
     place, hint = _find_place(raw, reason), "Correct the file there."
     if len(raw) > MAX_COMMENTED_BYTES:
@@ -115,6 +115,7 @@ def _select_json(raw: bytes, file: str) -> Mapping[str, Raw]:
 
 
 def _select_members(raw: bytes) -> Mapping[str, Raw]:
+    check_depth(raw)
     if not raw.lstrip().startswith(b"{"):
         decode(raw, Raw)  # checks the syntax
         return {}

@@ -2,12 +2,27 @@
 
 import json
 import tracemalloc
+from typing import Any, cast
 
 import pytest
 
 from mcphost.config.schema import ConfigWarning
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import INDENTED_FACTOR, decode_array, dumps, encode, loads, nesting_depth
+from mcphost.json_limits import MAX_STRUCT_DEPTH
+from mcphost.llm.messages import Message
+from mcphost.serialization import (
+    INDENTED_FACTOR,
+    Raw,
+    Struct,
+    decode,
+    decode_array,
+    decode_or_none,
+    dumps,
+    encode,
+    loads,
+    make_decoder,
+    nesting_depth,
+)
 
 
 def test_deeply_nested_json_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
@@ -59,3 +74,35 @@ def test_a_subclass_of_str_is_encoded_as_its_text_and_other_types_are_refused() 
     assert encode({"problems": [ConfigWarning("odd")]}) == b'{"problems":["odd"]}'
     with pytest.raises(TypeError, match="object"):
         encode([object()])
+
+
+class Envelope(Struct, frozen=True):
+    arguments: dict[str, Any] = {}
+    children: tuple["Envelope", ...] = ()
+    rest: Raw = Raw()
+
+
+@pytest.mark.parametrize("levels", [MAX_STRUCT_DEPTH, 5_000, 100_000])
+def test_plain_values_inside_a_struct_are_bounded_in_depth_on_each_version_of_python(levels: int) -> None:
+    raw = b'{"arguments":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
+    reason = f"The call is not valid: It is nested deeper than {MAX_STRUCT_DEPTH} levels."
+    for kind in (Envelope, object, list[Any], dict[str, object], Message, Envelope | None):
+        with pytest.raises(MalformedMessage, match=reason):
+            decode(raw, cast("type[object]", kind), "call")
+        with pytest.raises(MalformedMessage, match=reason):
+            make_decoder(cast("type[object]", kind), "call")(raw)
+        assert decode_or_none(raw, cast("type[object]", kind)) is None
+    with pytest.raises(MalformedMessage, match="nested deeper than"):
+        decode(raw.decode(), Envelope)
+    with pytest.raises(MalformedMessage, match="nested deeper than"):
+        decode(Raw(raw), Envelope)
+
+
+def test_the_deepest_value_inside_a_struct_is_still_read() -> None:
+    raw = b'{"arguments":' + b'{"a":' * (MAX_STRUCT_DEPTH - 1) + b"1" + b"}" * (MAX_STRUCT_DEPTH - 1) + b"}"
+    assert encode(decode(raw, Envelope).arguments) == raw[len(b'{"arguments":') : -1]
+
+
+def test_brackets_inside_a_text_do_not_count_as_levels() -> None:
+    raw = b'{"arguments":{"a":"' + b"[" * 5_000 + b'"}}'
+    assert decode(raw, Envelope).arguments == {"a": "[" * 5_000}

@@ -191,6 +191,8 @@ def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Pat
         ('{"mcpServers": []}', '"mcpServers" is a list'),
         ('{"other": 1}', 'no "mcpServers"'),
         ("[" * 100_000, "nested too deep"),
+        ("[" * 5_000 + "]" * 5_000, "nested too deep"),
+        ('{"mcpServers": {"x": ' + '{"command":' * 5_000 + "1" + "}" * 5_002, "nested too deep"),
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON"),
         ('{"a": 1', "line 1"),
         (f'{{"a": "{"x" * 256_001}"}}', "over 256 kB"),

@@ -390,6 +390,8 @@ def one(places: Places, content: Any, path: str = ".cursor/mcp.json") -> Foreign
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', '"args" is not a list'),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": {}}}}}', '"env" is not text'),
         ("[" * 100_000, "nested too deep"),
+        ('{"mcpServers": ' + "[" * 5_000 + "]" * 5_000 + "}", "nested too deep"),
+        ('{"history": ' + '{"a":' * 5_000 + "1" + "}" * 5_001 + " // a comment", "nested too deep"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_the_reason(content: str, said: str, places: Places) -> None:
