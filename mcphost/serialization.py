@@ -291,7 +291,9 @@ def replace(value: T, **changes: Any) -> T:
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
     """Return the error for invalid data; msgspec's message is truncated because it can quote megabytes."""
-    reason = error.message if isinstance(error, MalformedMessage) else str(error)[:_REASON_LIMIT] or type(error).__name__
+    reason = (
+        error.message if isinstance(error, MalformedMessage) else str(error)[:_REASON_LIMIT] or type(error).__name__
+    )
     return MalformedMessage(f"The {what} is not valid: {reason}")
 
 

@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, check_url, url_origin
 from mcphost.config.approval_digest import load_authorities
+from mcphost.config.certificate_errors import STANDARD_HINT, violates_standard
 from mcphost.errors import ConfigError, MalformedMessage, McpHostError, SignInRequired
 from mcphost.http_limits import BodyTooLarge, ResponseLimits, TooManyChunks
 from mcphost.serialization import Struct, encode, loads
@@ -353,8 +354,12 @@ def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreacha
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"its certificate is not accepted: {cause.verify_message or cause.reason}."
             hint = (
-                'If you use your own certificate authority, set "mcphost": {"caFile": "PATH"} for this server '
-                "in mcp.json."
+                STANDARD_HINT
+                if violates_standard(cause)
+                else (
+                    'If you use your own certificate authority, set "mcphost": {"caFile": "PATH"} for this server '
+                    "in mcp.json."
+                )
             )
             break
         if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):

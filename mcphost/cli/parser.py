@@ -102,6 +102,10 @@ class CommandParser(argparse.ArgumentParser):
     prepare: Callable[[list[str]], list[str]] = list
     """Function that changes the command line before it is parsed."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.color = False  # Python 3.14 colors the parts of the help that it writes itself, but not our lists
+
     def format_help(self) -> str:
         """Return the help text in the user's language."""
         from mcphost.cli.help_text import TranslatedHelp, describe_command

@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import load_authorities
+from mcphost.config.certificate_errors import STANDARD_HINT, violates_standard
 from mcphost.config.schema import ServerConfig
 from mcphost.config.target_secrets import masked_url
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
@@ -194,6 +195,12 @@ def _explain_certificate(error: ssl.SSLCertVerificationError, host: str) -> Diag
             "certificate", "failed",
             f"The certificate of {host} is from an unknown authority ({error.verify_message}).",
             'Set "caFile" in the entry\'s "mcphost", or SSL_CERT_FILE, to that authority\'s certificate.',
+        )  # fmt: skip
+    if violates_standard(error):
+        return make_step(
+            "certificate", "failed",
+            f"The certificate of {host}, or of its authority, does not follow RFC 5280: {error.verify_message}.",
+            STANDARD_HINT,
         )  # fmt: skip
     return make_step(
         "certificate", "failed", f"The certificate of {host} was rejected: {error.verify_message}.", "Renew it."

@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.approval_digest import load_authorities
+from mcphost.config.certificate_errors import STANDARD_HINT, violates_standard
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, RequestNotSent
 from mcphost.transport.http1_connection import HttpConnection, StaleConnection
 from mcphost.transport.mcp_headers import parse_origin
@@ -171,7 +172,9 @@ class HttpConnectionPool:
         except ssl.SSLCertVerificationError as error:
             raise RequestNotSent(
                 f"its certificate cannot be trusted ({error.verify_message or error.reason})",
-                'If the certificate is from your own authority, set "mcphost": {"caFile": "PATH"} in mcp.json.',
+                STANDARD_HINT
+                if violates_standard(error)
+                else 'If the certificate is from your own authority, set "mcphost": {"caFile": "PATH"} in mcp.json.',
             ) from error
         except ssl.SSLError as error:
             raise RequestNotSent(f"the TLS handshake failed ({error.reason or error})") from error

@@ -18,7 +18,7 @@ from mcphost.host.servers.diagnosis import diagnose_server
 from tests.flows.broken_programs import BROKEN_PROGRAMS, PYTHON, fails_with, program, working
 from tests.flows.conftest import OpenHost
 from tests.flows.program import Program
-from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.certificates import CertificateAuthority, require_standard
 
 pytestmark = pytest.mark.anyio
 LIMITS = Limits(connect_timeout=1.5)
@@ -340,6 +340,17 @@ async def test_a_certificate_that_is_refused_is_explained(open_host: OpenHost, t
         own = {"mcphost": {"caFile": authority.file}} if is_known else {}
         steps = await diagnose(open_host, {"url": f"https://127.0.0.1:{port}/mcp", **own}, tmp_path)
     check(steps, "certificate", reason, hint)
+
+
+async def test_a_certificate_that_newer_pythons_refuse_is_explained(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_standard(monkeypatch)
+    authority = CertificateAuthority(tmp_path, follows_standard=False)
+    async with serve(respond("404 Not Found"), authority.context()) as port:
+        entry = {"url": f"https://127.0.0.1:{port}/mcp", "mcphost": {"caFile": authority.file}}
+        steps = await diagnose(open_host, entry, tmp_path)
+    check(steps, "certificate", "does not follow RFC 5280: ", "Issue the certificate and that of its authority again")
 
 
 async def test_a_good_certificate_is_a_step_of_its_own(open_host: OpenHost, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tests for a database that fails during a turn: the turn continues, and only what could not be saved is lost."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ async def test_always_allow_with_a_failing_store_lasts_for_this_run_and_is_repor
     frontend = ScriptedFrontend(AllowAlways())
     async with open_host(ScriptedModel(add, add, text_round("both ran")), frontend) as host:
         await host.servers.ensure_ready("demo")
-        with sqlite3.connect(tmp_path / "store.db") as db:
+        with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
             db.execute("DROP TABLE grants")
         feed = host.events.subscribe()
         result = await host.conversation.send("twice")

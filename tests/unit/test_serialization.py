@@ -77,7 +77,7 @@ def test_a_subclass_of_str_is_encoded_as_its_text_and_other_types_are_refused() 
 
 
 class Envelope(Struct, frozen=True):
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any]
     children: tuple["Envelope", ...] = ()
     rest: Raw = Raw()
 

@@ -6,7 +6,7 @@ import sqlite3
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -169,7 +169,7 @@ class AttackSetup:
         """Return the rows of the audit log, oldest first."""
         if not self.ledger.exists():
             return []
-        with sqlite3.connect(self.ledger) as db:
+        with closing(sqlite3.connect(self.ledger)) as db, db:
             names = ", ".join(f'"{name}"' for name in FIELDS)
             return [
                 dict(zip(FIELDS, row, strict=True)) for row in db.execute(f"SELECT {names} FROM ledger ORDER BY seq")

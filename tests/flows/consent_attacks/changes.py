@@ -1,6 +1,7 @@
 """Attacks that change something after approval: a tool, a server, its command, its folder or the account."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -443,7 +444,7 @@ async def audit_log_replaced(setup: AttackSetup) -> None:
     async with setup.open_host(model, frontend, setup.stdio_server("s", "t")) as host:
         await host.conversation.send("go")
         copy = setup.folder / "copy"
-        with sqlite3.connect(setup.ledger) as db:
+        with closing(sqlite3.connect(setup.ledger)) as db, db:
             db.execute("VACUUM INTO ?", (str(copy),))
         for suffix in ("-wal", "-shm"):
             setup.ledger.with_name(setup.ledger.name + suffix).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
+from contextlib import closing
 from typing import Any
 
 Message = dict[str, Any]
@@ -20,7 +21,7 @@ Message = dict[str, Any]
 def count_audit_rows(ledger: str) -> int:
     """Return the number of rows in the audit log on disk."""
     try:
-        with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as db, db:
             return int(db.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
     except sqlite3.OperationalError:
         return 0

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -633,7 +634,7 @@ async def test_a_failing_store_allows_nothing_stored_and_keeps_new_answers_for_t
 ) -> None:
     consent = open_consent(AllowAlways(), allow_rule("s/t?n=1"), NO)
     await consent.decide(create_identity())
-    with sqlite3.connect(tmp_path / "s.db") as db:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
         db.execute("DROP TABLE grants")
     assert isinstance(await consent.decide(create_identity(), n=1), Approval)
     assert consent.frontend.answers == [NO]
@@ -648,7 +649,7 @@ async def test_a_grant_kept_in_memory_because_the_store_fails_still_expires(
     clock = SteppingClock(monkeypatch)
     consent = open_consent(AllowOnce(), allow_rule("s/t", expires=clock.now + 3600), NO, NO)
     await consent.decide(create_identity())
-    with sqlite3.connect(tmp_path / "s.db") as db:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
         db.execute("DROP TABLE grants")
     await consent.decide(create_identity())
     assert (await consent.decide(create_identity())).source == "session"  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -174,7 +175,7 @@ async def test_grants_of_this_session_are_revoked_while_the_store_fails(
 ) -> None:
     grant = grant_for_session(program_grants)
     await program_grants.permissions.list_grants()
-    with sqlite3.connect(tmp_path / "s.db") as db:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
         db.execute("DROP TABLE grants")
     with pytest.raises(StoreError):
         await program_grants.permissions.list_grants()

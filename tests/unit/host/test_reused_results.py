@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ async def test_a_changed_definition_is_not_the_same_tool(tmp_path: Path) -> None
 
 
 def stored(folder: Path, query: str) -> list[Any]:
-    with sqlite3.connect(folder / "store.db") as database:
+    with closing(sqlite3.connect(folder / "store.db")) as database, database:
         return [row[0] for row in database.execute(query)]
 
 
@@ -452,7 +452,7 @@ async def test_the_user_is_asked_about_a_result_recorded_without_what_allowed_it
     async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
         await host.conversation.send("when?")
         conversation = host.conversation.id
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         database.execute("UPDATE recorded_results SET grant_id = ''")  # as earlier versions wrote it
     (question,), found, calls = await reopen_and_retry(tmp_path, conversation, AllowOnce())
     assert question.recorded_at > 0

@@ -179,7 +179,7 @@ async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_save
             if host.conversation.is_busy:
                 with pytest.raises(UsageError, match="The model is still answering"):
                     await host.conversation.branches.rewind(0)
-        with sqlite3.connect(tmp_path / "store.db") as db:
+        with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
             db.execute("ALTER TABLE messages RENAME TO away")
         await host.conversation.send("lost?")
         with pytest.raises(UsageError, match="not saved yet"):

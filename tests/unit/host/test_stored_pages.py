@@ -1,7 +1,7 @@
 """Tests of pages of calls of an earlier run: opened if the server is the same, otherwise refused with the reason."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ async def test_a_copy_of_the_conversation_has_its_pages_and_a_deleted_one_has_no
         await host.history.delete(copy)
     import sqlite3
 
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         assert database.execute("SELECT count(*) FROM page_results").fetchone() == (0,)
 
 

@@ -159,7 +159,7 @@ async def test_an_unreadable_row_allows_nothing_and_hides_no_other(tmp_path: Pat
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
     broken, whole = await grants.add(create_grant("fs/a")), await grants.add(create_grant("fs/b"))
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"UPDATE grants SET {row} WHERE id = ?", (broken.id,))
     assert await grants.list_for_server("fs") == (whole,)
 

@@ -248,7 +248,7 @@ async def test_a_file_whose_migrations_are_the_rows_of_another_table_is_damaged(
 async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     await ConversationStore(Database(path)).append("c", stored_user_message("hi"), title="hi", model="m")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("INSERT INTO migrations VALUES ('999_from_the_future', 0)")
     with pytest.raises(StoreError, match="newer mcphost"):
         await ConversationStore(Database(path)).list_recent()
@@ -270,7 +270,7 @@ async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> No
     saved = ConversationStore(Database(path))
     await saved.append("c", stored_user_message("one"), title="t", model="m")
     await saved.append("c", stored_user_message("two"), title="t", model="m")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE messages SET body = x'7b' WHERE seq = 1")
     assert [message.text for message in await saved.load("c") or ()] == [DAMAGED_TEXT, "two"]
 

@@ -5,16 +5,21 @@ import ipaddress
 import ssl
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
 class CertificateAuthority:
-    """A certificate authority that no system trusts; `file` is the path of its certificate."""
+    """A certificate authority that no system trusts; `file` is the path of its certificate.
 
-    def __init__(self, folder: Path) -> None:
+    With *follows_standard* False, its certificates lack the extensions that Python 3.13 and later require (RFC 5280).
+    """
+
+    def __init__(self, folder: Path, *, follows_standard: bool = True) -> None:
         self._folder = folder
+        self._follows_standard = follows_standard
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "An authority of our own")])
         certificate = self._sign(self._name, self._key, days=1, authority=True)
@@ -62,11 +67,14 @@ class CertificateAuthority:
             .not_valid_before(today + dt.timedelta(days=starts_in))
             .not_valid_after(today + dt.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            # Python 3.13 and later accept no certificate without these (RFC 5280).
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-            .add_extension(_make_key_usage(is_authority=authority), critical=True)
         )
+        if self._follows_standard:
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            builder = (
+                builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+                .add_extension(issuer, critical=False)
+                .add_extension(_make_key_usage(is_authority=authority), critical=True)
+            )
         if host:
             try:
                 names: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
@@ -74,6 +82,18 @@ class CertificateAuthority:
                 names = x509.DNSName(host)
             builder = builder.add_extension(x509.SubjectAlternativeName([names]), critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def require_standard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check certificates on each version of Python as strictly as Python 3.13 and later do."""
+    create = ssl.create_default_context
+
+    def create_strict() -> ssl.SSLContext:
+        context = create()
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", create_strict)
 
 
 def _make_key_usage(*, is_authority: bool) -> x509.KeyUsage:

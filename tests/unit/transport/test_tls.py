@@ -14,6 +14,7 @@ from mcphost.auth.url_policy import UrlPolicy
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
 from mcphost.config.approval_digest import server_digest, with_file_digests
+from mcphost.config.certificate_errors import STANDARD_HINT
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ServerError, StartupError
 from mcphost.host.bootstrap import build_host
@@ -27,7 +28,7 @@ from tests.fakes.model import ScriptedModel
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import stateless_server, text_answer
-from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.certificates import CertificateAuthority, require_standard
 from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +69,21 @@ async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_
             await connect(server.url, authority.file if known else "")
         assert server.url in exc_info.value.message
         assert '"caFile"' in exc_info.value.hint
+    assert server.seen == []
+
+
+async def test_a_certificate_without_the_extensions_of_the_standard_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_standard(monkeypatch)
+    authority = CertificateAuthority(tmp_path, follows_standard=False)
+    async with serve(SERVER, authority.context()) as server:
+        with pytest.raises(StartupError, match=r"certificate cannot be trusted .*(?i:missing)") as exc_info:
+            await connect(server.url, authority.file)
+        assert exc_info.value.hint == STANDARD_HINT
+        with pytest.raises(EndpointUnreachable, match=r"(?i)its certificate is not accepted: missing") as refused:
+            await OAuthHttpClient(UrlPolicy(server.url), ca_file=authority.file).get(server.url, "document")
+        assert refused.value.hint == STANDARD_HINT
     assert server.seen == []
 
 

@@ -1,0 +1,18 @@
+"""Certificates that OpenSSL refuses because they do not follow RFC 5280, and what to do about it."""
+
+import ssl
+
+_STANDARD_VIOLATIONS = range(80, 94)  # X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3
+
+STANDARD_HINT = (
+    "Python 3.13 and newer require that certificates follow RFC 5280. Issue the certificate and that of its authority "
+    "again with current tools, or run mcphost with Python 3.12."
+)
+
+
+def violates_standard(error: ssl.SSLCertVerificationError) -> bool:
+    """Return whether a certificate, or one of its authorities, lacks what RFC 5280 requires.
+
+    Python sets VERIFY_X509_STRICT by default since 3.13; an authority made by hand often has no key identifiers.
+    """
+    return error.verify_code in _STANDARD_VIOLATIONS
