@@ -14,7 +14,7 @@ from mcphost.protocol.jsonrpc import (
     JsonRpcResponse,
 )
 from mcphost.protocol.revisions import Revision
-from mcphost.serialization import Raw
+from mcphost.serialization import Raw, loads
 from mcphost.transport.flow_control import MAX_QUEUED
 from tests.fakes.in_memory_channel import InMemoryChannel
 
@@ -57,7 +57,6 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
     "line",
     [
         b'{"jsonrpc":"2.0","id":1,"result":{"text":"a\0b"}}',
-        b'{"jsonrpc": "2.0", "id": 1, "result": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
         b'{"result":{"text":"\\x"},"jsonrpc":"2.0","id":1}',
         b'{"jsonrpc":"2.0","id":1,"result":{"text":"cut off',
     ],
@@ -68,6 +67,17 @@ async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line:
         pipe.send_raw(line)
         with anyio.fail_after(20), pytest.raises(MalformedMessage, match="invalid response"):
             await anext(aiter(messages))
+
+
+@pytest.mark.parametrize("levels", [5_000, 100_000])
+async def test_a_result_nested_too_deep_is_refused_at_the_latest_when_its_values_are_needed(levels: int) -> None:
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(b'{"jsonrpc": "2.0", "id": 1, "result": ' + b"[" * levels + b"]" * levels + b"}")
+        with anyio.fail_after(20), pytest.raises(MalformedMessage, match="invalid response|nested deeper than 128"):
+            message = await anext(aiter(messages))  # since Python 3.12 the decoder skips over it
+            assert isinstance(message, JsonRpcResponse)
+            loads(message.result)
 
 
 @pytest.mark.req("cancel.late-response")
