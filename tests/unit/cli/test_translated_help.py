@@ -106,6 +106,13 @@ def test_an_error_of_the_arguments_has_no_text_without_a_translation(
     assert set(_LOWER_WORD.findall(shown)) - {"mcphost", "chat", "auto", "stateless", "handshake"} - given == set()
 
 
+def test_help_has_no_colors_of_its_own_on_any_version_of_python(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what a terminal is for argparse since Python 3.14
+    assert "\x1b" not in output_of(capsys, "run", "--help") + output_of(capsys, "--help")
+
+
 def test_help_is_chinese_in_a_chinese_locale(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
