@@ -17,6 +17,7 @@ from tests import bytecode
 from tests.fakes.package_tools import refuse_index_queries
 from tests.flows import fork_sockets
 from tests.flows.program import Program
+from tests.open_databases import close_databases  # noqa: F401 - a fixture of all tests
 from tests.peers import node
 from tests.quick_tests import QUICK_FOLDERS, is_quick
 

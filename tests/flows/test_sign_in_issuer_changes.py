@@ -190,8 +190,9 @@ async def test_a_sign_in_with_a_foreign_answer_reports_it_and_ends_within_the_ti
                 question = pipe.event("question", kind="sign_in")
                 pipe.send("answer", question=question["question"], answer="once")
                 browser = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-                with pytest.raises(urllib.error.HTTPError, match="400"):
+                with pytest.raises(urllib.error.HTTPError, match="400") as refused:
                     browser.open(question["url"])
+                refused.value.close()
                 told = pipe.event("signing_in", step="person", text=STRAYED)
                 result = pipe.result(connect)
                 pipe.end()

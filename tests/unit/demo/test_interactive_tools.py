@@ -77,8 +77,9 @@ def visit_url(asked: Any) -> Any:
     url = asked["params"]["url"]
     assert url.startswith("http://127.0.0.1:")
     opener = build_opener(ProxyHandler({}))
-    with pytest.raises(HTTPError, match="404"):
+    with pytest.raises(HTTPError, match="404") as refused:
         opener.open(url + "x", timeout=5).close()
+    refused.value.close()
     with opener.open(url, timeout=5) as page:
         assert b"Thank you for your visit" in page.read()
     return {"action": "accept"}

@@ -1,4 +1,4 @@
-"""Fixtures for all unit tests."""
+"""A fixture that closes the databases that tests create themselves."""
 
 import sys
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ import pytest
 import mcphost
 from mcphost.store.database import Database
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
 PACKAGE = Path(mcphost.__file__).parent
 CREATORS = (PACKAGE / "store", PACKAGE / "host/audit")
 """Folders of the functions that create a database for their caller."""
 
 
 @pytest.fixture(autouse=True)
-def _close_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def close_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close the databases that a test creates itself, directly or by a store.
 
     One that the Host creates must be closed by the Host: since Python 3.13 a connection that is left to the garbage
