@@ -169,7 +169,10 @@ def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -
         members = decode(raw, dict[str, object], what)
         return {name: Raw(encode(members[name])) for name in wanted if name in members}
     fields = [(f"member_{at}", Raw, field(default=_ABSENT, name=name)) for at, name in enumerate(wanted)]
-    selected = make_decoder(msgspec.defstruct("Selected", fields), what)(raw)
+    try:
+        selected = msgspec.json.decode(raw, type=msgspec.defstruct("Selected", fields))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _malformed_message(what, error) from error
     pairs = zip(wanted, field_values(selected), strict=True)
     return {name: cast("Raw", member) for name, member in pairs if member is not _ABSENT}
 

@@ -3,7 +3,6 @@
 The rules only recognize requests; every result that the model reports comes from a tool of a connected server.
 """
 
-import json
 import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -263,15 +262,15 @@ def parse_arguments(text: str) -> dict[str, Any]:
     text = text.strip()
     if text.startswith("{"):
         try:
-            value: Any = json.loads(text)
-        except (ValueError, RecursionError):
+            value: Any = loads(text)
+        except MalformedMessage:
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     arguments: dict[str, Any] = {}
     for key, quoted, plain in re.findall(r"(?<![\w.-])([\w.-]++)=(?:\"([^\"]*)\"|(\S+))", text):
         try:
-            arguments[key] = quoted if quoted or not plain else json.loads(plain)
-        except ValueError:
+            arguments[key] = quoted if quoted or not plain else loads(plain)
+        except MalformedMessage:
             arguments[key] = plain
     return arguments
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from mcphost.config.rules import Rule, Scope
-from mcphost.errors import UsageError
+from mcphost.errors import MalformedMessage, UsageError
 from mcphost.protocol.revisions import ServerEras
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, loads, replace
 from mcphost.store.database import Database
 from mcphost.store.valid_rows import (
     INTEGER,
@@ -294,8 +294,8 @@ def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
         grant_id, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row
         try:
             rule = replace(parse_rule(text), scope=scope, expires=expires)
-            tool_digests = {str(name): str(value) for name, value in json.loads(tools).items()}
-        except (UsageError, ValueError, AttributeError):
+            tool_digests = {str(name): str(value) for name, value in loads(tools).items()}
+        except (UsageError, MalformedMessage, ValueError, TypeError, AttributeError):
             continue  # an unreadable row grants nothing
         if scope not in get_args(Scope):
             continue

@@ -6,7 +6,7 @@ import pytest
 
 from mcphost.demo.server import TOOLS
 from mcphost.host.conversation.summarizer import encode_message, encode_sentence, parse_summary
-from mcphost.llm.demo_model import DemoModel, make_answer
+from mcphost.llm.demo_model import DemoModel, make_answer, parse_arguments
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
 from mcphost.serialization import Raw, encode
@@ -135,3 +135,10 @@ async def test_it_streams_in_pieces_like_any_model() -> None:
     assert "".join(event.text for event in events if isinstance(event, ToolUseDelta)) == ready.raw
     assert isinstance(events[-1], StreamFinished)
     assert model.label == "demo (not an AI)"
+
+
+@pytest.mark.parametrize("levels", [5_000, 100_000])
+def test_arguments_nested_too_deep_are_no_json(levels: int) -> None:
+    deep = "[" * levels + "]" * levels
+    assert parse_arguments(f'{{"a": {deep}}}') == {}
+    assert parse_arguments(f"a={deep}") == {"a": deep}

@@ -154,7 +154,10 @@ async def test_keeping_a_changed_tool_does_not_restore_expired_grants(tmp_path: 
     assert (await grants.list_for_server("fs"))[0].suspended == EXPIRED_REASON
 
 
-@pytest.mark.parametrize("row", ["rule = 'fs/t?'", "tools = '[1]'", "tools = '{'", "scope = 'galaxy'"])
+DEEP = f"""tools = '{'{"a":' * 5_000}1{"}" * 5_000}'"""
+
+
+@pytest.mark.parametrize("row", ["rule = 'fs/t?'", "tools = '[1]'", "tools = '{'", DEEP, "scope = 'galaxy'"])
 async def test_an_unreadable_row_allows_nothing_and_hides_no_other(tmp_path: Path, row: str) -> None:
     path = tmp_path / "s.db"
     grants = GrantStore(Database(path))
