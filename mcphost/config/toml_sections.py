@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 _MAX_HEADER = 1_000
 _MAX_KEY_PARTS = 50
@@ -63,6 +63,6 @@ def _read_keys(line: str) -> tuple[str, ...]:
         return ()
     keys: list[str] = []
     while isinstance(table, dict) and table:
-        key, table = next(iter(table.items()))
+        key, table = next(iter(cast("dict[str, Any]", table).items()))
         keys.append(key)
     return tuple(keys)
