@@ -253,7 +253,7 @@ def test_a_value_that_was_typed_without_its_name_is_not_repeated(program: Progra
 @pytest.mark.parametrize("action", ["remove", "disable", "enable", "restart", "edit", "trust", "check", "changes"])
 def test_a_misspelt_name_gets_the_name_that_was_meant(program: Program, action: str) -> None:
     program.configure(weather={"command": "x"}, mail={"command": "y"})
-    for typed in ("wether", "Weather"):
+    for typed in ("weathr", "Weather"):
         told = program.error("servers", action, typed, code=2)
         assert f"no server named '{typed}'. Did you mean 'weather'? Configured servers: weather, mail." in told
 
