@@ -16,6 +16,8 @@ PRIVATE_USES = {
     "screens/rendering.py": ["_callbacks", "_ready"],
     "screens/test_chat.py": ["_on_key"],
     "unit/tui/test_terminal_driver.py": ["_sigcont_application"],
+    # A fixture without an event loop closes what a test left open.
+    "open_databases.py": ["_close_connection"],
     # A late layout and an interrupted removal of a folder: the moments that these tests are about.
     "screens/test_file_diff.py": ["_body_version", "_mark_shown"],
     "unit/host/test_root_sharing.py": ["_remove_folder"],
