@@ -68,7 +68,7 @@ def test_http_is_printed_with_its_headers_and_without_secrets(program: Program) 
     assert any(line.startswith("⇄ POST /mcp tools/call 200, text/event-stream, ") for line in lines)
     assert any(line.startswith("⇄ GET /mcp 200, ") and line.endswith("closed by mcphost") for line in lines)
     assert any(line.startswith("⇄ DELETE /mcp 200, ") for line in lines)
-    assert {"  > authorization: Bearer [secret]", "  > x-region: eu", "  < server: uvicorn"} <= set(lines)
+    assert {"  > authorization: Bearer [secret]", "  > x-region: [secret]", "  < server: uvicorn"} <= set(lines)
     assert secret not in printed
     assert re.search(r"  < mcp-session-id: \w{8}…\n", printed)
 
