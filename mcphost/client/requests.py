@@ -331,7 +331,8 @@ class RequestSender:
         request_id = progress_token
         retries: RetryPolicy | None = None
         refusals = 0
-        await run_before_send(before_send)
+        if before_send is not None:
+            await run_before_send(before_send)
         while True:
             try:
                 return await self._send_once(
@@ -369,17 +370,18 @@ class RequestSender:
             self._build_params(call, (progress_token or request_id) if on_notification else None, meta, extra_params),
         )
         start = self._now()
-        end = start + (self.timeouts.request if deadline is None else deadline)
-        max_deadline = start + self.timeouts.max_request if deadline is None else end
+        timeouts = self.timeouts
+        end = start + (timeouts.request if deadline is None else deadline)
+        max_deadline = start + timeouts.max_request if deadline is None else end
         exchange = self._channel.exchange(request, headers=headers)
         clock = exchange if isinstance(exchange, PipeExchange) else anyio.CancelScope()
         attempt = self.in_flight[request_id] = InFlightRequest(
-            clock, end, max_deadline, self.timeouts.request, call, request_id, on_notification
+            clock, end, max_deadline, timeouts.request, call, request_id, on_notification
         )
         try:
             clock.deadline = end
             if isinstance(clock, PipeExchange):
-                return await self._read_exchange(exchange, attempt)
+                return await self._read_pipe(clock, attempt)
             with clock:
                 return await self._read_exchange(exchange, attempt)
         except UnsentExchangeTimeout:
@@ -405,6 +407,21 @@ class RequestSender:
             server=self.server,
         )
 
+    async def _read_pipe(self, exchange: PipeExchange, attempt: "InFlightRequest") -> Raw:
+        """Do what `_read_exchange` does, with fewer coroutines, because they add up to a twentieth of each request."""
+        waiting = exchange.open()
+        if waiting is not None:
+            await waiting
+        try:
+            async for message in exchange:
+                self.last_received_at = self._now()
+                if isinstance(message, JsonRpcResponse):
+                    return message.result
+                self._handle_message(message, attempt)
+        finally:
+            exchange.close()
+        raise self._unanswered(attempt)
+
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
@@ -412,20 +429,28 @@ class RequestSender:
 
         Progress notifications extend the deadline of *attempt*. Raises MalformedMessage if there is no response.
         """
-        method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
                 self.last_received_at = self._now()
                 if isinstance(message, JsonRpcResponse):
                     return message.result
-                if isinstance(message, JsonRpcErrorResponse):
-                    raise self.to_exception(message.error, method)
-                if not isinstance(message, JsonRpcNotification) or not attempt.handle_notification(
-                    message, self.last_received_at
-                ):
-                    self.on_unsolicited(message, attempt.context)
-        raise MalformedMessage(
-            f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
+                self._handle_message(message, attempt)
+        raise self._unanswered(attempt)
+
+    def _handle_message(self, message: JsonRpcMessage, attempt: "InFlightRequest") -> None:
+        """Handle a message that is not a result; raise the exception for an error response."""
+        if isinstance(message, JsonRpcErrorResponse):
+            raise self.to_exception(message.error, attempt.call.METHOD)
+        if not isinstance(message, JsonRpcNotification) or not attempt.handle_notification(
+            message, self.last_received_at
+        ):
+            self.on_unsolicited(message, attempt.context)
+
+    def _unanswered(self, attempt: "InFlightRequest") -> MalformedMessage:
+        """Return the error for messages that ended without a response."""
+        return MalformedMessage(
+            f"The server {self.server!r} ended its answer to {attempt.call.METHOD} without a result.",
+            server=self.server,
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
@@ -459,7 +484,7 @@ class RequestSender:
             progress = b'"progressToken":%d' % token
             meta = progress + b"," + meta if meta else progress
         if meta:
-            body = _insert_members(body, b'"_meta":{' + meta + b"}")
+            body = _insert_members(body, b'"_meta":{%b}' % meta)
         return Raw() if body == b"{}" else Raw(body)
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
@@ -541,7 +566,7 @@ class InFlightRequest(PausableDeadline):
 def _insert_members(body: bytes, members: bytes) -> bytes:
     if not members:
         return body
-    return b"{" + members + b"}" if body == b"{}" else body[:-1] + b"," + members + b"}"
+    return b"{%b}" % members if body == b"{}" else b"%b,%b}" % (body[:-1], members)
 
 
 def _call_detail(call: ClientRequest[Any]) -> str:

@@ -277,7 +277,7 @@ class StatelessSession:
     def _headers(self, call: ClientRequest[Any]) -> Mapping[str, str]:
         if isinstance(call, CallTool):
             wanted = self._parameter_headers.get(call.name) if self._has_parameter_headers else None
-            return {**(wanted.header_values(call) if wanted else {}), NAME_HEADER: call.name}
+            return {**wanted.header_values(call), NAME_HEADER: call.name} if wanted else {NAME_HEADER: call.name}
         if isinstance(call, GetPrompt):
             return {NAME_HEADER: call.name}
         if isinstance(call, ReadResource):

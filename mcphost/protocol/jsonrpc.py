@@ -7,6 +7,7 @@ the right type.
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Generator
+from functools import lru_cache
 from typing import Any
 
 from mcphost.errors import MalformedMessage
@@ -103,11 +104,8 @@ class _Envelope(WireStruct, frozen=True):
     error: Raw = _ABSENT
 
 
-class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
-    id: RequestId
-    method: str
-    params: Raw
-    jsonrpc: str = "2.0"
+_REQUEST = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
+_encode_method = lru_cache(maxsize=64)(encode)
 
 
 def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
@@ -294,10 +292,9 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
 
 def serialize_message(message: JsonRpcMessage) -> bytes:
     """Encode a message as one line of JSON, without a newline at the end."""
-    if (
-        isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
-    ):  # the most common case takes half the time this way
-        return encode(_RequestEnvelope(message.id, message.method, message.params))
+    # The most common case takes half the time this way.
+    if type(message) is JsonRpcRequest and type(message.id) is int and len(message.params):
+        return _REQUEST % (message.id, _encode_method(message.method), message.params)
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     match message:
         case JsonRpcRequest():

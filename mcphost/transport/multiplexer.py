@@ -187,19 +187,17 @@ class Multiplexer:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
-    async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
-        """Register an exchange, and write its request to the pipe."""
+    def open(
+        self, request: JsonRpcRequest, exchange: PipeExchange, *, is_writable: bool = False
+    ) -> Awaitable[None] | None:
+        """Register an exchange, and write its request to the pipe.
+
+        If the pipe is full, return an awaitable that does both when there is room. *is_writable* says that there is.
+        """
         self._check_connected(request.method)
-        room = None if self._wait_writable is None else self._wait_writable()
+        room = None if is_writable or self._wait_writable is None else self._wait_writable()
         if room is not None:
-            with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
-                exchange.write_scope = scope
-                await room
-            exchange.write_scope = None
-            if scope.cancelled_caught:
-                raise exchange.error or UnsentExchangeTimeout
-            self._check_connected(request.method)
-            self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
+            return self._open_when_writable(request, exchange, room)
         self._pending[request.id] = exchange
         # After several simultaneous responses, the next requests usually follow together and fit into one write.
         if len(self._pending) == 1 and self._responses_since_send <= 1:
@@ -207,6 +205,21 @@ class Multiplexer:
         else:
             self._write(serialize_message(request))
         self._responses_since_send = 0
+        return None
+
+    async def _open_when_writable(self, request: JsonRpcRequest, exchange: PipeExchange, room: Awaitable[None]) -> None:
+        """Wait for room in the pipe, at most until the exchange's deadline, and send the request.
+
+        Raises UnsentExchangeTimeout at the deadline, or the error with which the exchange failed meanwhile.
+        """
+        with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
+            exchange.write_scope = scope
+            await room
+        exchange.write_scope = None
+        if scope.cancelled_caught:
+            raise exchange.error or UnsentExchangeTimeout
+        self.open(request, exchange, is_writable=True)
+        self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
 
     def abandon(self, request: JsonRpcRequest) -> None:
         """Stop waiting for a response, and cancel the request with `notifications/cancelled`."""

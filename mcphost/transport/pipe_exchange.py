@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import anyio
 from mcphost.errors import ServerError
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, RequestId
 from mcphost.transport.channel import mismatched_id_error
-from mcphost.transport.flow_control import MAX_QUEUED_BYTES, WakeupFuture, message_size
+from mcphost.transport.flow_control import MAX_QUEUED_BYTES, message_size
 
 MAX_QUEUED_MESSAGES = 10_000
 # Seconds in which the correct response can follow after a response whose id has the wrong type.
@@ -30,8 +30,8 @@ class PipeChannel(Protocol):
         """The running event loop."""
         ...
 
-    async def open(self, request: JsonRpcRequest, exchange: "PipeExchange") -> None:
-        """Register an exchange, and write its request to the pipe."""
+    def open(self, request: JsonRpcRequest, exchange: "PipeExchange") -> Awaitable[None] | None:
+        """Register an exchange, and write its request; if the pipe is full, return an awaitable that does so later."""
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
@@ -53,17 +53,18 @@ class DeadlineTimer:
     All exchanges share one timer, because separate timers would add a sixth to the time of each request.
     """
 
-    __slots__ = ("_next_deadline", "_pending", "_timer")
+    __slots__ = ("_pending", "_timer", "next_deadline")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
         """Create a timer. *pending* contains the exchanges that have no response yet, keyed by request id."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
-        self._next_deadline = math.inf
+        self.next_deadline = math.inf
+        """Time on the event loop's clock at which the timer fires next; infinite if it is not set."""
 
     def schedule(self, exchange: "PipeExchange") -> None:
         """Make *exchange* end at its deadline; call this again if the deadline becomes earlier."""
-        if exchange.deadline < self._next_deadline:
+        if exchange.deadline < self.next_deadline:
             self._reschedule(exchange.deadline)
 
     def stop(self) -> None:
@@ -74,7 +75,7 @@ class DeadlineTimer:
     def _reschedule(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._next_deadline = at
+        self.next_deadline = at
         self._timer = None if at == math.inf else asyncio.get_running_loop().call_at(at, self._expire_exchanges)
 
     def _expire_exchanges(self) -> None:
@@ -89,11 +90,12 @@ class DeadlineTimer:
         self._reschedule(later)
 
 
-class PipeExchange(WakeupFuture):
+class PipeExchange:
     """One request over a pipe: the context manager and iterator that `Channel.exchange` returns.
 
     If the deadline passes, the iteration raises ExchangeTimeout. Deadlines are handled here because a cancel scope
-    around each request would double its CPU time.
+    around each request would double its CPU time. `open` and `close` do the same as the context manager; a request that
+    calls them takes fewer coroutines.
     """
 
     __slots__ = (
@@ -106,11 +108,12 @@ class PipeExchange(WakeupFuture):
         "_queued_bytes",
         "_request",
         "_response",
+        "_waiter",
         "write_scope",
     )
 
     def __init__(self, channel: PipeChannel, request: JsonRpcRequest) -> None:
-        self._waiter = None  # inlined from WakeupFuture, to save a function call
+        self._waiter: asyncio.Future[JsonRpcMessage] | None = None  # set while the iterator waits
         self._channel = channel
         self._request = request
         self._items: deque[JsonRpcMessage] | None = None  # messages before the response
@@ -131,64 +134,77 @@ class PipeExchange(WakeupFuture):
     @deadline.setter
     def deadline(self, value: float) -> None:
         self._deadline = value
-        self._channel.deadline_timer.schedule(self)
+        timer = self._channel.deadline_timer
+        if value < timer.next_deadline:  # rarely; checked here to save a function call
+            timer.schedule(self)
 
     def expire(self) -> None:
         """End the exchange with ExchangeTimeout if it has not ended yet."""
         if not self._done:
             self._error = ExchangeTimeout()
-            self._wake()
+            self._raise_in_waiter()
 
-    async def __aenter__(self) -> "PipeExchange":
-        try:
-            await self._channel.open(self._request, self)
-        except BaseException:
-            self._cancel_failure_timer()
-            raise
-        return self
+    def open(self) -> Awaitable[None] | None:
+        """Write the request; if the pipe is full, return an awaitable that does so when there is room."""
+        return self._channel.open(self._request, self)
 
-    def _cancel_failure_timer(self) -> None:
+    def close(self) -> None:
+        """End the exchange; if there was no response, cancel the request on the server. Must follow `open`."""
         if self._failure_timer is not None:
             self._failure_timer.cancel()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cancel_failure_timer()
         if not self._done:
             self._done = True
             self._channel.abandon(self._request)
 
+    async def __aenter__(self) -> "PipeExchange":
+        waiting = self.open()
+        if waiting is not None:
+            await waiting
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def __aiter__(self) -> "PipeExchange":
         return self
 
-    async def __anext__(self) -> JsonRpcMessage:
-        while True:
-            if self._items:
-                item = self._items.popleft()
-                if not self._items:
-                    self._queued_bytes = 0
-                return item
-            if self._response is not None:
-                item, self._response = self._response, None
-                return item
-            if self._error is not None:
-                raise self._error
-            if self._done:
-                raise StopAsyncIteration
-            self._waiter = self._channel.loop.create_future()  # as `_wait_for_wakeup` does, without another coroutine
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+    def __anext__(self) -> "asyncio.Future[JsonRpcMessage]":
+        waiter: asyncio.Future[JsonRpcMessage] = self._channel.loop.create_future()
+        if self._items:
+            waiter.set_result(self._items.popleft())
+            if not self._items:
+                self._queued_bytes = 0
+        elif self._response is not None:
+            waiter.set_result(self._response)
+            self._response = None
+        elif self._error is not None:
+            raise self._error
+        elif self._done:
+            raise StopAsyncIteration
+        else:
+            self._waiter = waiter
+        return waiter
+
+    def _raise_in_waiter(self) -> None:
+        """Raise the exchange's error in the iterator if it waits."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and self._error is not None and not waiter.done():
+            waiter.set_exception(self._error)
+            waiter.exception()  # or asyncio logs it if the task is cancelled before it continues
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
         """Queue a message for the iterator; if *last* is True, the iteration ends after it.
 
         If too many messages are queued, any message except the last is dropped.
         """
+        waiter, self._waiter = self._waiter, None
         if last:
             self._done = True
+        if waiter is not None and not waiter.done():
+            waiter.set_result(message)
+        elif last:
             self._response = message
         else:
             size = message_size(message)
@@ -198,13 +214,12 @@ class PipeExchange(WakeupFuture):
                 return  # the reader is too slow; only the response is always delivered
             self._queued_bytes += size
             self._items.append(message)
-        self._wake()
 
     def fail(self, error: ServerError) -> None:
         """End the iteration with *error*, after the messages that are already queued."""
         self._done = True
         self._error = error
-        self._wake()
+        self._raise_in_waiter()
         if self.write_scope is not None:
             self.write_scope.cancel()
 
@@ -228,4 +243,4 @@ class PipeExchange(WakeupFuture):
     def _fail_if_pending(self, error: ServerError) -> None:
         if not self._done:
             self._error = self._error or error
-            self._wake()
+            self._raise_in_waiter()
