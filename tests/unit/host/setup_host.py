@@ -67,10 +67,12 @@ async def open_setup(
     audit_log: AuditLog | None = None,
     results: ResultStore | None = None,
     named_files: Sequence[str] = (),
+    probe_seconds: float = 30,
 ) -> AsyncIterator[tuple[Host, Setup]]:
     """Open a host with the configuration in *home*; the default addresses of Ollama and Anthropic are closed ports.
 
-    A model server that a test starts may take up to 30 seconds to answer. *named_files* are those of `--mcp-config`.
+    A model server that a test starts may take up to *probe_seconds* to answer the first search; patched by the test
+    itself, the limit would be restored to the patch of this function. *named_files* are those of `--mcp-config`.
     """
     folder = home / "project"
     folder.mkdir(exist_ok=True)
@@ -101,7 +103,7 @@ async def open_setup(
         ),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_servers, "PROBE_SECONDS", 30)
+        patch.setattr(local_servers, "PROBE_SECONDS", probe_seconds)
         async with host:
             assert host.setup is not None
             yield host, host.setup

@@ -14,7 +14,7 @@ from mcphost.config.schema import ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
-from mcphost.llm import local_servers, model_finder
+from mcphost.llm import model_finder
 from mcphost.llm.model_finder import insert_usable_models
 from mcphost.llm.providers import find_key
 from mcphost.serialization import replace
@@ -183,13 +183,10 @@ async def test_a_model_that_refused_tools_is_listed_without_them_until_they_are_
             assert (offer.supports_tools, offer.tools_refused_at) == (True, 0)
 
 
-async def test_a_model_server_that_responds_after_the_first_search_is_found_by_the_longer_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_model_server_that_responds_after_the_first_search_is_found_by_the_longer_one(tmp_path: Path) -> None:
     answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
     with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
-        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}) as (_, setup):
-            monkeypatch.setattr(local_servers, "PROBE_SECONDS", 0)
+        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}, probe_seconds=0) as (_, setup):
             offers = await setup.find()
             assert offers.models == ()
             (late,) = await setup.find_late_models(offers.models)
@@ -197,13 +194,10 @@ async def test_a_model_server_that_responds_after_the_first_search_is_found_by_t
             assert await setup.find_late_models((late,)) == ()
 
 
-async def test_a_slow_server_at_a_used_models_address_is_found_by_the_longer_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_server_at_a_used_models_address_is_found_by_the_longer_search(tmp_path: Path) -> None:
     tags = {"models": [{"name": "small"}, {"name": "large"}]}
     with json_server({"GET /api/version": {"version": "0.12.6"}, "GET /api/tags": tags}) as server:
-        async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
-            monkeypatch.setattr(local_servers, "PROBE_SECONDS", 0)
+        async with open_setup(tmp_path, backend=MemoryBackend(), probe_seconds=0) as (_, setup):
             await setup.use_model(ModelConfig(name="ollama_chat/small", api_base=server.url), is_default=False)
             models = await setup.list_models()
             late = await setup.find_late_models(models)
@@ -472,10 +466,7 @@ async def test_a_key_for_an_own_address_goes_to_the_keyring_and_not_to_the_provi
     assert (first.config, first.origin) == (gateway, "GATEWAY_KEY is in the keyring")
 
 
-async def test_a_server_of_this_machine_at_a_used_models_address_is_asked_for_its_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_servers, "PROBE_SECONDS", 10)
+async def test_a_server_of_this_machine_at_a_used_models_address_is_asked_for_its_models(tmp_path: Path) -> None:
     tags = {"models": [{"name": "small"}, {"name": "large"}]}
     with json_server({"GET /api/version": {"version": "0.12.6"}, "GET /api/tags": tags}) as server:
         async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
@@ -533,10 +524,7 @@ async def test_the_server_at_the_configured_address_is_asked_for_its_models(tmp_
     assert late == ()
 
 
-async def test_a_missing_key_of_one_model_does_not_concern_the_others_at_its_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_servers, "PROBE_SECONDS", 10)
+async def test_a_missing_key_of_one_model_does_not_concern_the_others_at_its_address(tmp_path: Path) -> None:
     with json_server({"GET /v1/models": {"object": "list", "data": [{"id": "owl"}, {"id": "parrot"}]}}) as server:
         model = ModelConfig(name="openai/parrot", api_base=f"{server.url}/v1", api_key_env="GONE")
         async with open_setup(tmp_path, backend=MemoryBackend()) as (_, setup):
