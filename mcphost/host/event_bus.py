@@ -51,7 +51,8 @@ class _Slot:
 class EventQueue:
     """Queue of the events published since its creation, for one consumer.
 
-    Iteration ends when the queue is closed.
+    Iteration ends when the queue is closed. After a loop that ended early, the events that it has not read are still
+    in the queue.
     """
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
@@ -113,12 +114,20 @@ class EventQueue:
         self._updated_resources.clear()
         return events
 
+    def _take_first(self) -> AnyEvent:
+        event = self._queue.popleft().event()
+        if isinstance(event, ToolProgress):
+            del self._progress[event.call]
+        elif isinstance(event, ServerLog):
+            self._logs.popleft()
+        elif isinstance(event, ResourceChanged):
+            self._updated_resources.discard(event)
+        return event
+
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         while True:
-            for event in self.drain():
-                yield event
-            if self._queue:
-                continue
+            while self._queue:
+                yield self._take_first()
             if self._closed:
                 return
             self._ready = anyio.Event()

@@ -7,7 +7,7 @@ from mcphost.host.events import HostEvent
 
 
 async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    """Wait for the next event of the given type, and return it."""
+    """Wait for the next event of the given type, and return it; the events after it stay in the queue."""
     async for event in feed:
         if isinstance(event, kind):
             return event

@@ -4,7 +4,16 @@ import anyio
 import pytest
 
 from mcphost.host.event_bus import MAX_LOGS, MAX_UNSEEN, EventBus
-from mcphost.host.events import HostEvent, NoticeEvent, ServerLog, TextDeltaEvent, ThinkingDeltaEvent, ToolProgress
+from mcphost.host.events import (
+    HostEvent,
+    NoticeEvent,
+    ResourceChanged,
+    ServerLog,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolProgress,
+)
+from tests.unit.host.host_events import wait_for_event
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +81,58 @@ async def test_a_waiting_reader_gets_each_event_when_it_arrives() -> None:
                 await seen.wait()
         event_bus.close()
     assert received == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
+
+
+async def test_events_after_the_one_that_a_reader_waited_for_stay_in_the_queue() -> None:
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
+    for number in range(3):
+        event_bus.publish(NoticeEvent("info", str(number)))
+        event_bus.publish(ServerLog("s", "info", str(number)))
+    event_bus.close()
+    assert await wait_for_event(feed, ServerLog) == ServerLog("s", "info", "0")
+    assert await wait_for_event(feed, NoticeEvent) == NoticeEvent("info", "1")
+    assert feed.drain() == [ServerLog("s", "info", "1"), NoticeEvent("info", "2"), ServerLog("s", "info", "2")]
+    with pytest.raises(AssertionError, match="the feed ended"):
+        await wait_for_event(feed, NoticeEvent)
+
+
+@pytest.mark.parametrize(
+    ("event", "later"),
+    [
+        (ToolProgress("1", "s", 1), ToolProgress("1", "s", 2)),
+        (ResourceChanged("s", "a://1"), ResourceChanged("s", "a://1")),
+        (TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")),
+        (ServerLog("s", "info", "a"), ServerLog("s", "info", "b")),
+    ],
+    ids=["progress", "resource", "text", "log"],
+)
+async def test_an_event_that_was_read_neither_takes_up_nor_hides_a_later_one(
+    event: HostEvent, later: HostEvent
+) -> None:
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
+    received: list[HostEvent] = []
+    event_bus.publish(event)
+    event_bus.publish(NoticeEvent("info", "x"))
+    async for one in feed:
+        received.append(one)
+        if len(received) == 1:
+            event_bus.publish(later)
+            event_bus.close()
+    assert received == [event, NoticeEvent("info", "x"), later]
+
+
+async def test_of_log_lines_that_arrive_while_others_are_read_the_newest_stay() -> None:
+    event_bus = EventBus()
+    feed = event_bus.subscribe()
+    logs = [ServerLog("s", "info", str(number)) for number in range(2 * MAX_LOGS)]
+    for log in logs[:MAX_LOGS]:
+        event_bus.publish(log)
+    assert await wait_for_event(feed, ServerLog) == logs[0]
+    for log in logs[MAX_LOGS:]:
+        event_bus.publish(log)
+    assert feed.drain() == logs[MAX_LOGS:]
 
 
 async def test_every_event_queue_gets_events_after_it_was_opened() -> None:
