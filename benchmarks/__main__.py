@@ -1,5 +1,7 @@
 """Run all benchmarks and print the verdicts on all ratios; exit with status 1 if a bound is broken.
 
+The last lines name the broken bounds, because long output of CI is cut in the middle; `.ci/run` repeats them.
+
 uv run python -m benchmarks [NAME ...] [--rounds N] [--again N]
 """
 
@@ -41,17 +43,18 @@ def main() -> int:
     if unknown := sorted(set(options.names) - set(known)):
         parser.error(f"There is no benchmark {unknown[0]!r}. There are: {', '.join(known)}.")
     lines: list[str] = []
-    broken = 0
+    broken: list[str] = []
     for name in options.names or known:
-        found, count = run(name, options.rounds, options.again)
+        found, wrong = run(name, options.rounds, options.again)
         lines += found
-        broken += count
-    print(f"\nload {os.getloadavg()[0]:.1f}", *lines, f"{len(lines)} bounds, {broken} broken", sep="\n")
+        broken += wrong
+    print(f"\nload {os.getloadavg()[0]:.1f}", *lines, f"{len(lines)} bounds, {len(broken)} broken", sep="\n")
+    print(*(f"broken bound: {one}" for one in broken), sep="\n", end="\n" if broken else "")
     return 1 if broken else 0
 
 
-def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
-    """Run one script in a separate process; return the lines of its last table and the number of broken bounds.
+def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], list[str]]:
+    """Run one script in a separate process; return the lines of its last table and a line for each broken bound.
 
     While a bound is broken, the script is run again, up to *again* times: another program that runs for a moment makes
     one run slower, but a costly code change makes all runs slower.
@@ -59,14 +62,17 @@ def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
     print(f"\n== {name}", flush=True)
     if name == HAS_OWN_BOUNDS:
         code = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT).returncode
-        return [f"{name:<10}  {'memory, CPU and stall of hostile input':<58}  {'ok' if code == 0 else 'BROKEN'}"], code
+        measured = "memory, CPU and stall of hostile input"
+        line = f"{name:<10}  {measured:<58}  {'ok' if code == 0 else 'BROKEN'}"
+        return [line], [f"{name}, {measured}"] if code else []
     is_busy = os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1)
     ratios = _measured(name, rounds)
     while again and (broken := bounds.broken(name, ratios, is_busy=is_busy)):
         print(f"\n== {name}, once more: {', '.join(broken)}", flush=True)
         ratios = bounds.best(name, ratios, _measured(name, rounds, broken))
         again -= 1
-    return bounds.table(name, ratios, is_busy=is_busy)
+    lines, _ = bounds.table(name, ratios, is_busy=is_busy)
+    return lines, bounds.describe_broken(name, ratios, is_busy=is_busy)
 
 
 def _measured(name: str, rounds: int, only: Sequence[str] = ()) -> dict[str, float]:

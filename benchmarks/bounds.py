@@ -35,8 +35,16 @@ class Bound:
         is_met = ratio <= self.value if self.is_ceiling else ratio >= self.value
         return "ok" if is_met else f"not met, kept within {self.reached:g}"
 
+    @property
+    def limit(self) -> str:
+        """The limit that currently applies, such as "at most 1.56"."""
+        return self._describe(self.reached)
+
     def __str__(self) -> str:
-        return f"{'at most' if self.is_ceiling else 'at least'} {self.value:g}"
+        return self._describe(self.value)
+
+    def _describe(self, value: float) -> str:
+        return f"{'at most' if self.is_ceiling else 'at least'} {value:g}"
 
 
 def load() -> dict[str, dict[str, Bound]]:
@@ -73,6 +81,15 @@ def broken(script: str, ratios: Mapping[str, float], *, is_busy: bool = False) -
         name
         for name, bound in load().get(script, {}).items()
         if name not in ratios or not (bound.holds(ratios[name]) or (bound.is_wall and is_busy))
+    ]
+
+
+def describe_broken(script: str, ratios: Mapping[str, float], *, is_busy: bool = False) -> list[str]:
+    """Return a line for each of the script's `broken` bounds: its name, the measured value and the limit."""
+    known = load().get(script, {})
+    return [
+        f"{script}, {name}: {ratios.get(name, math.nan):.2f}, {known[name].limit}"
+        for name in broken(script, ratios, is_busy=is_busy)
     ]
 
 

@@ -7,8 +7,8 @@ PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
         "architecture": (
-            "amplification_table commits flows import_contracts loaded_modules regex_patterns readme test_modules"
-            " tracked_files"
+            "amplification_table ci_run commits flows import_contracts loaded_modules regex_patterns readme"
+            " test_modules tracked_files"
         ),
         "spec": "mutations",
         "unit": "external_editor child_watcher log_and_paths processes redact",

@@ -1,9 +1,11 @@
 """Tests that every benchmark that measures a ratio has a bound, and fails when it exceeds the bound."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as all_benchmarks
 from benchmarks import bounds, calls
 from tests.architecture.source_tree import ROOT
 
@@ -53,6 +55,25 @@ def test_on_a_busy_machine_wall_times_are_shown_but_not_judged(monkeypatch: pyte
     assert count == 1
     assert bounds.table("a", {"x": 1.0, "y": 1.0}, is_busy=True)[1] == 0
     assert bounds.table("a", {"y": 1.0}, is_busy=True)[1] == 1, "it must still be measured"
+
+
+def test_the_last_lines_of_all_benchmarks_name_each_broken_bound(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bounds, "HERE", tmp_path)
+    file = tmp_path / "bounds.toml"
+    file.write_text(
+        "[a]\nx = { at_most = 2, reached = 3 }\ny = { at_least = 5 }\nz = { at_most = 1 }\n[b]\nv = { at_most = 9 }"
+    )
+    measured = {"a": {"x": 3.5, "y": 6.0}, "b": {"v": 8.0}}
+    monkeypatch.setattr(all_benchmarks, "_measured", lambda name, *_: measured[name])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "a", "b", "--again", "1"])
+    assert all_benchmarks.main() == 1
+    last = ["4 bounds, 2 broken", "broken bound: a, x: 3.50, at most 3", "broken bound: a, z: nan, at most 1"]
+    assert capsys.readouterr().out.splitlines()[-3:] == last
+    measured["a"] |= {"x": 1.0, "z": 1.0}
+    assert all_benchmarks.main() == 0
+    assert capsys.readouterr().out.endswith("\n4 bounds, 0 broken\n")
 
 
 def test_only_the_broken_ratios_of_calls_are_measured_again() -> None:
