@@ -117,9 +117,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """If the process has not ended after a minute because a thread still runs, print a stack trace and end it."""
-    faulthandler.dump_traceback_later(60, exit=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """If the process has not ended after a minute because a thread still runs, print a stack trace and end it.
+
+    A test worker waits for the others when it has no more tests; pytest-xdist kills one that does not end.
+    """
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(60, exit=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,7 +19,7 @@ def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: 
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until *condition* returns True, checking it repeatedly.
 
     Raises TimeoutError after *seconds*.

@@ -70,7 +70,7 @@ class Program:
         (self.home / "config" / "config.toml").write_text(f'[secrets]\nstore = "{place}"\n')
 
     def run(
-        self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
+        self, *arguments: str, stdin: str | bytes = b"", seconds: float = 60, **env: str
     ) -> "subprocess.CompletedProcess[bytes]":
         """Run a command until it exits; after *seconds*, kill it and raise TimeoutExpired."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
@@ -194,7 +194,7 @@ class PipeClient:
         self.process.stdin.close()
         while self.read():
             pass
-        assert self.process.wait(15) == 0, self.process.stderr.read().decode() if self.process.stderr else ""
+        assert self.process.wait(60) == 0, self.process.stderr.read().decode() if self.process.stderr else ""
         return self.events
 
 

@@ -39,7 +39,7 @@ class ChatSession:
     def open_question(self, text: str) -> None:
         """Wait until the question shows *text*; open it with the mouse if it is only a card."""
         terminal = self.terminal
-        screen = terminal.wait_until(lambda now: "click to open" in now or text in now, "a question", seconds=60)
+        screen = terminal.wait_until(lambda now: "click to open" in now or text in now, "a question")
         terminal.wait_between_keys()
         if "click to open" in screen:
             terminal.click("click to open")
@@ -104,9 +104,9 @@ def begin_chat(session: ChatSession) -> None:
     session.terminal.run("mkdir", "-p", str(config))
     session.terminal.run("cp", str(seed / "config.toml"), str(seed / "mcp.json"), str(config))
     session.terminal.run(*with_forked_worker())
-    session.terminal.wait_for_question("Use the server demo?", seconds=30)
+    session.terminal.wait_for_question("Use the server demo?")
     session.terminal.press("A")
-    session.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    session.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server")
 
 
 def quit_chat(session: ChatSession) -> str:

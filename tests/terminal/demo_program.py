@@ -19,7 +19,7 @@ TOOL_QUESTION = "Run demo ·"
 
 def open_demo(terminal: Terminal) -> None:
     terminal.run(MCPHOST_PATH, "demo")
-    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server", seconds=20)
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
 
 
 def ask_demo(terminal: Terminal, text: str) -> str:
@@ -36,9 +36,9 @@ def quit_program(terminal: Terminal) -> None:
     processes = terminal.processes()
     assert len(processes) >= 2, "the program and its server"
     terminal.press("C-q")
-    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
-    terminal.wait_for_shell(seconds=10)
-    wait_gone(processes, seconds=10)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
+    terminal.wait_for_shell()
+    wait_gone(processes, seconds=30)
 
 
 def with_forked_worker() -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class DialogUser:
 
     def wait_for_servers(self) -> None:
         """Wait until the only server is ready."""
-        self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
+        self.terminal.wait_for("1/1 server", "F6 history")
 
     def effects(self, mark: int = 0) -> list[str]:
         """Return the recorded effects from index *mark* on, such as `tool add`, except starts of processes."""
@@ -142,7 +142,7 @@ class DialogUser:
                 return False
             return self._accepts_keys(kind, screen)
 
-        return self.terminal.wait_until(heeds, f"{kind.__name__}: {texts}", seconds=30)
+        return self.terminal.wait_until(heeds, f"{kind.__name__}: {texts}")
 
     def _accepts_keys(self, kind: type[Any], screen: str) -> bool:
         return accepts_keys(screen) or not issubclass(kind, Dialog)

@@ -20,7 +20,7 @@ def open_sign_in_question(folder: Path, config: str, program: str) -> Terminal:
     terminal = Terminal(folder, environment={"BROWSER": program})
     terminal.__enter__()
     terminal.start_chat("--mcp-config", config)
-    terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
+    terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser")
     return terminal
 
 

@@ -91,4 +91,4 @@ def begin_again(session: ChatSession) -> None:
     quit_chat(session)
     session.terminal.run("clear")
     session.terminal.run(*with_forked_worker())
-    session.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", seconds=30)
+    session.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}")

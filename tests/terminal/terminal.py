@@ -24,7 +24,10 @@ PROMPT = "ready$"
 _ACTIVE_QUESTION = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 # The top line during a turn.
 _RUNNING_TURN = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
+WAIT_SECONDS = 60
+"""How long to wait for the screen by default: a program that starts beside other tests may take half of it."""
 _PACE_SECONDS = 0.4
+_SETTLE_SECONDS = 0.1
 _POLL_SECONDS = 0.02
 _numbers = itertools.count(1)
 
@@ -142,22 +145,33 @@ class Terminal:
         self._pressed, self._keys = time.monotonic(), keys
 
     def click(self, text: str, *, last: bool = False) -> None:
-        """Click in the middle of the first (with *last*, the last) line on the screen that contains *text*."""
-        rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
-        row, line = rows[-1] if last else rows[0]
-        column = cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
+        """Click in the middle of the first (with *last*, the last) line on the screen that contains *text*.
+
+        A screen that is being drawn can show the upper part of a page with the key bar of the page before it: the text
+        must stay in its place for a moment. If the text is on both pages, in two places, wait for the new page first.
+        """
+        place, before = self._find(text, last=last), None
+        while place != before:
+            time.sleep(_SETTLE_SECONDS)
+            place, before = self._find(text, last=last), place
+        row, column = place
         for ending in "Mm":  # xterm's SGR mouse reports
             self.tmux("send-keys", "-l", "--", f"\x1b[<0;{column};{row}{ending}")
+
+    def _find(self, text: str, *, last: bool) -> tuple[int, int]:
+        rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
+        row, line = rows[-1] if last else rows[0]
+        return row, cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
 
     def screen(self) -> str:
         """Return the text on the screen."""
         return self.tmux("capture-pane", "-p")
 
-    def wait_for(self, *texts: str, seconds: float = 15) -> str:
+    def wait_for(self, *texts: str, seconds: float = WAIT_SECONDS) -> str:
         """Wait until all texts are on the screen at the same time, and return the screen."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
-    def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
+    def wait_for_question(self, *texts: str, seconds: float = WAIT_SECONDS) -> str:
         """Wait for a question with these texts, give it the focus, and return the screen once it accepts keys."""
 
         def asks(screen: str) -> bool:
@@ -172,7 +186,7 @@ class Terminal:
         time.sleep(max(0, self._pressed + _PACE_SECONDS - time.monotonic()))
         return screen
 
-    def wait_for_shell(self, seconds: float = 15) -> str:
+    def wait_for_shell(self, seconds: float = WAIT_SECONDS) -> str:
         """Wait until the shell's prompt is the last text on the screen, and return the screen.
 
         Do not type before that, because keys typed before a program has ended are discarded.
@@ -199,7 +213,7 @@ class Terminal:
 
         self.wait_until(is_there, f"the cursor beside {beside}")
 
-    def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
+    def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = WAIT_SECONDS) -> str:
         """Wait until *holds* is true for the text of the screen, and return that text; fail with the current screen.
 
         If a question reports that a key came too early, the last keys are pressed again.

@@ -21,16 +21,16 @@ def test_a_page_is_opened_in_the_browser_only_after_its_question(user: DialogUse
     user.wait_for_servers()
     user.type_message("!clock/show_clock city=Bern")
     user.terminal.press("Enter")
-    user.terminal.wait_for("interactive page", "/app opens it in the browser", seconds=30)
+    user.terminal.wait_for("interactive page", "/app opens it in the browser")
 
     def open_page() -> None:
         user.type_message("/app")
         user.terminal.press("Enter")
 
     user.expect_refusal(OpenPageDialog, open_page, QUESTION, ahead=["o"], answers=["page no"])
-    user.terminal.wait_for("The page was not opened.", seconds=30)
+    user.terminal.wait_for("The page was not opened.")
     assert not visited.exists()
     user.expect_acceptance(OpenPageDialog, open_page, QUESTION, keys=["End", "o"], answers=["page yes"])
-    user.terminal.wait_for("is open in your browser", seconds=30)
+    user.terminal.wait_for("is open in your browser")
     with urlopen(visited.read_text().strip()) as answer:
         assert b'sandbox="allow-scripts"' in answer.read()

@@ -34,13 +34,13 @@ class ShellTerminal:
 
     def answer(self, prompt: str, text: str) -> None:
         """Wait for the prompt, type *text*, and press Enter."""
-        self.terminal.wait_for(prompt, seconds=20)
+        self.terminal.wait_for(prompt)
         self.terminal.type(text)
         self.terminal.press("Enter")
 
     def interrupt(self, prompt: str, typed: str = "half a word") -> None:
         """Wait for the prompt, type part of an answer, press Ctrl+C, and print the exit code and terminal settings."""
-        self.terminal.wait_for(prompt, seconds=20)
+        self.terminal.wait_for(prompt)
         self.terminal.type(typed)
         self.terminal.press("C-c")
         shown = self.terminal.wait_for_shell()
@@ -91,7 +91,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
             shell.answer("[n]", "e")
             shell.answer("Passphrase (empty", "a phrase")
             shell.answer("Repeat the passphrase", "a phrase")
-            terminal.wait_for("Signed in to tracker at", "secrets.store", seconds=20)
+            terminal.wait_for("Signed in to tracker at", "secrets.store")
             terminal.wait_for_shell()
             before = (tmp_path / "data" / "secrets.sealed.json").read_bytes()
             shell.start("tools", "tracker", "--mcp-config", config)
@@ -99,7 +99,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
             left()
             shell.start("tools", "tracker", "--mcp-config", config)
             shell.answer("Passphrase of ", "a phrase")
-            terminal.wait_for("hello", seconds=20)
+            terminal.wait_for("hello")
             assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
 
     async with run_peer(kind=SignedInServer, document=nobody) as peer:

@@ -38,8 +38,8 @@ def wait_for_block(terminal: Terminal, block: str, or_else: str | None = None) -
 
 def quit_by(terminal: Terminal, key: str) -> None:
     terminal.press(tmux_key(key))
-    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
-    terminal.wait_for_shell(seconds=10)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
+    terminal.wait_for_shell()
 
 
 def test_the_first_minute_of_the_readme_works_as_written(terminal: Terminal) -> None:

@@ -317,13 +317,13 @@ def test_servers_that_request_the_folders_at_the_same_moment(user: DialogUser) -
 
     def calls() -> None:
         user.start_chat(one=asks, two=asks)
-        user.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
+        user.terminal.wait_for("2/2 servers", "F6 history")
         user.message_action("!one/where ")()
 
     where = "Share your folder paths with 2 servers?"
     user.expect_refusal(SharePerServerDialog, calls, where, ahead=["1", "2", "3"], answers=["roots deny"])
     user.terminal.press("C-q")
-    user.terminal.wait_for_shell(seconds=30)
+    user.terminal.wait_for_shell()
     user.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "1"], answers=["roots each"])
 
 

@@ -71,7 +71,7 @@ def test_events_during_an_open_editor_wait_for_its_end(tmp_path: Path) -> None:
     config.write_text(json.dumps({"mcpServers": {"demo": demo, "asker": entry}}))
     with Terminal(tmp_path, environment={"VISUAL": f"'{sys.executable}' '{editor}'"}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo", "--mcp-config", str(config))
-        terminal.wait_for("2/2 servers", seconds=30)
+        terminal.wait_for("2/2 servers")
         ask_demo(terminal, "what is 2 + 40?")
         terminal.press("e")
         terminal.wait_for("Edit the arguments of demo", "ctrl+g python")
@@ -138,9 +138,9 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         assert len(list(places.glob("mcphost-*/arguments.json"))) == 1
         processes = terminal.processes()
         os.kill(terminal.program().pid, signal.SIGTERM)
-        terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
-        terminal.wait_for_shell(seconds=10)
-        wait_gone(processes, seconds=10)
+        terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
+        terminal.wait_for_shell()
+        wait_gone(processes, seconds=30)
         assert list(places.glob("mcphost-*/arguments.json")) == []
 
 

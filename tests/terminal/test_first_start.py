@@ -91,11 +91,11 @@ def ask_for_a_sum(terminal: Terminal) -> None:
     """Send a message, allow the call of the tool `add`, and wait for the answer with its result."""
     terminal.type("what is 2 + 40?")
     terminal.press("Enter")
-    terminal.wait_for("Run demo · add?", seconds=60)
+    terminal.wait_for("Run demo · add?")
     terminal.press("F8")
     terminal.wait_until(accepts_keys, "the entered question")
     terminal.press("a")
-    terminal.wait_for("The tool says 2 + 40 = 42", seconds=60)
+    terminal.wait_for("The tool says 2 + 40 = 42")
 
 
 def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands(
         environment = {**NOTHING, "HOME": str(tmp_path), "OLLAMA_HOST": ollama.url}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
-            terminal.wait_for("Set up mcphost", "ollama_chat/qwen3:8b", "demo", seconds=30)
+            terminal.wait_for("Set up mcphost", "ollama_chat/qwen3:8b", "demo")
             terminal.press("C-a")
             terminal.wait_for("■ demo")
             terminal.press("Enter")
-            terminal.wait_for("Using ollama_chat/qwen3:8b", "1/1 server", seconds=30)
+            terminal.wait_for("Using ollama_chat/qwen3:8b", "1/1 server")
             ask_for_a_sum(terminal)
     assert json.loads((tmp_path / "config" / "mcp.json").read_text())["mcpServers"]["demo"]["command"] == sys.executable
     assert "ollama_chat/qwen3:8b" in (tmp_path / "config" / "config.toml").read_text()
@@ -122,11 +122,11 @@ def test_with_a_key_in_the_environment_two_keys_suffice_for_an_answer_with_a_too
         key = {"OPENAI_API_KEY": OPENAI_KEY, "OPENAI_API_BASE": f"{openai.url}/v1"}
         with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path), **key}) as terminal:
             terminal.run(*with_forked_worker())
-            terminal.wait_for("Set up mcphost", "openai/", "demo", seconds=30)
+            terminal.wait_for("Set up mcphost", "openai/", "demo")
             terminal.press("C-a")
             terminal.wait_for("■ demo")
             terminal.press("Enter")
-            terminal.wait_for("Using openai/", "1/1 server", seconds=30)
+            terminal.wait_for("Using openai/", "1/1 server")
             ask_for_a_sum(terminal)
     asked = [(body, headers) for _, path, body, headers in openai.requests if path == "/v1/chat/completions"]
     assert {headers["authorization"] for _, headers in asked} == {f"Bearer {OPENAI_KEY}"}
@@ -138,18 +138,18 @@ def test_with_nothing_a_pasted_key_and_an_added_server_answer_with_a_tool_call(t
         environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
-            terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
+            terminal.wait_for("Set up mcphost", "Paste a key")
             terminal.tmux("set-buffer", OPENAI_KEY)
             terminal.tmux("paste-buffer", "-p")
             terminal.wait_for("•" * len(OPENAI_KEY))
             terminal.press("Enter")
-            terminal.wait_for("Using openai/", seconds=30)
+            terminal.wait_for("Using openai/")
             added = subprocess.run(
                 [MCPHOST_PATH, "servers", "add", "demo", "--", sys.executable, "-m", "mcphost.demo.server"],
                 env={**os.environ, **terminal.environment}, capture_output=True, text=True, timeout=30,
             )  # fmt: skip
             assert added.returncode == 0, added.stderr
-            terminal.wait_for("1/1 server", seconds=30)
+            terminal.wait_for("1/1 server")
             ask_for_a_sum(terminal)
 
 
@@ -157,7 +157,7 @@ def test_escape_and_typing_close_the_start_card_and_choose_nothing(tmp_path: Pat
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH)
-        terminal.wait_for("Set up mcphost", "demo", seconds=30)
+        terminal.wait_for("Set up mcphost", "demo")
         terminal.type("hello there")
         terminal.wait_until(lambda screen: "hello there" in screen and "Set up mcphost" not in screen, "the message")
         terminal.press("C-u")
@@ -177,9 +177,9 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
     stored = tmp_path / "data" / "secrets.json"
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo")
-        terminal.wait_for("Type a message", seconds=30)
+        terminal.wait_for("Type a message")
         terminal.press("C-b")
-        terminal.wait_for("Search", "needs a key", seconds=30)
+        terminal.wait_for("Search", "needs a key")
         terminal.type("xai/grok-4.5-latest")
         terminal.wait_for("1 of")
         terminal.press("Enter")
@@ -204,17 +204,17 @@ def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_pa
         environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(*with_forked_worker())
-            terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
+            terminal.wait_for("Set up mcphost", "Paste a key")
             terminal.tmux("set-buffer", OPENAI_KEY)
             terminal.tmux("paste-buffer", *(["-p"] if is_bracketed else []))
             terminal.wait_for("•" * len(OPENAI_KEY), "kept until mcphost quits")
             terminal.press("Enter")
             if not is_bracketed:
                 terminal.press("Enter")  # the first may come so soon that it counts as part of the paste
-            terminal.wait_for("kept in memory until mcphost quits", "Using openai/", seconds=30)
+            terminal.wait_for("kept in memory until mcphost quits", "Using openai/")
             terminal.type("hello")
             terminal.press("Enter")
-            terminal.wait_for("Good day.", seconds=60)
+            terminal.wait_for("Good day.")
     asked = [headers for _, path, _, headers in openai.requests if path == "/v1/chat/completions"]
     assert asked[-1]["authorization"] == f"Bearer {OPENAI_KEY}"
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -225,9 +225,9 @@ def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_pa
 def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Path) -> None:
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo")
-        terminal.wait_for("Type a message", seconds=30)
+        terminal.wait_for("Type a message")
         terminal.press("C-b")
-        terminal.wait_for("Search", "another", seconds=30)
+        terminal.wait_for("Search", "another")
         terminal.press("C-n")
         terminal.wait_for("Another model")
         terminal.type("openai/wrong")
@@ -250,7 +250,7 @@ def test_a_profile_is_saved_on_request_and_not_on_escape_and_used_at_once(tmp_pa
     file = tmp_path / "config" / "config.toml"
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo")
-        terminal.wait_for("Type a message", seconds=30)
+        terminal.wait_for("Type a message")
         terminal.type("/profile")
         terminal.press("Enter")
         terminal.wait_for("No profiles yet", "save as new")
@@ -272,7 +272,7 @@ def test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once(tmp_pa
     file = tmp_path / "config" / "mcp.json"
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo")
-        terminal.wait_for("Type a message", seconds=30)
+        terminal.wait_for("Type a message")
         terminal.press("F3")
         terminal.wait_for("No servers are configured")
         terminal.press("n")
@@ -307,7 +307,7 @@ def test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_
         (file.parent / "config.toml").write_text(f'[registry]\nurl = "{registry.url}"\n')
         with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path), "PATH": path}) as terminal:
             terminal.run(MCPHOST_PATH, "--model", "demo")
-            terminal.wait_for("Type a message", seconds=30)
+            terminal.wait_for("Type a message")
             terminal.press("F3")
             terminal.wait_for("No servers are configured", "b find")
             terminal.press("b")

@@ -66,10 +66,10 @@ def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tm
     terminal.wait_for("1/1 server")
     terminal.type("!evil/big")
     terminal.press("Enter")
-    terminal.wait_for("more lines", "LEAK", seconds=30)
+    terminal.wait_for("more lines", "LEAK")
     for key, place in (("F3", "implementation"), ("F4", "x://a"), ("F5", "required")):
         terminal.press(key)
-        screen = terminal.wait_for(place, "LEAK", seconds=30)
+        screen = terminal.wait_for(place, "LEAK")
         assert "␛" in screen
         terminal.press("Escape")
         terminal.wait_until(lambda screen, place=place: place not in screen, "the page closed")
@@ -80,7 +80,7 @@ def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tm
     terminal.press("Escape")
     terminal.press("Escape")
     terminal.press("C-q")
-    terminal.wait_for_shell(seconds=20)
+    terminal.wait_for_shell()
     data = raw.read_bytes()
     assert "␛".encode() in data
     found = [leak for leak in LEAKS if leak in data]

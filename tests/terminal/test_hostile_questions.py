@@ -67,7 +67,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
     with model_server() as base, sign_in_server() as other:
         write_hostile_files(tmp_path, other)
         terminal.start_chat("--model", "openai/m", "--api-base", base)
-        terminal.wait_for_question("(approved)", seconds=60)
+        terminal.wait_for_question("(approved)")
         terminal.press("End")  # it can be accepted once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
         terminal.wait_between_keys()
@@ -100,11 +100,11 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         terminal.press("End")
         terminal.wait_for("(tool-title)")
         leave_question(terminal, "esc/d deny")
-        terminal.wait_for("THE END", seconds=60)
+        terminal.wait_for("THE END")
         unfold_until(terminal, "▾ thought")
         for tool, question in (("form", "(form-message)"), ("visit", "(visit-message)"), ("sample", "(system)")):
             call_by_hand(terminal, tool)
-            terminal.wait_for_question(question, seconds=30)
+            terminal.wait_for_question(question)
             if tool == "form":
                 terminal.press("Tab")
                 terminal.wait_for("tab/enter next")
@@ -117,9 +117,9 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
             leave_question(terminal, question)
         terminal.type("break")
         terminal.press("Enter")
-        terminal.wait_for("(model-error)", seconds=60)
+        terminal.wait_for("(model-error)")
         terminal.press("C-q")
-        terminal.wait_for_shell(seconds=30)
+        terminal.wait_for_shell()
     data = raw.read_bytes()
     drawn = data.decode("utf-8", "replace")
     sources = (

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.terminal.chat_session import ChatSession, open_session
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, OTHER_MODEL, ScriptedModel
@@ -13,12 +15,12 @@ def begin(session: ChatSession) -> None:
     terminal = session.terminal
     session.step("start: the model and the server of this machine are proposed")
     terminal.run(*with_forked_worker())
-    terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
+    terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo")
     session.step("take both with two keys")
     terminal.press("C-a")
     terminal.wait_for("■ demo")
     terminal.press("Enter")
-    terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server")
     session.step("attach a file")
     terminal.type("Sum up @notes.t")
     terminal.wait_for("notes.txt")
@@ -27,7 +29,7 @@ def begin(session: ChatSession) -> None:
     session.step("ask about it")
     terminal.type("the numbers")
     terminal.press("Enter")
-    terminal.wait_for(f"{MODEL} got:", seconds=60)
+    terminal.wait_for(f"{MODEL} got:")
     assert "line 60" in str(session.model.requests[-1]["messages"])
 
 
@@ -273,7 +275,7 @@ def come_back(session: ChatSession) -> None:
         window.run("cd", str(session.project))
         session.step("resume in another window")
         window.run(*with_forked_worker(), "--resume")
-        window.wait_for("got: good night", "an unsent thought", seconds=30)
+        window.wait_for("got: good night", "an unsent thought")
         session.step("verify the audit log")
         window.press("F10")
         window.wait_for("v verify", "newest")
@@ -284,6 +286,7 @@ def come_back(session: ChatSession) -> None:
     assert ended == started
 
 
+@pytest.mark.timeout(480)
 def test_forty_steps_of_a_session_are_taken_by_keyboard(tmp_path: Path) -> None:
     with open_session(tmp_path, ScriptedModel()) as session:
         begin(session)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.demo_program import open_demo, quit_program
-from tests.terminal.terminal import Terminal
+from tests.terminal.terminal import WAIT_SECONDS, Terminal
 
 FOCUS_LOST = b"\x1b[O"
 READY = b"\x1b]2;mcphost - ready\x1b\\"
@@ -40,7 +40,7 @@ class RawTerminal:
         os.close(theirs)
         self.written = b""
 
-    def wait_for(self, text: bytes, seconds: float = 20) -> None:
+    def wait_for(self, text: bytes, seconds: float = WAIT_SECONDS) -> None:
         """Read until the program has written this text."""
         deadline = time.monotonic() + seconds
         while text not in self.written:

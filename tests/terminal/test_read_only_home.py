@@ -23,12 +23,12 @@ def make_read_only(session: ChatSession, mounts: Mounts, *names: str) -> None:
     """Begin a conversation, make the folders *names* read-only, reopen the chat, and send another message."""
     begin_on_disks(session, mounts, *FOLDERS)
     session.send("the first lighthouse")
-    session.terminal.wait_for("got: the first lighthouse", seconds=60)
+    session.terminal.wait_for("got: the first lighthouse")
     for name in names:
         mounts.make_read_only(session.folder / name)
     begin_again(session)
     session.send("the second lighthouse")
-    session.terminal.wait_for("got: the second lighthouse", seconds=60)
+    session.terminal.wait_for("got: the second lighthouse")
 
 
 def see_history(session: ChatSession) -> None:
@@ -97,7 +97,7 @@ def test_a_first_start_in_a_read_only_home_answers_and_says_what_is_not_kept(ses
         mounts.add_disk(session.folder / name)
         mounts.make_read_only(session.folder / name)
     terminal.run(*with_forked_worker())
-    terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
+    terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo")
     terminal.wait_between_keys()
     terminal.press("Tab")
     terminal.wait_for("enter start")
@@ -105,7 +105,7 @@ def test_a_first_start_in_a_read_only_home_answers_and_says_what_is_not_kept(ses
     terminal.press("Enter")
     terminal.wait_for(f"ollama_chat/{MODEL}", "Nothing will be saved", "was not saved", "Write it yourself")
     session.send("the first lighthouse")
-    terminal.wait_for("got: the first lighthouse", seconds=60)
+    terminal.wait_for("got: the first lighthouse")
     session.send("/model")
     terminal.wait_for("Models", OTHER_MODEL)
     terminal.type(OTHER_MODEL)

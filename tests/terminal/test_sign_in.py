@@ -76,7 +76,7 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
         with Terminal(tmp_path, environment={"BROWSER": create_browser(tmp_path, GET_URL)}) as terminal:
             terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question(
-                "Enter a client id for tracker?", "does not register clients automatically", "/callback", seconds=20
+                "Enter a client id for tracker?", "does not register clients automatically", "/callback"
             )
             terminal.press("e")
             terminal.wait_for("client secret", "enter continues")
@@ -109,7 +109,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
             terminal.start_chat("--mcp-config", config)
-            terminal.wait_for_question("Sign in to tracker?", "c code", seconds=20)
+            terminal.wait_for_question("Sign in to tracker?", "c code")
             terminal.press("c")
             shown = terminal.wait_for("Enter this code at", "c use the browser", "checks every 5 s", "left")
             place = re.search(r"http://127\.0\.0\.1:\d+/device", shown)
@@ -117,7 +117,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             assert place, shown
             assert code, shown
             complete_sign_in(place[0], "ada", code[0].replace(" ", ""))
-            terminal.wait_for_question("Store your sign-in for tracker?", "e encrypted file", seconds=20)
+            terminal.wait_for_question("Store your sign-in for tracker?", "e encrypted file")
             terminal.press("e")
             terminal.wait_for("enter continues")
             terminal.type("the passphrase")
@@ -130,7 +130,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.press("C-q")
             terminal.wait_for_shell()
             terminal.start_chat("--mcp-config", config)
-            terminal.wait_for_question("Unlock your sign-ins?", seconds=20)
+            terminal.wait_for_question("Unlock your sign-ins?")
             terminal.press("p")
             terminal.wait_for("enter opens the file")
             terminal.type("the wrong one")
@@ -155,7 +155,7 @@ async def test_where_a_sign_in_is_stored_is_asked_after_the_browser_answered_a_l
         environment = {**NO_KEYRING, "BROWSER": create_browser(tmp_path, GET_URL)}
         with Terminal(tmp_path, environment=environment) as terminal:
             terminal.run(MCPHOST_PATH, "login", "tracker", "--yes", "--mcp-config", config)
-            terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
+            terminal.wait_for("Where should it be stored?", "[n]")
             terminal.type("forget it")
             terminal.press("Enter")
             terminal.wait_for("Type one of these letters: n, e, f.")
@@ -176,7 +176,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_accepts_its_final_u
     npm_peers: Path, tmp_path: Path
 ) -> None:
     def kept_nowhere(terminal: Terminal) -> None:
-        terminal.wait_for("Where should it be stored?", "[n]", seconds=20)
+        terminal.wait_for("Where should it be stored?", "[n]")
         terminal.type("n")
         terminal.press("Enter")
         terminal.wait_for("Signed in to tracker at")
@@ -185,7 +185,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_accepts_its_final_u
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
             terminal.run(MCPHOST_PATH, "login", "tracker", "--device", "--mcp-config", config)
-            shown = terminal.wait_for("enter the code", "/device", "Waiting for the code", seconds=20)
+            shown = terminal.wait_for("enter the code", "/device", "Waiting for the code")
             words = " ".join(shown.split())
             code = re.search(r"enter the code (\S+):", words)
             place = re.search(r"http://127\.0\.0\.1:\d+/device", words)
@@ -196,7 +196,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_accepts_its_final_u
             terminal.run("clear")
             terminal.wait_until(lambda screen: "Signed in" not in screen, "clear")
             terminal.run(MCPHOST_PATH, "login", "tracker", "--no-browser", "--mcp-config", config)
-            shown = terminal.wait_for("paste the final address", seconds=20)
+            shown = terminal.wait_for("paste the final address")
             url = re.search(r"http://127\.0\.0\.1:\d+/auth\?\S+", shown.replace("\n", ""))
             assert url, shown
             address = url[0].partition("mcphost:")[0].partition("If the")[0]

@@ -14,6 +14,8 @@ from struct import pack
 
 import pytest
 
+from tests.terminal.terminal import WAIT_SECONDS
+
 QUERY = b"\x1b[c"
 SIXEL = b"\x1bP0;1;0q"
 HALF_BLOCK = "▀".encode()
@@ -36,7 +38,7 @@ class PictureTerminal:
         os.close(theirs)
         self.written = b""
 
-    def wait_for(self, text: bytes, seconds: float = 30) -> None:
+    def wait_for(self, text: bytes, seconds: float = WAIT_SECONDS) -> None:
         """Read until the program has written this text."""
         deadline = time.monotonic() + seconds
         while text not in self.written:

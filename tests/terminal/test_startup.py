@@ -19,14 +19,14 @@ def start_chat_with_ten_servers(terminal: Terminal, folder: Path, *more: str) ->
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))
     terminal.run(MCPHOST_PATH, "chat", "--mcp-config", str(config), "--model", "demo", *more)
-    terminal.wait_for(FIRST_FRAME, seconds=60)
+    terminal.wait_for(FIRST_FRAME)
 
 
 def test_a_message_entered_at_the_first_frame_is_answered(terminal: Terminal, tmp_path: Path) -> None:
     start_chat_with_ten_servers(terminal, tmp_path)
     terminal.type("good morning")
     terminal.press("Enter")
-    terminal.wait_for("▌ good morning", "I follow a few fixed rules", seconds=60)
+    terminal.wait_for("▌ good morning", "I follow a few fixed rules")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda sent: sent.name)
@@ -36,8 +36,8 @@ def test_a_signal_at_the_first_frame_ends_it_like_quit(
     start_chat_with_ten_servers(terminal, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
-    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=60)
-    shown = terminal.wait_for_shell(seconds=60)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was")
+    shown = terminal.wait_for_shell()
     wait_gone([*processes, *terminal.processes()][1:], seconds=60)
     assert "mistake" not in shown
     assert "Traceback" not in shown
@@ -56,6 +56,6 @@ def test_a_host_that_cannot_be_opened_is_reported_on_the_plain_terminal_with_its
     (tmp_path / "data").mkdir()
     (tmp_path / "data/mcphost.db").touch()  # without a store, the answer is known before the screen is drawn
     terminal.run("sh", "-c", f"{MCPHOST_PATH} chat --model demo --resume nowhere; echo left with $?")
-    shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions", seconds=60)
+    shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions")
     assert terminal.is_plain()
     assert "Traceback" not in shown

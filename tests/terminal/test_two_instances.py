@@ -30,7 +30,7 @@ def second(first: ChatSession) -> Iterator[ChatSession]:
 
 def ask(session: ChatSession, text: str, *told: str) -> str:
     session.send(text)
-    return session.terminal.wait_for(f"got: {text}", *told, seconds=60)
+    return session.terminal.wait_for(f"got: {text}", *told)
 
 
 def call_add(session: ChatSession, a: int) -> None:
@@ -51,7 +51,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(
     ask(first, "the first lighthouse")
     ((identity,),) = stored(first.folder, "SELECT id FROM conversations")
     second.terminal.run(*with_forked_worker(), "--resume", identity)
-    second.terminal.wait_for("the first lighthouse", "1/1 server", seconds=30)
+    second.terminal.wait_for("the first lighthouse", "1/1 server")
     ask(second, "the second harbour")
     told = ask(first, "the second lighthouse", "Another mcphost added 2 messages to this conversation.")
     assert "the second harbour" not in told
@@ -71,7 +71,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(
     first.terminal.run(MCPHOST_PATH, "audit", "verify")
     first.terminal.wait_for("rows are unchanged")
     second.terminal.run(*with_forked_worker(), "--resume", identity)
-    second.terminal.wait_for("2 + 40 = 42", "third harbour", seconds=30)
+    second.terminal.wait_for("2 + 40 = 42", "third harbour")
     second.send("/rewind")
     second.terminal.wait_for("Go back", "third harbour", "another branch")
 
@@ -93,12 +93,12 @@ def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_o
     first: ChatSession, second: ChatSession
 ) -> None:
     second.terminal.run(*with_forked_worker())
-    second.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    second.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", "1/1 server")
     first.send("/servers")
     first.terminal.wait_for("implementation", "10 tools")
     first.terminal.press("d")
     first.terminal.wait_for("disabled")
-    second.terminal.wait_for("The configuration files changed", "disable demo", "/reload", seconds=30)
+    second.terminal.wait_for("The configuration files changed", "disable demo", "/reload")
     second.send("/reload")
     second.terminal.wait_for("Changes in the configuration files", "disabled", "apply all")
     second.terminal.wait_between_keys()
