@@ -59,10 +59,12 @@ def open_host(tmp_path: Path) -> OpenHost:
             open_url=open_url,
             audit=audit_log,
         )
-        async with host:
-            yield host
-        await opener.close()
-        await database.close()
+        try:
+            async with host:
+                yield host
+        finally:  # also after a failure, or the watchdog that is left fails a later test
+            await opener.close()
+            await database.close()
 
     return opened
 

@@ -122,6 +122,21 @@ async def test_a_server_that_ignores_every_signal_is_killed_with_its_children(
     assert not [pid for pid in started if is_alive(pid)]
 
 
+async def test_a_host_that_is_left_by_an_error_leaves_no_process(open_host: OpenHost) -> None:
+    before = psutil.Process().children()
+
+    async def fail() -> None:
+        async with open_host() as host:
+            await host.servers.ensure_ready("demo")
+            assert len(psutil.Process().children()) > len(before)
+            raise ValueError("an error")
+
+    with pytest.raises(ExceptionGroup) as exc_info:
+        await fail()
+    assert exc_info.group_contains(ValueError, match="an error")
+    assert not set(psutil.Process().children()) - set(before)
+
+
 @pytest.mark.req("tools.list-changed.legacy")
 async def test_a_burst_of_changes_causes_one_listing_and_one_event(open_host: OpenHost) -> None:
     changing = inline_server(

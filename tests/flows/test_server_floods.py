@@ -76,7 +76,7 @@ def megabytes_since(before: int) -> float:
 
 
 async def call_flooding_tool(host: Host, tool: str) -> str:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return (await host.tools.call("flood", tool, {})).text
 
 
@@ -155,7 +155,7 @@ async def test_endless_pings_stop_the_server_with_a_message(open_host: OpenHost)
         feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         with pytest.raises(ConnectionLost, match="it was stopped"):
             await call_flooding_tool(host, "pings")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await read_events(feed, lambda event: isinstance(event, ServerState) and "it was stopped" in event.detail)
         assert megabytes_since(before) < 60
 
@@ -164,7 +164,7 @@ async def test_endless_pings_stop_the_server_with_a_message(open_host: OpenHost)
 @pytest.mark.parametrize(("lists", "count", "text"), [("items", 10_000, "10,000"), ("pages", 0, "1,000 pages")])
 async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lists: str, count: int, text: str) -> None:
     async with open_host(servers=(flood_server(lists),)) as host:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             view = await host.servers.ensure_ready("flood")
         assert len(view.catalog.tools) == count
         assert [text in problem for problem in view.catalog.left_out] == [True]

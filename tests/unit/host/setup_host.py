@@ -102,9 +102,11 @@ async def open_setup(
             ConfigSources(load, (config_dir / SETTINGS_FILE, *files)),
         ),
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_servers, "PROBE_SECONDS", probe_seconds)
-        async with host:
-            assert host.setup is not None
-            yield host, host.setup
-    await database.close()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(local_servers, "PROBE_SECONDS", probe_seconds)
+            async with host:
+                assert host.setup is not None
+                yield host, host.setup
+    finally:
+        await database.close()
