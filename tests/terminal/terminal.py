@@ -24,8 +24,8 @@ PROMPT = "ready$"
 _ACTIVE_QUESTION = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 # The top line during a turn.
 _RUNNING_TURN = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
-WAIT_SECONDS = 60
-"""How long to wait for the screen by default: a program that starts beside other tests may take half of it."""
+WAIT_SECONDS = 100
+"""How long to wait for the screen by default: a model worker that starts beside many processes took 60 seconds."""
 _PACE_SECONDS = 0.4
 _SETTLE_SECONDS = 0.1
 _POLL_SECONDS = 0.02

@@ -95,7 +95,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         close_page(terminal, "(resource-title)")
         terminal.type("hello")
         terminal.press("Enter")
-        terminal.wait_for("Run ", "(given)", seconds=90)
+        terminal.wait_for("Run ", "(given)")
         terminal.wait_for_question("esc/d deny")
         terminal.press("End")
         terminal.wait_for("(tool-title)")
