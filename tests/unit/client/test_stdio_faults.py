@@ -18,6 +18,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestTimeout, ServerError, StartupError
+from mcphost.host.structured_content import ContentIndex, structured_text
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
 from tests.event_loop import wait_until
@@ -66,9 +67,9 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
         '{"JSONRPC":"2.0","ID":@,"Result":{}}',
         '{"jsonrpc":"2.0","Id":@,"result":{}}',
         RESULT.replace("2.0", "1.0"),
-        RESULT.replace('"content"', f'"structuredContent":{"[" * 5000}{"]" * 5000},"content"'),
+        RESULT.replace('"content"', f'"structuredContent":{"[" * 500_000}{"]" * 500_000},"content"'),
     ],
-    ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
+    ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "500,000 deep"],
 )
 async def test_a_broken_answer_fails_only_its_call_and_before_the_deadline(line: str) -> None:
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
@@ -77,6 +78,23 @@ async def test_a_broken_answer_fails_only_its_call_and_before_the_deadline(line:
             await send_raw_lines(session, line, deadline=20)
         assert time.monotonic() - started_at < 15
         assert await call_echo(session) == "hi"
+
+
+@pytest.mark.parametrize("levels", [5_000, 100_000])
+async def test_a_deeply_nested_answer_costs_at_most_its_call(levels: int) -> None:
+    deep = RESULT.replace('"content"', f'"structuredContent":{"[" * levels}{"]" * levels},"content"')
+    async with open_stdio_session(faulty_server_config(era="handshake")) as session:
+        assert await read_structure(session, deep) in {"refused", "[structured content that is not valid JSON]"}
+        assert await call_echo(session) == "hi"
+
+
+async def read_structure(session: Session, line: str) -> str | None:
+    """Return the structured content as text; since Python 3.12 the decoder passes over more levels, which stay raw."""
+    try:
+        result = await session.request(CallTool("raw", {"lines": [line]}), deadline=20)
+    except MalformedMessage:
+        return "refused"
+    return structured_text(result.structured_content, ContentIndex([]))
 
 
 async def test_half_a_character_is_shown_as_replaced() -> None:
