@@ -246,8 +246,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)
     try:
         db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    except sqlite3.OperationalError as error:
-        db.close()
+    except sqlite3.DatabaseError as error:
+        db.close()  # also if it is no database
         has_log = path.with_name(f"{path.name}-wal").exists()
         if has_log or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise

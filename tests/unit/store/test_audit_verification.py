@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mcphost.errors import StoreError
@@ -253,6 +254,15 @@ def test_a_file_that_is_no_database_is_a_finding_and_no_traceback(tmp_path: Path
         part.unlink()
     (tmp_path / "l.db").write_bytes(b"no database" * 1000)
     assert findings_of(reader.verify()) == [(0, "unreadable")]
+
+
+def test_a_file_that_is_no_database_is_closed_before_the_error_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "l.db"
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError) as caught:  # keeps the frames that opened the file
+        AuditReader(file, tmp_path / "l.head").page(AuditFilter(), 10)
+    assert str(file) not in {opened.path for opened in psutil.Process().open_files()}
+    assert isinstance(caught.value.__cause__, sqlite3.DatabaseError)
 
 
 def test_no_audit_log_is_not_an_error(tmp_path: Path) -> None:
