@@ -62,6 +62,9 @@ def check_containment(value: str, folder: str, working_directory: str) -> Contai
         top = _resolve(_expand_home(folder), "/")
         inside = _all_or_any_inside(_interpretations(value, working_directory), top, working_directory)
         if not (_JOINED.search(value) or _JOINED.search(normalized)):
+            words = _find_paths_in_words(value, working_directory)
+            if words and _all_or_any_inside(words, top, working_directory) != (inside[0], inside[0]):
+                return "unsure"
             return "inside" if inside[0] else "unsure" if inside[1] else "outside"
         # A never-rule also applies to "unsure"; an allow-rule requires that only one interpretation is possible.
         parts = [
@@ -98,6 +101,28 @@ def _split_paths(text: str) -> list[str]:
         raise _AmbiguousPath
     parts = dict.fromkeys((*splits[0], *splits[1]))
     return [*parts, *(part[part.index("/") :] for part in parts if "/" in part)]
+
+
+def _find_paths_in_words(value: str, working_directory: str) -> list[str]:
+    """Return the paths that a server reads if it splits *value* at white space, as a shell does.
+
+    File names with spaces are common, so only words that exist or have `..` in them count: in `x link`, the word
+    `link` may be a symbolic link, and in `x/y a/../../z`, the second word leads further up than the whole. Raises
+    _AmbiguousPath if there are more than 50 words.
+    """
+    first, *others = value.split()
+    if len(others) >= _MAX_PARTS:
+        raise _AmbiguousPath
+    if not others:
+        return []
+    # The folder of the first word is also that of the whole path.
+    existing = [(first, first), *((word, word.partition("/")[0]) for word in others)]
+    return [
+        text
+        for word, needed in existing
+        if ".." in word.split("/") or os.path.lexists(os.path.join(working_directory, needed))
+        for text in _interpretations(word, working_directory)
+    ]
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:

@@ -271,6 +271,37 @@ async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(rule_matc
     assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "unsure"
 
 
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("notes about a trip.txt", "yes"),
+        ("src/report (1).txt", "yes"),
+        ("{home}/me/proj/src/two words/a.txt", "yes"),
+        ("src/a.py src/b.py", "yes"),
+        ("/etc/two words", "no"),
+        ("x file-out", "unsure"),
+        ("x out/new", "unsure"),
+        ("{home}/me/proj/file-out x", "unsure"),
+        ("a/b/c src/../../x", "unsure"),
+        ("x\u3000file-out", "unsure"),
+        ("a " * 60, "unsure"),
+    ],
+)
+async def test_a_rule_is_unsure_about_a_path_whose_words_lead_elsewhere(
+    rule_matcher: RuleMatcher, home_folder: Path, path: str, answer: str
+) -> None:
+    proj = f"{home_folder}/me/proj"
+    value = path.replace("{home}", str(home_folder))
+    assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(proj, p=value)) == answer
+
+
+async def test_a_prohibited_folder_may_be_one_of_several_words(rule_matcher: RuleMatcher, home_folder: Path) -> None:
+    proj = f"{home_folder}/me/proj"
+    rule = parse_rule(f"fs/t?p=under:{proj}/src")
+    assert await rule_matcher.match(rule, rule_input(proj, p="x src/a.py")) == "unsure"
+    assert await rule_matcher.match(rule, rule_input(proj, p="x sources/a.py")) == "no"
+
+
 async def test_an_unreadable_or_slow_path_is_undecidable(
     rule_matcher: RuleMatcher, home_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
