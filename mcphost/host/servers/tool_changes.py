@@ -7,6 +7,7 @@ meantime.
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,7 +20,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions import kinds
 from mcphost.host.questions.frontend import Frontend, ask_until_decided
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprints
-from mcphost.host.servers.change_acceptances import ChangeAcceptances
+from mcphost.host.servers.change_acceptances import ChangeAcceptance, ChangeAcceptances
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.serialization import Struct, replace
 from mcphost.store.accepted_tools import ToolFingerprint, ToolFingerprintStore
@@ -38,6 +39,9 @@ INLINE_DIGEST_BYTES = 64 * 1024
 """Maximum total bytes of definitions to digest on the event loop; for more, a thread is used."""
 MAX_QUESTION_TOOLS = 200
 """Maximum changed tools in one question; another question follows for the rest."""
+MAX_WITHDRAWN_QUESTIONS = 20
+SECONDS_PER_WITHDRAWAL = 3.0
+"""Seconds after which one more question may be replaced, because the server has changed its tools again."""
 
 
 class ToolDigests(Struct, frozen=True):
@@ -49,6 +53,26 @@ class ToolDigests(Struct, frozen=True):
 
     raw: dict[str, str]
     canonical: dict[str, str]
+
+
+class _WithdrawalLimit:
+    """Limit on how often a server's changes replace an open question, so that it stays on the screen to be answered."""
+
+    def __init__(self) -> None:
+        self._tokens = float(MAX_WITHDRAWN_QUESTIONS)
+        self._refilled_at = monotonic()
+
+    async def wait(self, needed: float) -> None:
+        """Wait until so many questions may be withdrawn: 1 to replace a question, 0 to ask one after a withdrawal."""
+        now = monotonic()
+        refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
+        self._tokens, self._refilled_at = min(MAX_WITHDRAWN_QUESTIONS, refilled), now
+        if self._tokens < needed:
+            await anyio.sleep((needed - self._tokens) * SECONDS_PER_WITHDRAWAL)
+
+    def count(self) -> None:
+        """Count a question that was replaced or withdrawn."""
+        self._tokens -= 1
 
 
 class ToolChangeTrackerFactory:
@@ -115,6 +139,7 @@ class ToolChangeTracker:
         self._forgotten: list[str] = []
         self._refuses_unknown = False
         self._refused: dict[str, str] = {}
+        self._withdrawals = _WithdrawalLimit()
         self._has_work = anyio.Event()
         self._decision_made = anyio.Event()
 
@@ -210,11 +235,34 @@ class ToolChangeTracker:
             if not self._undecided():
                 await self._has_work.wait()
                 continue
+            await self._withdrawals.wait(0)
+            asked = self._undecided_digests()
+            if not asked:
+                continue
             # The tools may change again while the question is open.
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._ask, tasks.cancel_scope)
-                await self._has_work.wait()
+                await self._wait_until_outdated(asked)
+                self._withdrawals.count()
                 tasks.cancel_scope.cancel()
+
+    async def _wait_until_outdated(self, asked: dict[str, str]) -> None:
+        """Wait until the open question about the tools *asked*, with their digests, is not the one to ask any more.
+
+        A server that announces changes without any, or that changes its tools all the time, must not keep the user from
+        answering: the question then stays open for a while. An answer accepts only what was shown.
+        """
+        while True:
+            await self._has_work.wait()
+            self._has_work = anyio.Event()
+            await self.save()
+            current = self._undecided_digests()
+            if not current or self._find_accepted_in_advance()[1]:
+                return
+            if current != asked:
+                await self._withdrawals.wait(1)
+                if self._undecided_digests() != asked:
+                    return
 
     async def wait_for_decision(self, tool: str) -> bool:
         """Wait until the user accepts or refuses a quarantined tool; return False if it stays in quarantine."""
@@ -249,12 +297,20 @@ class ToolChangeTracker:
 
     async def _accept_in_advance(self) -> None:
         """Accept the changes of known tools if the user accepted all changes of this server for this session."""
-        acceptance = self._acceptances.find(self._server, self._digest) if self._offers_session else None
-        known = self._known or {}
-        digests = {name: self._quarantined_digests[name] for name in self._undecided() if name in known}
-        if acceptance is not None and digests:
+        acceptance, digests = self._find_accepted_in_advance()
+        if acceptance is not None:
             self._acceptances.count_use(acceptance)
             await self._accept(digests, acceptance=acceptance.id)
+
+    def _find_accepted_in_advance(self) -> tuple[ChangeAcceptance | None, dict[str, str]]:
+        """Return the user's decision for this session, and the digests of the tools whose changes it covers.
+
+        Returns None and {} if nothing is covered.
+        """
+        acceptance = self._acceptances.find(self._server, self._digest) if self._offers_session else None
+        known = self._known or {}
+        digests = {name: digest for name, digest in self._undecided_digests().items() if name in known}
+        return (acceptance, digests) if acceptance is not None and digests else (None, {})
 
     def _record_acceptance(self) -> None:
         """Accept the later changes of this server until mcphost exits, and record that in the audit log."""
@@ -326,6 +382,9 @@ class ToolChangeTracker:
             for name, listed in self._quarantined.items()
             if self._can_ask(name) and self._refused.get(name) != self._quarantined_digests[name]
         }
+
+    def _undecided_digests(self) -> dict[str, str]:
+        return {name: self._quarantined_digests[name] for name in self._undecided()}
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
         from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges

@@ -364,6 +364,54 @@ async def test_a_tool_that_changes_again_during_its_question_is_asked_about_as_i
     assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
 
 
+async def test_a_question_about_changes_stays_open_while_the_server_lists_the_same_tools_again(
+    database_path: Path,
+) -> None:
+    frontend = ScriptedFrontend()
+    bench, changed = TrackerSetup(database_path, frontend), server_listing({"name": "a", "description": "new"})
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tracker.run)
+        bench.tracker.compare(changed)
+        with anyio.fail_after(20):
+            await frontend.asked_now.wait()
+        for _ in range(20):
+            bench.tracker.compare(changed)
+            await stay_open(frontend)
+        tasks.cancel_scope.cancel()
+    assert len(frontend.asked) == 1
+
+
+async def test_a_server_that_changes_its_tools_all_the_time_cannot_keep_the_user_from_answering(
+    database_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_module, "MAX_WITHDRAWN_QUESTIONS", 2)
+    monkeypatch.setattr(drift_module, "SECONDS_PER_WITHDRAWAL", 10_000.0)
+    frontend = ScriptedFrontend()
+    bench = TrackerSetup(database_path, frontend)
+    await list_and_save(bench.tracker, server_listing({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.tracker.run)
+        for number in range(1, 4):
+            bench.tracker.compare(server_listing({"name": "a", "description": f"change {number}"}))
+            with anyio.fail_after(20):
+                while len(frontend.asked) < number or not frontend.waiting:
+                    await anyio.lowlevel.checkpoint()
+        for number in range(4, 10):
+            bench.tracker.compare(server_listing({"name": "a", "description": f"change {number}"}))
+            await stay_open(frontend)
+        tasks.cancel_scope.cancel()
+    assert len(frontend.asked) == 3
+    assert bench.tracker.quarantined == {"a"}
+
+
+async def stay_open(frontend: ScriptedFrontend) -> None:
+    """Let other tasks run, and check that the open question is not withdrawn."""
+    for _ in range(100):
+        await anyio.lowlevel.checkpoint()
+        assert frontend.waiting == 1
+
+
 @pytest.mark.parametrize("in_other_process", [False, True])
 async def test_a_question_about_a_change_that_is_kept_elsewhere_is_withdrawn(
     database_path: Path, monkeypatch: pytest.MonkeyPatch, in_other_process: bool
