@@ -39,10 +39,9 @@ class HeaderMask:
             (name.lower(), value.strip()) for name, value in headers if name.lower() not in HARMLESS_HEADERS
         )
         values: set[str] = set()
-        for _name, value in self._pairs:
-            for text in (value, value.partition(" ")[2].strip()):  # with and without a scheme such as "Bearer"
-                if _is_distinctive(text):
-                    values |= {text, text.replace("\\", "\\\\").replace('"', '\\"')}  # as it is, and in JSON
+        for name, value in self._pairs:
+            for text in list_distinctive(name, value):
+                values |= {text, text.replace("\\", "\\\\").replace('"', '\\"')}  # as it is, and in JSON
         self._values = tuple(sorted(values, key=len, reverse=True))
 
     def extend(self, headers: Mapping[str, str]) -> "HeaderMask":
@@ -61,6 +60,15 @@ class HeaderMask:
 
 
 NO_MASK: Final = HeaderMask()
+
+
+def list_distinctive(name: str, value: str) -> tuple[str, ...]:
+    """Return the texts in a configured header's value that are no ordinary words, with and without a scheme.
+
+    A scheme is, for example, "Bearer". The result is empty for a standard header, whose value is no secret.
+    """
+    texts = (value.strip(), value.strip().partition(" ")[2].strip())
+    return () if name.lower() in HARMLESS_HEADERS else tuple(filter(_is_distinctive, texts))
 
 
 def _is_distinctive(value: str) -> bool:

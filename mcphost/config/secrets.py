@@ -19,11 +19,14 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
+from mcphost.header_mask import list_distinctive
 from mcphost.redact import is_probable_secret, is_strong, literal_part, register_secret, register_server_secret
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
 
+_ORDINARY_VALUE = re.compile(r"\s|://|^[/~]|^[^0-9]{0,31}\Z")
+"""Several words, an address, a path, or a short value without digits, which must stay readable in errors and logs."""
 _NUMBERED_ARGUMENT = re.compile(r"argument-[0-9]+")
 _NUMBER, _ARGUMENT_NUMBER = re.compile(r"(?:-[0-9]+)?"), re.compile(r"[0-9]+(?:-[0-9]+)?")
 """What may follow the name of a setting in the name of a keyring entry."""
@@ -222,6 +225,9 @@ def expand_server(
     for name, text in headers.items():
         if is_probable_secret(name, text) or find_references(server.headers[name]):
             register_setting(server, server.headers[name], text, environ)
+        for value in list_distinctive(name, text):  # it may be a secret whatever the header's name is
+            if _ORDINARY_VALUE.search(value) is None:
+                register_setting(server, server.headers[name], value, environ)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):
             raise ConfigError(f'{at}: the value of "headers.{name}" has a line break.', "Store it without one.")

@@ -28,6 +28,23 @@ def test_references_are_filled_in_and_secrets_known_to_redact() -> None:
     assert "hunter2" not in redact("it said hunter2-and-more today")
 
 
+def test_the_value_of_a_header_with_any_name_is_known_to_redact() -> None:
+    headers = {
+        "X-Team": "hunter2zz",
+        "X-Sig": "Own a1b2c3d4e5f6",
+        "X-Page": "https://h.example/page1",
+        "Accept": "a/b1c2d3",
+    }
+    expand_server(replace(HTTP, headers=headers), {}, {}.get)
+    echo = "it sent hunter2zz, a1b2c3d4e5f6, https://h.example/page1 and a/b1c2d3"
+    assert redact(echo) == "it sent [secret], [secret], https://h.example/page1 and a/b1c2d3"
+
+
+def test_a_project_cannot_hide_a_word_by_a_header_with_any_name() -> None:
+    expand_server(replace(HTTP, source="project", headers={"X-Team": "delete-v2"}), {}, {}.get)
+    assert redact("the tool delete-v2") == "the tool delete-v2"
+
+
 def test_filled_in_value_is_not_expanded_again() -> None:
     server = replace(STDIO, env={"A": "${env:B}"})
     assert expand_server(server, {"B": "${env:C}", "C": "no"}, {}.get)[0] == {"A": "${env:C}"}
