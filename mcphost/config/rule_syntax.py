@@ -21,6 +21,7 @@ MAX_PATTERN_LENGTH = 500
 _MAX_DIGITS = 300
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ORIGIN_PART = re.compile(r"\s(?=(?:never-)?from:)")
+_OUTER_SPACE = re.compile(r"\A\s++|(?<!\s)\s++\Z|\s(?=(?:never-)?from:)")
 _OPERATOR_PREFIXES: tuple[tuple[str, Operator], ...] = (
     ("under:", "under"), ("in:", "in"), ("re:", "re"), ("<=", "<="), (">=", ">="), ("<", "<"), (">", ">"),
 )  # fmt: skip
@@ -34,7 +35,7 @@ def exact_pattern(name: str) -> str:
     """Return a pattern that matches only the given tool name. Raises ValueError for an empty name."""
     if not name:
         raise ValueError("a tool's name cannot be empty")
-    return _encode_percent(name, "%?*")
+    return _protect_spaces(_encode_percent(name, "%?*"))
 
 
 def parse_rule(text: str) -> Rule:
@@ -73,9 +74,8 @@ def parse_alternatives(text: str) -> tuple[Rule, ...]:
 def format_rule(rule: Rule) -> str:
     """Return a rule in the text form that `parse_rule` accepts; account, scope and expiry are omitted."""
     head = _encode_percent(rule.server, "%/?*") + (f"/{rule.tool}" if rule.tool else "")
-    if not rule.conditions:
-        return head
-    return f"{head}?{'&'.join(map(format_condition, rule.conditions))}"
+    conditions = f"?{'&'.join(map(format_condition, rule.conditions))}" if rule.conditions else ""
+    return _protect_spaces(f"{head}{conditions}")
 
 
 def format_condition(condition: Condition) -> str:
@@ -112,11 +112,22 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 def _encode_percent(text: str, special: str) -> str:
     def code(char: str) -> str:
-        if char not in special and sanitize(char, keep_newlines=False) == char:
-            return char
-        return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        is_plain = char not in special and sanitize(char, keep_newlines=False) == char
+        return char if is_plain and (char == " " or not char.isspace()) else _percent_code(char)
 
     return "".join(map(code, text))
+
+
+def _percent_code(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
+
+
+def _protect_spaces(text: str) -> str:
+    """Encode the spaces in a rule's text that would not be read as a part of a name or value.
+
+    They stand at its beginning or end, or before `from:` or `never-from:`, which would become a condition.
+    """
+    return _OUTER_SPACE.sub(lambda match: _percent_code(match[0]), text)
 
 
 def _decode_or_raise(rule: str, text: str) -> str:

@@ -136,6 +136,10 @@ HOSTILE = [
     "\ud800",
     " x ",
     ",",
+    "x from:y",
+    "x never-from:*",
+    "x\u00a0from:y ",
+    "\u3000x\u3000",
 ]
 
 

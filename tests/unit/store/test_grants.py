@@ -33,6 +33,13 @@ async def test_a_grant_is_loaded_as_it_was_stored(tmp_path: Path) -> None:
     assert given.text == "fs/read?path=under:/home/me&n=<10"
 
 
+async def test_a_value_that_reads_like_an_origin_is_still_a_value_after_loading(tmp_path: Path) -> None:
+    given = await GrantStore(Database(tmp_path / "s.db")).add(create_grant("fs/read?subject=Report%20from:web"))
+    (loaded,) = await GrantStore(Database(tmp_path / "s.db")).list_for_server("fs")
+    assert loaded.rule.conditions == given.rule.conditions
+    assert loaded.rule.conditions[0].values == ("Report from:web",)
+
+
 async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path) -> None:
     grants = GrantStore(Database(tmp_path / "s.db"))
     first = await grants.add(create_grant())
