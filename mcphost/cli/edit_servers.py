@@ -52,9 +52,9 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
                 "--unset-env", action="append", default=[], metavar="NAME", help="remove a variable of the program"
             )
             parser.add_argument("--unset-header", action="append", default=[], metavar="NAME", help="remove a header")
-            add_entry_scope_flag(parser)
+            add_entry_scope_flag(parser, action)
     else:
-        add_entry_scope_flag(parser, must_choose=action == "remove")
+        add_entry_scope_flag(parser, action)
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
             parser.add_argument(
@@ -91,11 +91,18 @@ def _real_path(text: str) -> str:
     return resolve_folder(text)
 
 
-def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Split *arguments* at the first `--` into mcphost's own arguments and a server's command line."""
-    if "--" not in arguments:
+def split_command_line(action: str, arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split the arguments of `servers add` or `edit` into mcphost's own and, after `--`, a server's command line.
+
+    A word that begins with a dash cannot be a program. Directly after the first `--`, it is the name of the server,
+    and another `--` begins the command line. The arguments of all other *action*s are mcphost's own.
+    """
+    if "--" not in arguments or action not in ("add", "edit"):
         return arguments, []
     at = arguments.index("--")
+    if arguments[at + 1 : at + 2] and arguments[at + 1].startswith("-"):
+        following = arguments[at + 2 :]
+        return arguments[: at + 2], following[following[:1] == ["--"] :]
     return arguments[:at], arguments[at + 1 :]
 
 
@@ -167,11 +174,11 @@ async def _restart(options: "Options", args: argparse.Namespace) -> int:
         server = choose_entry(config, (editor.config_dir, editor.folder), args.name, args.scope)
         require_valid(config, server)
     await anyio.to_thread.run_sync(RestartRequests(paths.state_dir()).add, server.name, server.file)
-    print_text(
-        _("Every running chat restarts {name} within seconds. Other commands start servers of their own.").format(
-            name=args.name
-        )
-    )
+    if any(one is server for one in config.servers):
+        text = _("Every running chat restarts {name} within seconds. Other commands start servers of their own.")
+    else:
+        text = _("Running chats that use this entry restart {name} within seconds.")
+    print_text(text.format(name=args.name))
     return 0
 
 

@@ -66,7 +66,7 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
     module: Any = import_module(module_of(command))
     parser = command_parser(command)
     module.add_arguments(command, parser)
-    return module.run, parser.parse_intermixed_args(parser.prepare(rest))
+    return module.run, parser.parse_words(parser.prepare(rest))
 
 
 def module_of(command: str, action: str = "") -> str:
@@ -91,14 +91,14 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
         module: Any = import_module(module_of("servers", action))
         parser = command_parser("servers", action)
         module.add_arguments(action, parser)
-        args = parser.parse_intermixed_args(rest)
+        args = parser.parse_words(rest)
         args.action = action
         return module.run, args
-    arguments, command_line = edit_servers.split_command_line(rest)
+    arguments, command_line = edit_servers.split_command_line(action, rest)
     parser = command_parser("servers", action)
     edit_servers.add_arguments(action, parser)
     try:
-        args = parser.parse_intermixed_args(arguments)
+        args = parser.parse_words(arguments)
     except UsageError as error:
         if action == "add" and error.message.startswith("Unrecognized arguments") and not command_line:
             raise UsageError(error.message, f"Arguments of the server's program come after --. {error.hint}") from error

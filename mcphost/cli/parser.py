@@ -4,7 +4,7 @@ import argparse
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
@@ -87,6 +87,10 @@ CHOICES_OF_OTHERS: dict[str, str] = {
 """Actions of similar programs, and the actions of `mcphost servers` that mean the same."""
 
 
+_VALUE_MARK = "\0"
+"""Mark of a word after `--` that begins with a dash; no argument of a program can contain this character."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Argument parser that raises UsageError instead of exiting, and translates its `--help` text."""
 
@@ -115,8 +119,22 @@ class CommandParser(argparse.ArgumentParser):
         self.epilog = _(self.epilog) if self.epilog else None
         return super().format_help()
 
+    def parse_words(self, words: list[str]) -> Namespace:
+        """Parse *words*, in which flags and values may be mixed; after `--`, each word is a value.
+
+        Before Python 3.13, argparse forgets `--` when it parses the values. Words after it that begin with a dash are
+        therefore marked with a character that no argument can contain.
+        """
+        end = words.index("--") if "--" in words else len(words)
+        marked = [_VALUE_MARK + word if word.startswith("-") else word for word in words[end + 1 :]]
+        found = self.parse_intermixed_args([*words[: end + 1], *marked])
+        for name, value in vars(found).items():
+            setattr(found, name, _remove_marks(value))
+        return found
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with *message* and a hint to use `--help`."""
+        message = message.replace(repr(_VALUE_MARK).strip("'"), "").replace(_VALUE_MARK, "")
         # parse_intermixed_args lists optional arguments as missing, too.
         text = _write_names_in_capitals(message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         text = _reword_invalid_value(sanitize(f"{text.rstrip('.')}.", keep_newlines=False))
@@ -124,6 +142,12 @@ class CommandParser(argparse.ArgumentParser):
         if near:
             raise UsageError(text, f"Did you mean {near!r}? See: {self.prog} --help")
         raise UsageError(text, f"See: {self.prog} --help")
+
+
+def _remove_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_remove_marks, cast("list[Any]", value)))
+    return value.removeprefix(_VALUE_MARK) if isinstance(value, str) else value
 
 
 def _reword_invalid_value(message: str) -> str:
@@ -288,7 +312,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     add_model_flag(parser)
     add_resume_flag(parser)
     add_global_flags(parser)
-    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    # One argument for both: that of a command alone would swallow a `--` that follows it.
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     try:
         flags = vars(parser.parse_args(argv))
@@ -299,7 +323,8 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
         if meant and error.message.startswith("Unrecognized"):
             raise UsageError(error.message, f"Did you mean: mcphost {meant}") from error
         raise
-    command, rest = flags.pop("command") or "chat", flags.pop("rest")
+    words: list[str] = flags.pop("rest")
+    command, *rest = words[words[:1] == ["--"] :] or ["chat"]
     if command not in COMMANDS:
         from difflib import get_close_matches
 

@@ -20,14 +20,19 @@ def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
     )  # fmt: skip
 
 
-def add_entry_scope_flag(parser: argparse.ArgumentParser, *, must_choose: bool = False) -> None:
+_ENTRY_SCOPES: dict[str, str] = {
+    "remove": N_("which entry to remove; needed if several files have one of this name"),
+    "restart": N_("which entry to restart if several files have one of this name (default: the one in use)"),
+}
+"""Help for `--scope` of the actions that do not change an entry."""
+
+
+def add_entry_scope_flag(parser: argparse.ArgumentParser, action: str) -> None:
     """Add `--scope` to *parser*, which chooses one of several entries of a name; see `choose_entry`."""
+    changes = N_("which entry to change if several files have one of this name (default: the one in use)")
     parser.add_argument(
-        "-s", "--scope", choices=("user", "project", "local"), default=None,
-        help=N_("which entry to remove; needed if several files have one of this name")
-        if must_choose
-        else N_("which entry to change if several files have one of this name (default: the one in use)"),
-    )  # fmt: skip
+        "-s", "--scope", choices=("user", "project", "local"), default=None, help=_ENTRY_SCOPES.get(action, changes)
+    )
 
 
 async def read_pairs(

@@ -85,6 +85,18 @@ def test_a_restart_is_asked_for_the_entry_that_was_chosen(twice: Program) -> Non
     assert [one["file"] for one in requests] == [str(path_of(twice, "user"))]
 
 
+def test_a_restart_of_an_entry_that_is_not_used_does_not_claim_that_every_chat_restarts(twice: Program) -> None:
+    told = twice.text("servers", "restart", "demo", "--scope", "user")
+    assert "Every running chat" not in told
+    assert told.startswith("Running chats that use this entry restart demo within seconds.")
+    assert "Every running chat restarts demo" in twice.text("servers", "restart", "demo", "--scope", "local")
+
+
+def test_each_action_says_what_scope_chooses(program: Program) -> None:
+    for action, text in (("edit", "change"), ("disable", "change"), ("remove", "remove"), ("restart", "restart")):
+        assert f"which entry to {text}" in " ".join(program.text("servers", action, "--help").split())
+
+
 def test_a_scope_without_such_a_server_names_the_file_that_has_it(program: Program) -> None:
     program.text("servers", "add", "demo", "--", *ARGV)
     told = program.error("servers", "disable", "demo", "--scope", "project", code=2)
@@ -120,6 +132,18 @@ def test_an_entry_that_is_no_object_is_named_as_such_and_can_be_removed(program:
         assert "not an object" in told
         assert "no server named" not in told
     program.text("servers", "remove", "plain", "--yes")
+    assert list(json.loads(path.read_text())["mcpServers"]) == ["kept"]
+
+
+def test_an_entry_whose_name_begins_with_a_dash_is_named_after_two_dashes(program: Program) -> None:
+    path = program.configure(**{"-x": {"command": "x"}, "kept": {"command": "y"}})
+    for action in ("disable", "enable", "restart"):
+        assert "a name cannot begin with a dash" in program.error("servers", action, "--", "-x", code=3)
+    told = program.error("servers", "edit", "--env", "A=b", "--", "-x", code=3)
+    assert "a name cannot begin with a dash" in told
+    told = program.error("servers", "add", "--", "-y", "--", "command", code=3)
+    assert "a name cannot begin with a dash" in told
+    program.text("servers", "remove", "--yes", "--", "-x")
     assert list(json.loads(path.read_text())["mcpServers"]) == ["kept"]
 
 

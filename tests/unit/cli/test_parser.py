@@ -13,7 +13,7 @@ def parse_arguments(*argv: str) -> tuple[str, Namespace]:
     before, command, rest = split_command(list(argv))
     parser = command_parser(command)
     import_module(f"mcphost.cli.{COMMANDS[command][0]}").add_arguments(command, parser)
-    return command, merge_flags(before, parser.parse_intermixed_args(rest))
+    return command, merge_flags(before, parser.parse_words(rest))
 
 
 def test_no_command_is_chat_and_its_flags_need_none() -> None:
@@ -51,6 +51,29 @@ def test_pairs_and_flags_mix() -> None:
 
 def test_value_after_two_dashes_is_no_flag() -> None:
     assert parse_arguments("call", "s", "t", "--", "--a=1")[1].pairs == ["--a=1"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "name", "value"),
+    [
+        (["run", "--", "-1 + 2?"], "prompt", "-1 + 2?"),
+        (["run", "--output", "json", "--", "--help"], "prompt", "--help"),
+        (["tools", "--json", "--", "-x"], "server", "-x"),
+        (["servers", "check", "a", "--json", "--", "-x", "b"], "names", ["a", "-x", "b"]),
+        (["sessions", "rename", "1", "--", "-x", "--json"], "rest", ["-x", "--json"]),
+    ],
+)
+def test_every_word_after_two_dashes_is_a_value_also_one_that_begins_with_a_dash(
+    argv: list[str], name: str, value: object
+) -> None:
+    found = getattr(parse_arguments(*argv)[1], name)
+    assert found == value
+    assert {type(found), *map(type, found)} <= {str, list}
+
+
+def test_an_error_about_a_value_after_two_dashes_quotes_it_as_typed() -> None:
+    with pytest.raises(UsageError, match="invalid choice: '-x'"):
+        parse_arguments("servers", "--", "-x")
 
 
 @pytest.mark.parametrize(
