@@ -13,8 +13,9 @@ from mcphost.cli.colors import Excerpt, StateWord
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import create_output_file, print_json, print_note, print_table, print_text
 from mcphost.errors import UsageError
+from mcphost.pluralize import translate_count
 from mcphost.sanitize import escape_formula, escape_unsafe_json, sanitize
-from mcphost.translation import _, join_list, translate_sentence
+from mcphost.translation import _, join_list, ngettext, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.store.audit_reader import AuditFilter, AuditReader
@@ -196,7 +197,11 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
     if as_json:
         print_json(verification_json(verification))
     elif verification.is_intact:
-        print_text(_("All {rows:,} rows are unchanged.").format(rows=verification.rows))
+        print_text(
+            ngettext("{rows:,} row is unchanged.", "All {rows:,} rows are unchanged.", verification.rows).format(
+                rows=verification.rows
+            )
+        )
         print_text(
             _("The last one is {seq}, with the hash {hash}").format(
                 seq=verification.reached.seq, hash=verification.reached.hash
@@ -206,11 +211,11 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
         for finding in verification.findings:
             print_text(translate_sentence(finding.text))
         text = (
-            _("{rows:,} rows were read; the check ended early.")
+            _("The check read {rows} and ended early.")
             if verification.stopped
-            else _("{rows:,} rows were read, up to the end of the log.")
+            else _("The check read {rows}, up to the end of the log.")
         )
-        print_text(text.format(rows=verification.rows))
+        print_text(text.format(rows=translate_count(verification.rows, "row")))
     return 0 if verification.is_intact else 5
 
 

@@ -21,6 +21,7 @@ from mcphost.cli.printing import (
     write_output_file,
 )
 from mcphost.errors import UsageError
+from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.translation import _
 
@@ -273,11 +274,11 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
             (print_markdown if part.mime_type == "text/markdown" else print_text)(part.text)
         elif sys.stdout.isatty():
             text = (
-                _("[{count} bytes of type {kind}; write them to a file with: -o FILE]")
+                _("[{bytes} of type {kind}; write them to a file with: -o FILE]")
                 if part.mime_type
-                else _("[{count} bytes; write them to a file with: -o FILE]")
+                else _("[{bytes}; write them to a file with: -o FILE]")
             )
-            print_text(text.format(count=len(decode_content(part)), kind=part.mime_type))
+            print_text(text.format(bytes=translate_count(len(decode_content(part)), "byte"), kind=part.mime_type))
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(decode_content(part))

@@ -7,7 +7,6 @@ metacharacters are not suggested.
 """
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -310,8 +309,6 @@ def _iter_conversations(_config_dir: str) -> Iterator[str]:
 
 
 def _read_text(path: Path) -> str:
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise ValueError("too large")
-    return content.decode("utf-8", "replace")
+    from mcphost.config.json_files import read_bytes
+
+    return read_bytes(path, MAX_FILE_BYTES).decode("utf-8", "replace")

@@ -21,7 +21,7 @@ from mcphost.cli.printing import (
 from mcphost.errors import UsageError
 from mcphost.pluralize import translate_count
 from mcphost.sanitize import sanitize
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -322,7 +322,11 @@ def _print_unreadable(file: Path, options: "Options") -> None:
 
 def _print_salvaged(report: "SalvageReport", listed: int) -> None:
     if report.conversations > listed:
-        print_note(_("{count:,} more are listed by: mcphost sessions").format(count=report.conversations - listed))
+        more = report.conversations - listed
+        text = ngettext(
+            "{count:,} more is listed by: mcphost sessions", "{count:,} more are listed by: mcphost sessions", more
+        )
+        print_note(text.format(count=more))
     back, messages = translate_count(report.conversations, "conversation"), translate_count(report.messages, "message")
     print_note(_("Added as copies: {conversations} with {messages}.").format(conversations=back, messages=messages))
     if report.present:

@@ -211,6 +211,8 @@ class AuditReader:
         progress(count, total)
         if self._has_checkpoint and count:
             findings += _check_end(find_chain_break(db, checkpoint), checkpoint, last)
+        elif self._has_checkpoint:
+            findings += _verify_empty(checkpoint).findings
         triggers = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
         # Compare the text too: a replaced trigger with the same name might refuse nothing.
         if missing := sorted(name for name, text in TRIGGERS.items() if triggers.get(name) != text):
@@ -258,8 +260,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _verify_empty(checkpoint: AuditPosition | None) -> AuditVerification:
     if checkpoint is None or checkpoint.seq == 0:
         return AuditVerification(0, AuditPosition())
-    missing = AuditFinding(1, "missing", f"All {checkpoint.seq} rows are missing.")
-    return AuditVerification(0, AuditPosition(), (missing,))
+    text = "The only row is missing." if checkpoint.seq == 1 else f"All {checkpoint.seq} rows are missing."
+    return AuditVerification(0, AuditPosition(), (AuditFinding(1, "missing", text),))
 
 
 def _iter_fields(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
@@ -376,9 +378,12 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
         text = "The checkpoint file is missing: rows may have been removed at the end."
         return [AuditFinding(last.seq, "head", text)]
     if what == "rows missing":
-        return [
-            AuditFinding(last.seq + 1, "missing", f"Rows {last.seq + 1} to {checkpoint.seq} are missing at the end.")
-        ]
+        text = (
+            f"Row {checkpoint.seq} is missing at the end."
+            if checkpoint.seq == last.seq + 1
+            else f"Rows {last.seq + 1} to {checkpoint.seq} are missing at the end."
+        )
+        return [AuditFinding(last.seq + 1, "missing", text)]
     text = f"Row {checkpoint.seq} is not the one that was written: the chain was rewritten."
     return [AuditFinding(checkpoint.seq, "head", text)]
 

@@ -299,8 +299,7 @@ class AuditStore:
         await self.flush()
         if self._pending:
             self._warn(
-                f"{pluralize(len(self._pending), 'row')} of the audit log {self.files[0]} could not be written and "
-                "are lost.",
+                f"The audit log {self.files[0]} lost {pluralize(len(self._pending), 'row')} that could not be written.",
                 "Free disk space and check the permissions before you use mcphost again.",
             )
         await self._database.close()

@@ -1,10 +1,13 @@
 """Tests for completion in real shells: which words Tab offers, including names from the user's own files."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -149,6 +152,28 @@ def test_damaged_files_offer_nothing_and_say_nothing(program: Program) -> None:
     for content in (b"{", b"[" * 100_000, b"\xff\xfe", b'{"mcpServers": []}', b"0" * 3_000_000):
         (config / "mcp.json").write_bytes(content)
         (config / "config.toml").write_bytes(content)
+        for typed in (("servers", "remove", ""), ("--profile", "")):
+            done = program.run("completion", "words", stdin=lines(typed))
+            assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("kind", ["terminal", "fifo", "device", "folder"])
+def test_a_link_to_something_that_is_no_file_offers_nothing_and_says_nothing(program: Program, kind: str) -> None:
+    (program.home / "config").mkdir()
+    with ExitStack() as stack:
+        target = Path("/dev/zero") if kind == "device" else program.home / "target"
+        if kind == "terminal":
+            ends = os.openpty()
+            for end in ends:
+                stack.callback(os.close, end)
+            target = Path(os.ttyname(ends[1]))
+        elif kind == "fifo":
+            os.mkfifo(target)
+            stack.callback(os.close, os.open(target, os.O_RDWR))  # a reader of the FIFO would wait for this writer
+        elif kind == "folder":
+            target.mkdir()
+        for link in (program.work / ".mcp.json", program.home / "config" / "config.toml"):
+            link.symlink_to(target)
         for typed in (("servers", "remove", ""), ("--profile", "")):
             done = program.run("completion", "words", stdin=lines(typed))
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -222,7 +222,7 @@ async def test_tools_beyond_the_model_limit_are_omitted_and_reported(open_host: 
         events = feed.drain()
     assert len(model.requests[0].tools) == 3
     assert [event.text for event in events if isinstance(event, NoticeEvent)] == [
-        f"{len(host.servers.view('demo').catalog.tools) - 3} tools are not offered to the model: it gets 3 at most."
+        f"The model gets 3 of {len(host.servers.view('demo').catalog.tools)} tools."
     ]
 
 

@@ -185,3 +185,10 @@ async def test_a_call_shows_the_account_it_would_use(run: Run) -> None:
         await driver.enter_question()
         assert "account" in driver.text()
         assert "work@example" in driver.text()
+
+
+async def test_one_round_of_tool_calls_is_named_in_the_singular(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        PendingQuestion(driver, ContinueTurn(server="", why="", rounds=1))
+        await driver.until(lambda: "The model asked for tools 1 time in this turn." in driver.text())
+        assert "allows up to 1 more round;" in " ".join(driver.text().split())

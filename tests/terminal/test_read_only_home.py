@@ -57,7 +57,7 @@ def test_with_read_only_data_a_chat_runs_in_memory_and_says_that_nothing_is_kept
     assert "demo: The action was not taken: the audit log" in told  # no process starts without a record
     assert told.count("Read-only file system") == 2
     see_history(session)
-    assert "to continue this conversation" not in leave(session, "and are lost")
+    assert "to continue this conversation" not in leave(session, "that could not be written")
 
 
 def test_with_a_read_only_configuration_a_change_is_refused_by_the_name_of_its_file(session: ChatSession) -> None:

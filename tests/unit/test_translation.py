@@ -167,7 +167,7 @@ def test_text_that_is_too_long_for_a_sentence_is_not_compared() -> None:
             "此对话有2 条消息",
         ),
         ("1 message of this conversation could not be saved, because its store cannot be written.", "此对话有1 条消息"),
-        ("1,200 rows of the audit log /a could not be written and are lost.", "审计日志 /a 有1,200 行无法写入"),
+        ("The audit log /a lost 1,200 rows that could not be written.", "审计日志 /a 有1,200 行无法写入"),
         ("Nobody signed in to 'hub' within 5 minutes.", "在 5 分钟内没有人登录 'hub'"),
         ("The conversation store /a/b failed: disk I/O error.", "对话存储 /a/b 出错：disk I/O error。"),
         ("Nothing will be saved: the audit log /a cannot be written (Read-only file system).", "不会保存任何内容"),

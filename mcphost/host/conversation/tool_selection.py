@@ -204,7 +204,7 @@ class ToolSelection:
         if omitted > 0 and omitted != self._reported_left_out:
             self._events.notify(
                 "warning",
-                f"{omitted} tools are not offered to the model: it gets {limit} at most.",
+                f"The model gets {limit} of {count} tools.",
                 "Disable servers that this conversation does not need.",
             )
             self._reported_left_out = omitted

@@ -27,7 +27,7 @@ from mcphost.host.questions.questions import (
 from mcphost.local_time import format_moment
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.dialogs.call_view import (
     describe_annotations,
     is_same_json,
@@ -517,16 +517,23 @@ class ContinueTurnDialog(Dialog[bool]):
 
     def preview(self) -> str:
         """Return the number of tool rounds so far, for the card shown while the dialog is minimized."""
-        return _("The model asked for tools {rounds} times in this turn.").format(rounds=self.rounds)
+        return ngettext(
+            "The model asked for tools {rounds} time in this turn.",
+            "The model asked for tools {rounds} times in this turn.",
+            self.rounds,
+        ).format(rounds=self.rounds)
 
     def body(self) -> list[Content]:
         """Return the dialog's body: the number of tool rounds so far, and how many more would be allowed."""
         return [
             Content(
-                _(
+                ngettext(
+                    "The model asked for tools {rounds} time in this turn. It may be stuck, or the task is long. Going on "
+                    "allows up to {rounds} more round; every call is still subject to your approval.",
                     "The model asked for tools {rounds} times in this turn. It may be stuck, or the task "
                     "is long. Going on allows up to {rounds} more rounds; every call is still subject to "
-                    "your approval."
+                    "your approval.",
+                    self.rounds,
                 ).format(rounds=self.rounds)
             )
         ]

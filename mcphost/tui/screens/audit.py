@@ -14,10 +14,11 @@ from textual.widgets import Static
 
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.audit.audit_labels import event_label, kind_label, search_text, source_label
+from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow
-from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -256,8 +257,9 @@ def _format_detail(detail: str) -> str:
 
 def _describe_verification(found: AuditVerification) -> Content:
     if found.is_intact:
-        text = _("All {rows:,} rows are unchanged.").format(rows=found.rows)
+        text = ngettext("{rows:,} row is unchanged.", "All {rows:,} rows are unchanged.", found.rows)
+        text = text.format(rows=found.rows)
         return Content.assemble(
             (text, "$success"), (_("\nThe last one has the hash {hash}").format(hash=found.reached.hash), "$muted")
         )
-    return Content.styled(_("Problems found in {rows:,} rows:").format(rows=found.rows), "$error")
+    return Content.styled(_("Problems found in {rows}:").format(rows=translate_count(found.rows, "row")), "$error")

@@ -310,3 +310,19 @@ def test_a_log_in_a_folder_that_cannot_be_written_is_read_and_verified(tmp_path:
     command = ["unshare", "-rm", "sh", "-c", bind, str(tmp_path), sys.executable, verify]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr) == (f"{ROWS} True\n", "")
+
+
+@pytest.mark.parametrize(
+    ("removed", "text"),
+    [
+        (f"seq = {ROWS}", f"Row {ROWS} is missing at the end."),
+        (f"seq > {ROWS - 2}", f"Rows {ROWS - 1} to {ROWS} are missing at the end."),
+        ("seq > 0", f"All {ROWS} rows are missing."),
+    ],
+)
+def test_what_is_missing_at_the_end_is_said_in_the_singular_for_one_row(
+    tmp_path: Path, removed: str, text: str
+) -> None:
+    reader = create_audit_reader(tmp_path)
+    edit_rows(tmp_path, f"DELETE FROM ledger WHERE {removed}")
+    assert reader.verify().findings[-1].text == text
