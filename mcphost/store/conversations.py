@@ -112,7 +112,10 @@ _CALLS_QUERY = """
 _TITLE = "CASE WHEN typeof(title) = 'text' THEN title ELSE '' END"
 _TITLE_QUERY = f"SELECT {_TITLE}, named IS 2 FROM conversations WHERE id = ?"  # noqa: S608 - only constants
 _LEAF_QUERY = "SELECT CASE WHEN typeof(leaf) = 'integer' THEN leaf END FROM conversations WHERE id = ?"
-_IDS_QUERY = f"SELECT id FROM conversations WHERE {IS_ID.format('id')} ORDER BY updated DESC, id LIMIT ?"  # noqa: S608
+_NEWEST_FIRST = "updated > CAST(strftime('%s', 'now') AS INTEGER) + 86400, updated DESC"
+"""SQL order of conversations; one whose time is over a day ahead, after the clock was set back, is not the newest."""
+
+_IDS_QUERY = f"SELECT id FROM conversations WHERE {IS_ID.format('id')} ORDER BY {_NEWEST_FIRST}, id LIMIT ?"  # noqa: S608
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
 MAX_BRANCHES = 50
@@ -139,11 +142,11 @@ IS_TITLED_AS_RUN = f"(substr(c.title, 1, {len(RUN_PREFIX)}) = '{RUN_PREFIX}' AND
 
 _IS_RUN = f"({IS_TITLED_AS_RUN} AND c.pinned IS NULL)"
 _COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S608 - only constants
-_LIST_QUERY = """
+_LIST_QUERY = f"""
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
     c.pinned IS NOT NULL, c.named IS 2
-    FROM conversations c {where} ORDER BY {order}c.updated DESC, c.id LIMIT ?
-"""
+    FROM conversations c {{where}} ORDER BY {{order}}{_NEWEST_FIRST}, c.id LIMIT ?
+"""  # noqa: S608 - only constants
 _LIST_TYPES = (TEXT, TEXT, TEXT, INTEGER, NUMBER, NUMBER, INTEGER, INTEGER)
 
 

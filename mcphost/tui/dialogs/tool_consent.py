@@ -528,8 +528,8 @@ class ContinueTurnDialog(Dialog[bool]):
         return [
             Content(
                 ngettext(
-                    "The model asked for tools {rounds} time in this turn. It may be stuck, or the task is long. Going on "
-                    "allows up to {rounds} more round; every call is still subject to your approval.",
+                    "The model asked for tools {rounds} time in this turn. It may be stuck, or the task is long. Going "
+                    "on allows up to {rounds} more round; every call is still subject to your approval.",
                     "The model asked for tools {rounds} times in this turn. It may be stuck, or the task "
                     "is long. Going on allows up to {rounds} more rounds; every call is still subject to "
                     "your approval.",

@@ -1,6 +1,7 @@
 """Tests for renaming, pinning and deleting stored conversations."""
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mcphost.errors import UsageError
 from mcphost.host.conversation.background_results import make_result_message
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
 from mcphost.store.conversation_deletion import ConversationDeletion
-from mcphost.store.conversations import ConversationStore
+from mcphost.store.conversations import ConversationStore, read_recent_ids
 from mcphost.store.database import Database
 from mcphost.store.message_search import SearchStore
 
@@ -51,6 +52,20 @@ async def test_pinned_conversations_come_first(tmp_path: Path) -> None:
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["0", "2", "1"]
     await conversations.set_pinned("0", is_pinned=False)
     assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["2", "1", "0"]
+
+
+async def test_a_conversation_from_the_future_is_not_the_newest_until_it_gets_a_message(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    now = time.time()
+    for name, at in (("old", now - 1_000), ("clock-jump", 2_208_988_800.0), ("new", now - 10), ("skewed", now + 60)):
+        await store_message(database, name, TextPart("x"), at=at)
+    conversations = ConversationStore(database)
+    assert [row.id for row in await conversations.list_recent()] == ["skewed", "new", "old", "clock-jump"]
+    assert [row.id for row in await conversations.list_recent(1)] == ["skewed"]
+    await store_message(database, "clock-jump", TextPart("y"), at=now)
+    assert [row.id for row in await conversations.list_recent()] == ["skewed", "clock-jump", "new", "old"]
+    await database.close()
+    assert read_recent_ids(tmp_path / "s.db", 2) == ("skewed", "clock-jump")
 
 
 @pytest.mark.parametrize("body", [7, 2.5, "text", None])
