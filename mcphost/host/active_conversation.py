@@ -23,7 +23,8 @@ from mcphost.store.message_list import MessageList
 if TYPE_CHECKING:
     from mcphost.store.compactions import Compaction
     from mcphost.store.conversations import ConversationStore
-    from mcphost.store.manual_calls import StoredManualCall
+    from mcphost.store.manual_calls import AddManualCallFn, StoredManualCall
+    from mcphost.store.page_results import StoredPageCall
 
 _RETRY_SECONDS = 5.0
 FindCopiesFn = Callable[[Message], Awaitable[Message]]
@@ -60,7 +61,7 @@ class Conversation:
         self.manual_calls: list[StoredManualCall] = []
         """Tool calls that the user made on this branch, oldest first; they are not sent to the model."""
 
-        self._unsaved_calls: list[StoredManualCall] = []
+        self._unsaved_calls: list[tuple[StoredManualCall, StoredPageCall | None]] = []
         self._system_prompts: list[str] = []  # set by the user, oldest first
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
         self._compactions: list[Compaction] = []  # summaries of all branches
@@ -79,8 +80,7 @@ class Conversation:
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
         self._unsaved_draft: Message | None = None
-        self._is_failing = False
-        self._is_run_continued = False
+        self._is_failing = self._is_run_continued = False
         self._save_lock = anyio.Lock(fast_acquire=True)  # background results may arrive at any time
 
     @classmethod
@@ -241,14 +241,15 @@ class Conversation:
         async with self._save_lock:
             self._notice_others(await self._store.get().append_to_branch(self.id, message, after=after))
 
-    def add_manual_call(self, call: "StoredManualCall") -> None:
-        """Add a tool call that the user made; `save` saves it. The model never receives it.
+    def add_manual_call(self, call: "StoredManualCall", page: "StoredPageCall | None") -> None:
+        """Add a tool call that the user made, and its *page*; `save` saves both. The model never receives the call.
 
         If the conversation is still empty, it is stored with the names of the server and the tool as its title.
         """
-        call = replace(call, after=self._find_saved_number(len(self._numbers)), at=call.at or time.time())
+        after, page_id = self._find_saved_number(len(self._numbers)), f"hand-{secrets.token_hex(8)}" if page else ""
+        call = replace(call, after=after, at=call.at or time.time(), page=page_id)
         self.manual_calls.append(call)
-        self._unsaved_calls.append(call)
+        self._unsaved_calls.append((call, page))
         if not self.id:
             self.id = self.reserved_id
             self.title = _title_call(call)
@@ -282,8 +283,7 @@ class Conversation:
                     del self._unsaved[0]
                 while self._unsaved_calls:
                     is_new = not self._last_number and len(self._unsaved_calls) == len(self.manual_calls)
-                    title = self.title if is_new else ""
-                    await store.manual_calls.add(self.id, self._unsaved_calls[0], title=title)
+                    await store.manual_calls.add(self.id, *self._unsaved_calls[0], title=self.title * is_new)
                     del self._unsaved_calls[0]
                 if self._is_run_continued:
                     self.title = await store.remove_run_prefix(self.id)
@@ -540,7 +540,7 @@ class ActiveConversation:
         self._events.notify("warning", text)
 
     # -- saving
-    def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
+    def start_manual_call(self) -> "AddManualCallFn":
         """Return a function that adds a finished manual call to the conversation that is open now.
 
         The function adds the call to this conversation even if another one has been opened since, and returns the
@@ -548,8 +548,8 @@ class ActiveConversation:
         """
         conversation = self.current
 
-        def add(call: "StoredManualCall") -> str:
-            conversation.add_manual_call(call)
+        def add(call: "StoredManualCall", page: "StoredPageCall | None" = None) -> str:
+            conversation.add_manual_call(call, page)
             if conversation is not self.current and conversation not in self._left:
                 self._left.append(conversation)
             self._has_unsaved.set()

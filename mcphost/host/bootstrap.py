@@ -470,7 +470,9 @@ class _LateParts:
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
             core.audit, ApprovalChecks(grants.find_end, self.consent.is_forbidden, may_auto_send),
         )  # fmt: skip
-        executor.page_calls = Lazy(lambda: self.pages.calls) if OPEN_PAGE in core.frontend.kinds else None
+        if OPEN_PAGE in core.frontend.kinds:
+            executor.page_calls = Lazy(lambda: self.pages.calls)
+            self.reviewer.on_passed = lambda call: "pages" in vars(self) and self.pages.calls.pass_reviewed(call)
         return executor
 
     @cached_property

@@ -23,6 +23,7 @@ from mcphost.unicode_forms import split_url
 if TYPE_CHECKING:
     from mcphost.client.session import Account
     from mcphost.sandbox.schema_validator import SchemaViolation
+    from mcphost.store.page_results import StoredPageCall
 
 
 class SchemaErrors(Struct, frozen=True):
@@ -150,7 +151,7 @@ class ManualCallResult(Struct, frozen=True):
 
     `text` and `images` are for the user; `shown_text` is the text preceded by mcphost's note on it. `model_text` and
     `model_images` are for the model, without the parts that are meant only for the user; None if they are the same. For
-    `target`, see `Message.servers`.
+    `target`, see `Message.servers`. `page` is the call for a later run, if the tool has an interactive page.
     """
 
     result: CallToolResult
@@ -163,6 +164,7 @@ class ManualCallResult(Struct, frozen=True):
     model_text: str | None = None
     model_images: tuple[ImagePart, ...] | None = None
     target: str = ""
+    page: "StoredPageCall | None" = None
 
     @property
     def is_error(self) -> bool:

@@ -407,13 +407,13 @@ class ConversationStore:
                 " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
                 ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
             )
-            copy_results(db, conversation_id, new_id)
             db.execute(
                 "INSERT INTO system_prompts (conversation, text, at) SELECT ?2, text, ?3 FROM system_prompts"
                 " WHERE conversation = ?1 ORDER BY number DESC LIMIT 1",
                 (conversation_id, new_id, at),
             )
             copy_manual_calls(db, conversation_id, new_id, {number: place for place, number in enumerate(numbers, 1)})
+            copy_results(db, conversation_id, new_id)
             search_index.add_pending(db, new_id)
 
         await self._database.run(work)

@@ -5,13 +5,14 @@ They belong to a conversation, but they are never part of a request to the model
 
 import sqlite3
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import ImagePart
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store import search_index
 from mcphost.store.database import Database
+from mcphost.store.page_results import StoredPageCall, add_page_result
 from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
 
 MAX_CALLS = 500
@@ -45,7 +46,7 @@ class StoredManualCall(Struct, frozen=True):
     `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text`
     and `images` are shown to the user. `model_text` is the text that the model may receive, or None if it is
     the same as `text`; `user_images` are the indexes of the images that the model may not receive. For `target`,
-    see `Message.servers`.
+    see `Message.servers`. `page` is the id under which the call is stored for its interactive page, "" if it is not.
     """
 
     server: str
@@ -60,6 +61,15 @@ class StoredManualCall(Struct, frozen=True):
     model_text: str | None = None
     user_images: tuple[int, ...] = ()
     target: str = ""
+    page: str = ""
+
+
+class AddManualCallFn(Protocol):
+    """Function that adds a finished call of the user, and the call for its page, to a conversation."""
+
+    def __call__(self, call: StoredManualCall, page: StoredPageCall | None = None, /) -> str:
+        """Add the call, and return the id of the conversation."""
+        ...
 
 
 class ManualCallStore:
@@ -68,12 +78,15 @@ class ManualCallStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, conversation_id: str, call: StoredManualCall, *, title: str = "") -> None:
+    async def add(
+        self, conversation_id: str, call: StoredManualCall, page: StoredPageCall | None = None, *, title: str = ""
+    ) -> None:
         """Store a call; do nothing if the conversation was deleted. Very long calls are truncated.
 
-        If *title* is not "" and the conversation does not exist, it is created with this title.
+        *page* is the call for its interactive page, if it has one. If *title* is not "" and the conversation does not
+        exist, it is created with this title.
         """
-        body = _encode(call)
+        body, page_body = _encode(call), encode(page) if page is not None else b""
 
         def work(db: sqlite3.Connection) -> None:
             if title and db.execute(_ADD_CONVERSATION, (conversation_id, title, call.at)).rowcount:
@@ -83,6 +96,8 @@ class ManualCallStore:
                 db.execute(
                     "UPDATE conversations SET updated = max(updated, ?) WHERE id = ?", (call.at, conversation_id)
                 )
+                if page_body:
+                    add_page_result(db, conversation_id, call.page, page_body, call.at)
 
         await self._database.run(work)
 

@@ -1,11 +1,13 @@
-"""Storage of the model's tool calls that have an interactive page, so that a later run can open the page."""
+"""Storage of tool calls that have an interactive page, so that a later run can open the page."""
 
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Raw, Struct, decode, encode
 from mcphost.store.database import Database
+from mcphost.store.message_list import decode_message
 from mcphost.store.valid_rows import BLOB, TEXT, first_valid, valid_rows
 
 MAX_CALLS = 50
@@ -26,6 +28,9 @@ _DELETE_OLDEST = """
         ) WHERE place > ?2 OR total > ?3
     )
 """
+_COPY = """
+    INSERT INTO page_results SELECT ?2, use_id, at, body FROM page_results WHERE conversation = ?1 AND use_id = ?3
+"""
 
 
 class StoredPageCall(Struct, frozen=True):
@@ -44,6 +49,12 @@ class StoredPageCall(Struct, frozen=True):
     result: Raw
 
 
+class _CallWithPage(Struct, frozen=True):
+    """The part of a stored manual call that names its page."""
+
+    page: str = ""
+
+
 class PageResultStore:
     """Store for the calls of conversations that have a page; every method may raise StoreError."""
 
@@ -56,14 +67,7 @@ class PageResultStore:
         *at* is the time of the result in seconds since 1970.
         """
         body = encode(call)
-        if len(body) > MAX_BYTES:
-            return
-
-        def work(db: sqlite3.Connection) -> None:
-            if db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
-                db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
-
-        await self._database.run(work)
+        await self._database.run(lambda db: add_page_result(db, conversation_id, use_id, body, at))
 
     async def list(self, conversation_id: str) -> tuple[str, ...]:
         """Return the ids of the stored calls of a conversation, oldest first."""
@@ -75,7 +79,46 @@ class PageResultStore:
         """Return a stored call, or None if there is none or it cannot be decoded."""
         query = "SELECT body FROM page_results WHERE conversation = ? AND use_id = ?"
         row = await self._database.run(lambda db: first_valid(db.execute(query, (conversation_id, use_id)), BLOB))
+        return _decode(row[0]) if row else None
+
+
+def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
+    """Store an encoded call, and delete the oldest ones over the limits; see `PageResultStore.add`."""
+    if len(body) <= MAX_BYTES and db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
+        db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
+
+
+def copy_page_results(db: sqlite3.Connection, source: str, target: str) -> None:
+    """Copy the calls that belong to messages or manual calls of the copy *target* from the conversation *source*."""
+    query = "SELECT use_id FROM page_results WHERE conversation = ?"
+    wanted = {use_id for (use_id,) in valid_rows(db.execute(query, (source,)), TEXT)}
+    if not wanted:
+        return
+    found = wanted & set(_find_calls(db, target))
+    db.executemany(_COPY, [(source, target, use_id) for use_id in found])
+
+
+def _find_calls(db: sqlite3.Connection, conversation_id: str) -> Iterator[str]:
+    """Yield the ids of all calls of the model in a conversation, and those of the pages of the user's calls."""
+    messages = "SELECT body FROM messages WHERE conversation = ? AND instr(body, ?)"
+    for (body,) in valid_rows(db.execute(messages, (conversation_id, b'"tool_use"')), BLOB):
+        if (message := decode_message(body)) is not None:
+            yield from (use.id for use in message.tool_uses)
+    calls = "SELECT body FROM manual_calls WHERE conversation = ? AND instr(body, ?)"
+    for (body,) in valid_rows(db.execute(calls, (conversation_id, b'"page":"hand-')), BLOB):
         try:
-            return decode(row[0], StoredPageCall, "stored call with a page") if row else None
+            yield decode(body, _CallWithPage, "stored manual call").page
         except MalformedMessage:
-            return None
+            continue
+
+
+def is_page_call(body: bytes) -> bool:
+    """Return whether *body* is an encoded call that may be stored."""
+    return len(body) <= MAX_BYTES and _decode(body) is not None
+
+
+def _decode(body: bytes) -> StoredPageCall | None:
+    try:
+        return decode(body, StoredPageCall, "stored call with a page")
+    except MalformedMessage:
+        return None

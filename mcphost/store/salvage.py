@@ -20,7 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from mcphost.errors import MalformedMessage, StoreError, UsageError
 from mcphost.serialization import Struct, decode
-from mcphost.store import search_index
+from mcphost.store import page_results, search_index
 from mcphost.store.conversations import MAX_TITLE_CHARS
 from mcphost.store.database import Database
 from mcphost.store.manual_calls import MAX_BYTES, MAX_CALLS, StoredManualCall
@@ -48,6 +48,7 @@ _TABLES = (
 _SHAPES = {
     (False, "tib"): "message", (False, "tibn"): "message", (False, "tibi"): "message", (False, "tii"): "indexed",
     (True, "nti"): "document", (True, "nttr"): "prompt", (True, "ntti"): "prompt", (True, "ntib"): "call",
+    (True, "ttrb"): "page", (True, "ttib"): "page",
 }  # fmt: skip
 """mcphost's tables and indexes, identified by the types of their columns; see `migrations`."""
 _CONVERSATION_SHAPE = re.compile(r"ttt[ri]{2}([ni]([ni]([nri])?)?)?")
@@ -194,6 +195,10 @@ def _list_row(db: sqlite3.Connection, row: StoredRow) -> bool:
             db.execute("INSERT OR IGNORE INTO salvaged_numbers VALUES (?, ?)", (conversation, number))
         case StoredRow(place, True, rowid, 4, (None, str(conversation), text, _)) if _is_key(conversation, 0):
             _list_detail(db, "prompt" if isinstance(text, str) else "call", conversation, rowid, place)
+        case StoredRow(place, True, rowid, 4, (str(conversation), str(), int() | float(), bytes())) if _is_key(
+            conversation, 0
+        ):
+            _list_detail(db, "page", conversation, rowid, place)
         case StoredRow(place, True, _, _, (str(conversation), *_)) if row.is_complete and _is_key(conversation, 0):
             _list_detail(db, "conversation", conversation, 0, place)
         case _:
@@ -233,6 +238,7 @@ def _copy_next(
     if is_new:
         title = _copy_rows(db, reader, conversation, target, details, mark)
         _copy_calls(db, calls, target)
+        _copy_pages(db, _iter_details(db, reader, "page", conversation, page_results.MAX_CALLS), target)
     else:
         (title,) = db.execute("SELECT title FROM conversations WHERE id = ?", (target,)).fetchone()
     return conversation, SalvagedConversation(target, title, count, lost, is_new)
@@ -287,14 +293,21 @@ def _has_message(db: sqlite3.Connection, conversation: str, number: int, body: b
 def _read_details(
     db: sqlite3.Connection, reader: PageReader, kind: str, conversation: str, limit: int
 ) -> list[tuple[Value, ...]]:
-    """Return the newest *limit* rows of a kind ("conversation", "prompt" or "call") that belong to a conversation.
+    """Return all rows that `_iter_details` yields."""
+    return list(_iter_details(db, reader, kind, conversation, limit))
+
+
+def _iter_details(
+    db: sqlite3.Connection, reader: PageReader, kind: str, conversation: str, limit: int
+) -> Iterator[tuple[Value, ...]]:
+    """Yield the newest *limit* rows of a kind ("conversation", "prompt", "call" or "page") of a conversation.
 
     The newest row comes first. Rows that cannot be read completely are left out.
     """
     query = "SELECT page, cell FROM salvaged_details WHERE kind = ? AND conversation = ? ORDER BY number DESC LIMIT ?"
     places = db.execute(query, (kind, conversation, limit)).fetchall()
     rows = (reader.read_row(Place(*place)) for place in places)
-    return [row.values for row in rows if row is not None and row.is_complete]
+    return (row.values for row in rows if row is not None and row.is_complete)
 
 
 def _read_conversation(db: sqlite3.Connection, reader: PageReader, conversation: str) -> _Details:
@@ -364,6 +377,23 @@ def _copy_calls(db: sqlite3.Connection, calls: list[tuple[Value, ...]], target: 
     for _, _, after, body in reversed(calls):
         if isinstance(after, int) and isinstance(body, bytes) and len(body) <= MAX_BYTES and _is_call(body):
             db.execute(add, (target, after, body))
+
+
+def _copy_pages(db: sqlite3.Connection, pages: Iterator[tuple[Value, ...]], target: str) -> None:
+    """Copy the calls that have an interactive page; *pages* yields the newest first."""
+    total = 0
+    for values in pages:
+        match values:
+            case (str(), str(use_id), int() | float() as at, bytes(body)) if page_results.is_page_call(body):
+                total += len(body)
+                if total > page_results.MAX_TOTAL_BYTES:
+                    return
+                row = (target, use_id[:_MAX_ID_CHARS], _check_time(at), body)
+                db.execute(
+                    "INSERT OR IGNORE INTO page_results (conversation, use_id, at, body) VALUES (?, ?, ?, ?)", row
+                )
+            case _:
+                pass
 
 
 def _is_call(body: bytes) -> bool:

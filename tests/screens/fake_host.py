@@ -61,7 +61,8 @@ from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.large_results import ResultStore
-from mcphost.store.manual_calls import StoredManualCall
+from mcphost.store.manual_calls import AddManualCallFn, StoredManualCall
+from mcphost.store.page_results import StoredPageCall
 from mcphost.store.spending import SpendingStore
 from mcphost.store.tasks import TaskStore
 
@@ -432,11 +433,11 @@ class FakeConversation:
     def id(self) -> str:
         return "c1" if self._messages else ""
 
-    def add_manual_call(self, call: StoredManualCall) -> str:
+    def add_manual_call(self, call: StoredManualCall, page: StoredPageCall | None = None) -> str:
         self.manual_calls.append(call)
         return self.id
 
-    def start_manual_call(self) -> Callable[[StoredManualCall], str]:
+    def start_manual_call(self) -> AddManualCallFn:
         return self.add_manual_call
 
     @property

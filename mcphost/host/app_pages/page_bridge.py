@@ -11,6 +11,7 @@ from mcphost import __version__
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.app_pages.page_errors import ERROR_LIMIT, NOT_ANSWERED, explain_to_page
+from mcphost.host.tools.page_records import result_for_page
 from mcphost.json_limits import check_plain_value
 from mcphost.protocol.apps import PROTOCOL_VERSION, PageOrigins
 from mcphost.protocol.jsonrpc import (
@@ -28,7 +29,6 @@ from mcphost.protocol.jsonrpc import (
     serialize_message,
 )
 from mcphost.protocol.notifications import LoggingMessageNotification
-from mcphost.protocol.tools import CallToolResult
 from mcphost.serialization import Raw, WireStruct, decode, encode
 
 REFUSED = -32000
@@ -242,18 +242,6 @@ class PageBridge:
             )
             with anyio.move_on_after(TEARDOWN_SECONDS):
                 await self._torn_down.wait()
-
-
-def result_for_page(result: CallToolResult) -> dict[str, Any]:
-    """Return a tool result with the members that pages use."""
-    shown: dict[str, Any] = {"content": result.raw_content}
-    if len(result.structured_content):
-        shown["structuredContent"] = result.structured_content
-    if result.is_error:
-        shown["isError"] = True
-    if len(result.meta):
-        shown["_meta"] = result.meta
-    return shown
 
 
 def decode_params(params: Raw, kind: type[Any]) -> Any:

@@ -1,6 +1,6 @@
 """Calls of tools that have an interactive page, remembered so that the user can open the page later."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,10 +57,19 @@ class PageCall:
 class PageCallRecorder:
     """The latest calls of tools that have a page, in the open conversation; implements `PageCallObserver`."""
 
-    def __init__(self, events: EventBus, keep: Callable[[PageCall], None] = lambda call: None) -> None:
-        """Create a recorder; *keep* is called with each call that got a result, in the context of the call."""
+    def __init__(
+        self,
+        events: EventBus,
+        keep: Callable[[PageCall], None] = lambda call: None,
+        keep_passed: Callable[[PageCall], None] = lambda call: None,
+    ) -> None:
+        """Create a recorder; *keep* is called with each call that got a result, in the context of the call.
+
+        *keep_passed* is called after that if the user reviewed the result, and passed all of it to the model.
+        """
         self._events = events
         self._keep = keep
+        self._keep_passed = keep_passed
         self._calls: dict[str, PageCall] = {}
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
@@ -77,6 +86,11 @@ class PageCallRecorder:
             self._keep(known)
             self._end(known)
             self._forget_oldest()
+
+    def pass_reviewed(self, call: str) -> None:
+        """Note that the user reviewed the result of a call, and passed all of it to the model."""
+        if (known := self._calls.get(call)) is not None:
+            self._keep_passed(known)
 
     def cancel(self, call: str, error: McpHostError | None) -> None:
         """Remember that a call ended without a result, because of *error* if it is not None.
@@ -108,6 +122,16 @@ class PageCallRecorder:
     def restore(self, call: PageCall) -> None:
         """Remember a call of an earlier run, as one that is older than all calls of this run."""
         self._calls = {call.call: call, **self._calls}
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The ids of the remembered calls that have ended."""
+        return frozenset(call.call for call in self._calls.values() if call.result is not None or call.failure)
+
+    def forget(self, calls: Collection[str]) -> None:
+        """Forget the calls with these ids."""
+        for call in calls:
+            self._calls.pop(call, None)
 
     def clear(self) -> None:
         """Forget all calls, because another conversation is open."""

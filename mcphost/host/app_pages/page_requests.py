@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcphost.errors import MalformedMessage, RequestRefused
-from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params, result_for_page
+from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.app_pages.page_content import read_context, read_message
 from mcphost.host.app_pages.page_limits import PageLimits
@@ -28,6 +28,7 @@ from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
+from mcphost.host.tools.page_records import result_for_page
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.apps import ReadForPage
 from mcphost.protocol.jsonrpc import INVALID_PARAMS

@@ -77,10 +77,11 @@ class AppPages:
         self._services = services
         self._lifetime = lifetime
         self._stored = StoredPages(database, conversation, services.servers, lifetime)
-        self.calls = PageCallRecorder(services.events, self._stored.keep)
+        self.calls = PageCallRecorder(services.events, self._stored.keep, partial(self._stored.keep, is_passed=True))
         self._contexts = conversation.page_contexts
         conversation.on_replaced(self.leave_conversation)
-        conversation.on_rewound(self._contexts.forget_sent)
+        conversation.on_rewound(self._handle_rewound)
+        self._is_rewound = False
         self._pages: dict[int, _Page] = {}
         self._numbers = itertools.count(1)
         self._approved: set[tuple[str, str, PageOrigins]] = set()
@@ -128,6 +129,16 @@ class AppPages:
         for page in tuple(self._pages.values()):
             self._close(page, N_("another conversation was opened"))
 
+    def _handle_rewound(self) -> None:
+        self._contexts.forget_sent()
+        self._is_rewound = True
+
+    async def _forget_other_branches(self) -> None:
+        """Forget the ended calls that are not on the current branch, if it changed; the store still has them."""
+        if self._is_rewound:
+            self._is_rewound, ended = False, self.calls.ended
+            self.calls.forget(ended - await self._stored.find_calls())
+
     async def list_stored_calls(self) -> tuple[str, ...]:
         """Return the ids of the open conversation's calls whose pages can be opened in a later run, oldest first."""
         return await self._stored.list_calls()
@@ -139,6 +150,7 @@ class AppPages:
         The second value is whether a browser was opened; if it is False, the user opens the address. Raises UsageError
         if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
         """
+        await self._forget_other_branches()
         known = self.calls.find(call)
         if known is None and (known := await self._stored.load(call)) is not None:
             self.calls.restore(known)

@@ -2,16 +2,20 @@
 
 import logging
 import time
+from collections.abc import Sequence
+
+import anyio.to_thread
 
 from mcphost.errors import ServerError, StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, call_context
-from mcphost.host.app_pages.page_bridge import result_for_page
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.page_records import make_stored_call
+from mcphost.llm.messages import Message
 from mcphost.protocol.tools import CallToolResult
-from mcphost.serialization import Raw, decode, encode
+from mcphost.serialization import decode
 from mcphost.store.database import Database
 from mcphost.store.page_results import PageResultStore, StoredPageCall
 
@@ -20,9 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class StoredPages:
-    """The model's calls with a page in the open conversation, also those of earlier runs.
+    """Calls with a page on the current branch of the open conversation, also those of earlier runs.
 
-    Results of servers whose results the user reviews are not stored, because the user may withhold them.
+    Reviewed results are stored if the user passes all of them to the model. Calls of the user are stored with the
+    conversation; see `make_stored_call`.
     """
 
     def __init__(
@@ -33,15 +38,15 @@ class StoredPages:
         self._servers = servers
         self._lifetime = lifetime
 
-    def keep(self, call: PageCall) -> None:
-        """Store the result of a call of the model in the background; do nothing for other calls."""
-        context, connection, result = call_context.get(), call.offered.connection, call.result
-        if context is None or result is None or connection.config.review_results:
+    def keep(self, call: PageCall, *, is_passed: bool = False) -> None:
+        """Store the result of a call of the model in the background; do nothing for other calls.
+
+        A result that the user reviews is only stored if *is_passed*, which means that the user passed all of it.
+        """
+        context, result = call_context.get(), call.result
+        if context is None or result is None or call.offered.connection.config.review_results is not is_passed:
             return
-        stored = StoredPageCall(
-            call.server, connection.digest, call.offered.account, call.tool, call.offered.definition.digest,
-            call.arguments, Raw(encode(result_for_page(result))),
-        )  # fmt: skip
+        stored = make_stored_call(call.offered, call.arguments, result)
         self._lifetime.start_soon(self._add, context.conversation.id, call.call, stored, name="result of a page")
 
     async def _add(self, conversation_id: str, call: str, stored: StoredPageCall) -> None:
@@ -51,22 +56,29 @@ class StoredPages:
             _log.warning("the result of a call with a page is not stored: %s", error)
 
     async def list_calls(self) -> tuple[str, ...]:
-        """Return the ids of the stored calls of the open conversation, oldest first; none if the store fails."""
+        """Return the ids of the stored calls of the current branch, oldest first; none if the store fails."""
         try:
-            return await self._store.list(self._conversation.id) if self._conversation.id else ()
+            stored = await self._store.list(self._conversation.id) if self._conversation.id else ()
         except StoreError as error:
             _log.warning("the calls with a page cannot be listed: %s", error)
             return ()
+        on_branch = await self.find_calls() if stored else frozenset[str]()
+        return tuple(call for call in stored if call in on_branch)
+
+    async def find_calls(self) -> frozenset[str]:
+        """Return the ids of the model's calls, and of the pages of the user's calls, on the current branch."""
+        manual = frozenset(call.page for call in self._conversation.current.manual_calls)
+        return manual | await anyio.to_thread.run_sync(_find_tool_uses, self._conversation.messages)
 
     async def load(self, call: str) -> PageCall | None:
         """Return the stored call with this id, or the newest one if *call* is ""; None if there is none.
 
         Raises ServerError if its server or its tool is not the same as during the call, and StoreError.
         """
-        conversation_id = self._conversation.id
+        conversation_id, calls = self._conversation.id, await self.list_calls()
         if not call:
-            call = next(reversed(await self.list_calls()), "")
-        stored = await self._store.load(conversation_id, call) if conversation_id and call else None
+            call = next(reversed(calls), "")
+        stored = await self._store.load(conversation_id, call) if call in calls else None
         if stored is None or self._conversation.id != conversation_id:
             return None
         result = decode(stored.result, CallToolResult, "stored result")
@@ -91,3 +103,7 @@ class StoredPages:
         if listed.digest != stored.definition or found.tool_changes.is_quarantined(tool):
             raise ServerError(f"The tool {tool!r} of {server!r} changed after this call.", _CALL_AGAIN)
         return OfferedTool(found, listed, found.account)
+
+
+def _find_tool_uses(messages: Sequence[Message]) -> frozenset[str]:
+    return frozenset(use.id for message in messages for use in message.tool_uses)

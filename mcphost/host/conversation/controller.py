@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.turn import Turn, TurnParts
     from mcphost.store.compactions import Compaction
     from mcphost.store.conversations import ConversationInfo, ConversationStore
-    from mcphost.store.manual_calls import StoredManualCall
+    from mcphost.store.manual_calls import AddManualCallFn, StoredManualCall
 
 MAX_SYSTEM_PROMPT = 200_000
 """The maximum length of a system prompt in characters, as in the configuration."""
@@ -156,8 +156,8 @@ class ConversationController:
         """The contexts of open pages that the next user message takes to the model."""
         return self._active.page_contexts
 
-    def start_manual_call(self) -> "Callable[[StoredManualCall], str]":
-        """Return a function that saves a finished manual call with the conversation that is open now.
+    def start_manual_call(self) -> "AddManualCallFn":
+        """Return a function that saves a finished manual call, and its page, with the conversation that is open now.
 
         The function uses this conversation even if another one has been opened since, and returns the conversation's
         id. The host saves the call in the background. The call is not sent to the model.

@@ -15,6 +15,7 @@ from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.approval_checks import CallForbidden
 from mcphost.host.tools.call_executor import ToolExecutor
 from mcphost.host.tools.hooks import HookDenied, HookFailed, HookNotes, ToolHooks
+from mcphost.host.tools.page_records import make_stored_call
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
@@ -86,6 +87,7 @@ class ManualCalls:
             rendered.model_text,
             rendered.images,
             offered.connection.target,
+            make_stored_call(offered, arguments, execution.result) if offered.definition.page.resource_uri else None,
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> ReleasedResult:

@@ -4,7 +4,7 @@ Everything that reaches the conversation from these servers is reviewed here: re
 results, skills and attached resources.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 from mcphost.config.rule_syntax import format_rule
@@ -73,6 +73,8 @@ class ResultReviewer:
         self._find_origins = find_origins
         self._question_budget = question_budget or QuestionBudget()
         self._unreviewed: set[str] = set()
+        self.on_passed: Callable[[str], object] = lambda call: None
+        """Called with the id of each call whose result the user passed to the model unchanged."""
 
     def is_required(self, server: str) -> bool:
         """Return whether results from this server must be reviewed.
@@ -174,6 +176,8 @@ class ResultReviewer:
             if reviewed.parts == hide_user_only_parts(before)
             else "changed"
         )
+        if outcome == "passed":
+            self.on_passed(call)
         text = "" if reviewed.replacement else reviewed.rendered.user_text
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 

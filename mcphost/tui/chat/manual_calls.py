@@ -269,7 +269,7 @@ class ManualCallRunner:
         else:
             record = _make_record(card, "error" if result.is_error else "ok", result.shown_text or result.text, result)
             call = ManualCall(card.server, card.tool, record.arguments)
-            self._result = taken = _Result(call, result, record.at, add(record))
+            self._result = taken = _Result(call, result, record.at, add(record, result.page))
             if not result.result.is_error and self._is_open(taken):
                 self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         finally:

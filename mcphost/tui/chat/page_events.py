@@ -43,7 +43,7 @@ class PageEvents:
                 presenter.transcript.update_block(card)
 
     def _mark_earlier(self, _event: object) -> None:
-        if self._host.conversation.messages:
+        if self._host.conversation.messages or self._host.conversation.manual_calls:
             self._screen.run_worker(self._mark_stored_cards, group="pages", exclusive=True)
 
     async def _mark_stored_cards(self) -> None:

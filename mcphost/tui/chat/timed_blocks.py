@@ -29,7 +29,7 @@ def build_timed_blocks(conversation: "ConversationController", *, draws_images: 
 
 
 def _build_manual_call(call: "StoredManualCall", draws_images: bool) -> Iterator[TimedBlock]:
-    card = ToolCard("", call.server, call.tool, call.arguments)
+    card = ToolCard(call.page, call.server, call.tool, call.arguments)
     card.started_by = "user"
     card.finish(call.outcome, call.text, call.seconds)
     yield TimedBlock(call.at, card)

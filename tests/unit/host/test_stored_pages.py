@@ -1,5 +1,6 @@
 """Tests of pages of calls of an earlier run: opened if the server is the same, otherwise refused with the reason."""
 
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from mcphost.errors import ServerError, UsageError
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce, PassResult
+from mcphost.host.questions.questions import AllowOnce, PassEditedResult, PassResult, WithholdResult
+from mcphost.store.manual_calls import StoredManualCall
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.page_server import PAGE_URI, PageFrontend, browser_for, create_page_peer, initialize
 from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition
@@ -71,8 +73,6 @@ async def test_a_copy_of_the_conversation_has_its_pages_and_a_deleted_one_has_no
         copy = host.conversation.id
         host.conversation.open_new()
         await host.history.delete(copy)
-    import sqlite3
-
     with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         assert database.execute("SELECT count(*) FROM page_results").fetchone() == (0,)
 
@@ -122,11 +122,92 @@ async def test_the_page_of_a_server_that_is_not_connected_is_refused_with_the_re
             await host.pages.open("use-1")
 
 
-async def test_results_that_the_user_reviews_and_very_long_ones_are_not_stored(tmp_path: Path) -> None:
-    answers = (AllowOnce(), PassResult())
-    conversation = await call_in_first_run(tmp_path, *answers, reviewed=("peer",))
-    async with open_later_run(tmp_path, conversation, reviewed=("peer",)) as host:
-        assert await host.pages.list_stored_calls() == ()
+@pytest.mark.parametrize(
+    ("answer", "stored"),
+    [(PassResult(), ("use-1",)), (PassEditedResult(("rain",)), ()), (WithholdResult(), ())],
+)
+async def test_a_reviewed_result_is_stored_only_if_the_user_passed_all_of_it(
+    tmp_path: Path, answer: Any, stored: tuple[str, ...]
+) -> None:
+    reviewed = ("peer",)
+    conversation = await call_in_first_run(tmp_path, AllowOnce(), answer, reviewed=reviewed)
+    async with open_later_run(tmp_path, conversation, reviewed=reviewed) as host:
+        assert await host.pages.list_stored_calls() == stored
+
+
+async def call_without_model(host: Host) -> None:
+    add = host.conversation.start_manual_call()
+    result = await host.tools.call("peer", "show", {"city": "Bern"})
+    add(StoredManualCall("peer", "show", {"city": "Bern"}, "ok", result.text), result.page)
+
+
+async def test_the_page_of_a_call_of_the_user_is_shown_in_a_later_run(tmp_path: Path) -> None:
+    async with open_host_with(tmp_path, create_page_peer(), ScriptedModel(), PageFrontend()) as host:
+        await call_without_model(host)
+        await call_without_model(host)
+        conversation = host.conversation.id
+    async with open_later_run(tmp_path, conversation) as host:
+        calls = [call.page for call in host.conversation.manual_calls]
+        assert len(set(calls)) == 2
+        assert await host.pages.list_stored_calls() == tuple(calls)
+        page, _ = await host.pages.open(calls[0])
+        browser = browser_for(page)
+        await browser.load()
+        await browser.connect()
+        await initialize(browser)
+        assert (await browser.read())["params"] == {"arguments": {"city": "Bern"}}
+        assert (await browser.read())["params"]["structuredContent"] == {"sky": "sunny"}
+        await browser.close()
+        await host.conversation.branches.rewind(0)
+        assert len(await host.pages.list_stored_calls()) == 2
+
+
+def create_two_calls() -> ScriptedModel:
+    rounds = (tool_round(("peer__show", {"city": "Bern"})), text_round("1"))
+    return ScriptedModel(*rounds, tool_round(("peer__show", {"city": "Chur"})), text_round("2"))
+
+
+async def send_twice(host: Host) -> tuple[str, ...]:
+    """Send two messages, for each of which the model calls the tool `show`; return the ids of the stored calls."""
+    await host.conversation.send("show Bern")
+    await host.conversation.send("show Chur")
+    with anyio.fail_after(10):
+        while len(calls := await host.pages.list_stored_calls()) < 2:
+            await anyio.lowlevel.checkpoint()
+    return calls
+
+
+async def test_after_a_rewind_only_pages_of_the_branch_are_opened(tmp_path: Path) -> None:
+    frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
+    async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
+        first, second = await send_twice(host)
+        await host.conversation.branches.rewind(4)
+        assert await host.pages.list_stored_calls() == (first,)
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open(second)
+        page, _ = await host.pages.open()
+        browser = browser_for(page)
+        await browser.load()
+        await browser.connect()
+        await initialize(browser)
+        assert (await browser.read())["params"] == {"arguments": {"city": "Bern"}}
+        await browser.close()
+        await host.conversation.branches.rewind(0)
+        with pytest.raises(UsageError, match="no page to open"):
+            await host.pages.open()
+
+
+async def test_a_copy_has_only_the_pages_of_its_messages(tmp_path: Path) -> None:
+    frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
+    async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
+        await call_without_model(host)
+        manual, first, _second = await send_twice(host)
+        await host.conversation.branches.fork(4)
+        copy = host.conversation.id
+        assert await host.pages.list_stored_calls() == (manual, first)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
+        rows = database.execute("SELECT use_id FROM page_results WHERE conversation = ? ORDER BY at", (copy,))
+        assert rows.fetchall() == [(manual,), (first,)]
 
 
 async def test_a_result_over_the_limit_is_not_stored_and_the_oldest_ones_are_deleted(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.llm.messages import Message, TextPart
-from mcphost.serialization import encode, to_builtins
+from mcphost.serialization import Raw, encode, to_builtins
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.manual_calls import ManualCallStore, StoredManualCall
 from mcphost.store.message_search import SearchStore
+from mcphost.store.page_results import PageResultStore, StoredPageCall
 from mcphost.store.salvage import SalvageReport, salvage_conversations
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +53,13 @@ async def add_details(database: Database) -> None:
     await store.system_prompts.add(ident(3), "Be brief.")
     await ManualCallStore(database).add(ident(4), StoredManualCall("s", "t", {"a": 1}, "ok", "42", at=5.0, after=2))
     await store.rename(ident(5), "A name of my own")
+    pages = PageResultStore(database)
+    await pages.add(ident(4), "use-1", make_page_call(10), 1_700_000_000.0)
+    await pages.add(ident(4), "use-2", make_page_call(100_000), 1_700_000_001.5)
+
+
+def make_page_call(size: int) -> StoredPageCall:
+    return StoredPageCall("s", "digest", "", "show", "f", {"a": 1}, Raw(b'["' + b"x" * size + b'"]'))
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +110,10 @@ async def test_everything_comes_back_when_only_the_header_and_the_schema_are_dam
     assert await store.system_prompts.load(ident(3)) == ("Be brief.",)
     (call,) = await store.manual_calls.load(ident(4), range(1, 31))
     assert (call.text, call.after) == ("42", 2)
+    pages = PageResultStore(present)
+    assert await pages.list(ident(4)) == ("use-1", "use-2")
+    assert await pages.load(ident(4), "use-1") == make_page_call(10)
+    assert await pages.load(ident(4), "use-2") == make_page_call(100_000)
     search = SearchStore(present)
     while await search.index_piece():
         pass
