@@ -34,14 +34,13 @@ from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.tools.call_pipeline import ToolPipeline
-from mcphost.host.tools.call_scheduler import CallScheduler
+from mcphost.host.tools.call_scheduler import CallRound, CallScheduler
 from mcphost.host.tools.hooks import ToolHooks
-from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
+from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
-from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
 from mcphost.sanitize import sanitize
-from mcphost.serialization import replace
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.title_writer import TitleWriter
@@ -252,8 +251,8 @@ class Turn:
                     message = await self._save_answer(answer, cut=True)
                     self.text = message.text if isinstance(error, ModelError) else ""
                     if message.tool_uses:
-                        unsent = [self._scheduler.pop_outcome(use) for use in message.tool_uses]
-                        await self._conversation.append(self._make_results(unsent), self._model.name)
+                        unsent = CallRound(message.tool_uses, has_failed=isinstance(error, Exception))
+                        await self._conversation.append(_make_results(unsent.list_outcomes()), self._model.name)
             raise
         return await self._save_answer(answer, cut=False)
 
@@ -360,26 +359,22 @@ class Turn:
 
     async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
         context = CallContext(self._conversation, self._conversation.messages.snapshot())
-        why = f"the model asked for it in turn {self._ordinal}"
+        calls, why = CallRound(uses), f"the model asked for it in turn {self._ordinal}"
         try:
             async with anyio.create_task_group() as tasks:
-                for use in uses:
+                for place, use in enumerate(uses):
                     run = partial(self._tool_pipeline.run, use, why)
-                    tasks.start_soon(self._scheduler.run, use, context, run)
+                    tasks.start_soon(self._scheduler.run, calls, place, context, run)
         finally:
             # Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call.
-            outcomes = [self._scheduler.pop_outcome(use) for use in uses]
+            outcomes = calls.list_outcomes()
             with anyio.CancelScope(shield=True):
-                await self._conversation.append(self._make_results(outcomes), self._model.name)
+                await self._conversation.append(_make_results(outcomes), self._model.name)
         return outcomes
 
-    def _make_results(self, outcomes: list[ToolCallOutcome]) -> Message:
-        return Message(role="tool", parts=tuple(self._make_result(outcome.part) for outcome in outcomes))
 
-    def _make_result(self, part: ToolReturnPart) -> ToolReturnPart:
-        """Return what the model receives as a call's result; for a call stopped during its review, that it ran."""
-        is_interrupted = part.outcome == "stopped" and self._reviewer.pop_interrupted(part.use_id)
-        return replace(part, text=STOPPED_AFTER_RUN) if is_interrupted else part
+def _make_results(outcomes: list[ToolCallOutcome]) -> Message:
+    return Message(role="tool", parts=tuple(outcome.part for outcome in outcomes))
 
 
 def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:

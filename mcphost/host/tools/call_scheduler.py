@@ -6,7 +6,7 @@ host closes is cancelled.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
@@ -31,6 +31,10 @@ BACKGROUND_TEXT = (
 STOPPED_TEXT = "The user stopped this call before its result arrived."
 NEVER_RAN_TEXT = "The user stopped this call before it started; the tool did not run."
 UNSENT_TEXT = "Stopped before it ran."
+STOPPED_AFTER_RUN_TEXT = "The call ran, but the user stopped before you received its result."
+_ERROR_TEXT = "An error ended the turn before the result of this call arrived. The tool may have run."
+_ERROR_UNSENT_TEXT = "An error ended the turn before this call started; the tool did not run."
+_ERROR_AFTER_RUN_TEXT = "The call ran, but an error ended the turn before you received its result."
 _CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
 _CRASHED_UNSENT_TEXT = "The call failed in mcphost. The tool did not run."
 _log = logging.getLogger(__name__)
@@ -38,13 +42,36 @@ _log = logging.getLogger(__name__)
 RunCall = Callable[[], Awaitable[ToolCallOutcome]]
 
 
+class CallRound:
+    """The tool calls in one response of the model, and their outcomes.
+
+    If `has_failed` is true, an error ended the turn, and the user did not stop its calls.
+    """
+
+    def __init__(self, uses: Sequence[ToolUsePart], *, has_failed: bool = False) -> None:
+        self.uses = uses
+        self.has_failed = has_failed
+        self.by_place: dict[int, ToolCallOutcome] = {}
+        """The outcome of each call that began, keyed by its index in `uses`; a model may repeat the id of a call."""
+
+    def list_outcomes(self) -> list[ToolCallOutcome]:
+        """Return the outcomes in the order of the calls; the result of a call that never began tells why."""
+        return [
+            self.by_place.get(at) or ToolCallOutcome(_make_unsent_return(use, "", use.name, is_error=self.has_failed))
+            for at, use in enumerate(self.uses)
+        ]
+
+
 class _Call:
-    """A tool call by the model; `released` is set when the call's turn no longer needs to wait for it."""
+    """A tool call by the model; `released` is set when the call's turn no longer needs to wait for it.
+
+    `has_result` means that the tool ran, and that its result was received.
+    """
 
     def __init__(self, use: ToolUsePart, context: CallContext) -> None:
         self.use, self.context = use, context
         self.server, self.tool = "", use.name
-        self.is_unsent = False
+        self.is_unsent = self.has_result = False
         self.scope = anyio.CancelScope()
         self.released, self.done = anyio.Event(), anyio.Event()
         self.outcome: ToolCallOutcome | None = None
@@ -55,10 +82,14 @@ class _Call:
     def make_return(self, text: str, outcome: Outcome) -> ToolReturnPart:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
 
-    def make_stopped_return(self) -> ToolReturnPart:
+    def make_stopped_return(self, *, is_error: bool = False) -> ToolReturnPart:
+        """Return the result of a call that the user stopped, or an error of another call if *is_error* is true."""
         if self.is_unsent:
-            return _make_unsent_return(self.use, self.server, self.tool)
-        return self.make_return(STOPPED_TEXT, "stopped")
+            return _make_unsent_return(self.use, self.server, self.tool, is_error=is_error)
+        stopped, after_run = (
+            (_ERROR_TEXT, _ERROR_AFTER_RUN_TEXT) if is_error else (STOPPED_TEXT, STOPPED_AFTER_RUN_TEXT)
+        )
+        return self.make_return(after_run if self.has_result else stopped, "stopped")
 
     def make_return_without_outcome(self) -> ToolReturnPart:
         if self.error is None:
@@ -68,7 +99,16 @@ class _Call:
 
 
 _current_call: ContextVar[_Call] = ContextVar("current call")
-"""The call that the current task runs. Its id would not identify it, because a model may repeat an id."""
+"""The call that the current task runs."""
+
+
+def mark_result_received() -> None:
+    """Note that the current call has a result, which the user reviews; do nothing if no call of the model runs.
+
+    If the call is stopped from now on, the model is told that it ran.
+    """
+    if (call := _current_call.get(None)) is not None:
+        call.has_result, call.is_unsent = True, False
 
 
 class CallScheduler:
@@ -87,16 +127,16 @@ class CallScheduler:
         self._settings = settings
         self._limiter = anyio.CapacityLimiter(settings.limits.parallel_calls)
         self._calls: list[_Call] = []
-        self._outcomes: dict[str, ToolCallOutcome] = {}
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
-    async def run(self, use: ToolUsePart, context: CallContext, run: RunCall) -> None:
-        """Execute a call by awaiting *run*; `pop_outcome` then returns its outcome.
+    async def run(self, calls: CallRound, place: int, context: CallContext, run: RunCall) -> None:
+        """Execute the call with the index *place* in *calls* by awaiting *run*; its outcome is added to *calls*.
 
         The outcome is a placeholder if the user sent the call to the background; the conversation in *context* receives
         the result later. Cancelling stops the call and waits until it has ended. An exception that *run* raises is
         raised again; the outcome then tells the model that the call failed, and whether the tool may have run.
         """
+        use = calls.uses[place]
         tasks = self._lifetime.tasks
         if tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
@@ -112,15 +152,17 @@ class CallScheduler:
             call.scope.cancel()
             with anyio.CancelScope(shield=True):
                 await call.done.wait()
-            self._outcomes[use.id] = ToolCallOutcome(call.make_stopped_return())
+            calls.by_place[place] = ToolCallOutcome(call.make_stopped_return(is_error=calls.has_failed))
             raise
         if call.is_in_background:
-            self._outcomes[use.id] = ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
+            told = BACKGROUND_TEXT.format(id=use.id)
+            calls.by_place[place] = ToolCallOutcome(call.make_return(told, "background"))
         elif call.outcome is None:
-            self._outcomes[use.id] = ToolCallOutcome(call.make_return_without_outcome())
+            calls.by_place[place] = ToolCallOutcome(call.make_return_without_outcome())
+            calls.has_failed = True
             raise call.error or RuntimeError("The call was cancelled, and its turn was not.")
         else:
-            self._outcomes[use.id] = call.outcome
+            calls.by_place[place] = call.outcome
 
     async def _work(self, call: _Call, run: RunCall) -> None:
         _current_call.set(call)
@@ -144,13 +186,6 @@ class CallScheduler:
         if call.error is not None:
             _log.error("call of %r in the background", call.tool, exc_info=call.error)
         return call.make_return_without_outcome()
-
-    def pop_outcome(self, use: ToolUsePart) -> ToolCallOutcome:
-        """Return the outcome of a call that ended, was stopped or never began, and forget the call.
-
-        The result of a stopped call tells the model that the user stopped it, and whether the tool may have run.
-        """
-        return self._outcomes.pop(use.id, None) or ToolCallOutcome(_make_unsent_return(use, "", use.name))
 
     def describe_call(self, server: str, tool: str) -> None:
         """Record the server and tool of the current call, which are named in its result if it is stopped.
@@ -232,7 +267,6 @@ class CallScheduler:
         return bool(chosen)
 
 
-def _make_unsent_return(use: ToolUsePart, server: str, tool: str) -> ToolReturnPart:
-    return replace(
-        make_tool_return(use, server, tool, NEVER_RAN_TEXT, outcome="stopped"), is_unsent=True, user_text=UNSENT_TEXT
-    )
+def _make_unsent_return(use: ToolUsePart, server: str, tool: str, *, is_error: bool) -> ToolReturnPart:
+    text = _ERROR_UNSENT_TEXT if is_error else NEVER_RAN_TEXT
+    return replace(make_tool_return(use, server, tool, text, outcome="stopped"), is_unsent=True, user_text=UNSENT_TEXT)

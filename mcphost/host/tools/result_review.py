@@ -25,6 +25,7 @@ from mcphost.host.questions.questions import (
     passed_parts,
 )
 from mcphost.host.servers.servers import Servers
+from mcphost.host.tools.call_scheduler import mark_result_received
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.serialization import Struct, replace
 
@@ -35,7 +36,6 @@ WITHHELD = (
 REVIEW_UNAVAILABLE = (
     "The call ran, but its result is withheld from you, because the user could not be asked to review it:"
 )
-STOPPED_AFTER_RUN = "The call ran, but the user stopped before you received its result."
 ATTACHMENT_WITHHELD = "[The user attached this resource, but withheld it from you after reviewing it.]"
 READ_METHOD = "resources/read"
 
@@ -72,7 +72,6 @@ class ResultReviewer:
         self._pass_rules = pass_rules
         self._find_origins = find_origins
         self._question_budget = question_budget or QuestionBudget()
-        self._unreviewed: set[str] = set()
         self.on_passed: Callable[[str], object] = lambda call: None
         """Called with the id of each call whose result the user passed to the model unchanged."""
 
@@ -86,15 +85,6 @@ class ResultReviewer:
         except UsageError:
             return server in self._servers.removed_with_review
 
-    def pop_interrupted(self, call: str) -> bool:
-        """Return whether the review of this tool call was cancelled, and forget the call.
-
-        After a cancelled review, the model is told that the call ran, although it does not receive the result.
-        """
-        interrupted = call in self._unreviewed
-        self._unreviewed.discard(call)
-        return interrupted
-
     async def review(
         self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[ResultPart, ...], why: str,
         *, is_error: bool = False,
@@ -102,10 +92,10 @@ class ResultReviewer:
         """Ask the user to review the parts of a result, and return what the model receives.
 
         *why* is the reason shown with the question, and *is_error* means that the tool reported a failure. The result
-        is withheld if there are too many open questions. Cancelling withdraws the question; `pop_interrupted` then
-        returns True for *call*.
+        is withheld if there are too many open questions. Cancelling withdraws the question; the model is then told that
+        its call ran, although it does not receive the result.
         """
-        self._unreviewed.add(call)
+        mark_result_received()
         parts = hide_user_only_parts(parts)
         account, folder = self._describe_server(server)
         rule_input = RuleInput(server=server, tool=tool, arguments=arguments, account=account, folder=folder)
@@ -119,9 +109,7 @@ class ResultReviewer:
                 with self._question_budget.reserve(server, sum(len(part.text) + _image_size(part) for part in parts)):
                     answer = await self._frontend.ask(question)
             except TooManyQuestions as error:
-                self._unreviewed.discard(call)
                 return ReviewOutcome((), f"{REVIEW_UNAVAILABLE} {error.message}")
-        self._unreviewed.discard(call)
         passed = passed_parts(question, answer)
         if passed or not parts:
             return ReviewOutcome(passed)

@@ -1,5 +1,8 @@
 """Tests for the scheduler of the model's tool calls: the end of one call never affects another."""
 
+from contextlib import nullcontext
+from functools import partial
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -10,7 +13,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.running_calls import RunningCalls
-from mcphost.host.tools.call_scheduler import CallScheduler
+from mcphost.host.tools.call_scheduler import CallRound, CallScheduler, mark_result_received
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolUsePart
 from mcphost.store.conversations import ConversationStore
@@ -36,9 +39,12 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
             async with scheduler.slot():
                 return ToolCallOutcome(make_tool_return(USE, "s", "t", text, outcome="ok"))
 
+        calls = CallRound((USE, USE))
+
         async def run(text: str) -> None:
-            await scheduler.run(USE, make_context(), lambda: call(text))
-            texts.append(scheduler.pop_outcome(USE).part.text)
+            place = ("first", "second").index(text)
+            await scheduler.run(calls, place, make_context(), lambda: call(text))
+            texts.append(calls.list_outcomes()[place].part.text)
             has_ended.set()
 
         with anyio.fail_after(10):
@@ -46,6 +52,7 @@ async def test_the_end_of_a_call_does_not_disturb_another_with_the_same_id() -> 
                 tasks.start_soon(run, "second")
                 tasks.start_soon(run, "first")
     assert texts == ["first", "second"]
+    assert [outcome.part.text for outcome in calls.list_outcomes()] == ["first", "second"]
 
 
 async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> None:
@@ -65,8 +72,8 @@ async def test_a_lower_number_of_parallel_calls_holds_from_the_next_call() -> No
             return ToolCallOutcome(make_tool_return(USE, "s", "t", "", outcome="ok"))
 
         async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(scheduler.run, USE, make_context(), call)
+            for place in range(4):
+                tasks.start_soon(scheduler.run, CallRound((USE,) * 4), place, make_context(), call)
     assert most == 1
 
 
@@ -84,8 +91,64 @@ async def test_the_model_learns_whether_a_tool_may_have_run_if_its_call_fails_in
                     raise ZeroDivisionError
             raise ZeroDivisionError
 
+        calls = CallRound((USE,))
         with pytest.raises(ZeroDivisionError):
-            await scheduler.run(USE, make_context(), call)
-        result = scheduler.pop_outcome(USE).part
+            await scheduler.run(calls, 0, make_context(), call)
+        result = calls.list_outcomes()[0].part
     assert (result.outcome, result.is_unsent) == ("failed", not has_slot)
     assert text in result.text
+
+
+async def stop_all(*, by_error: bool) -> list[str]:
+    """Stop calls in each state, by the end of their turn or an error of the first; return what the model is told."""
+    waiting = 0
+    async with Lifetime() as lifetime:
+        settings = RuntimeSettings(HostConfig(limits=Limits(parallel_calls=2)))
+        scheduler = CallScheduler(lifetime, EventBus(), RunningCalls(), settings)
+        everyone_waits, end = anyio.Event(), anyio.Event()
+
+        async def call(name: str) -> ToolCallOutcome:
+            nonlocal waiting
+            scheduler.describe_call("s", name)
+            if name == "failing":
+                await end.wait()
+                raise ZeroDivisionError
+            async with scheduler.slot():
+                if name == "reviewed":
+                    mark_result_received()
+                waiting += 1
+                if waiting == 2:
+                    everyone_waits.set()
+                await anyio.sleep_forever()
+            raise AssertionError("the call ended")
+
+        names = ("failing", "running", "reviewed", "queued", "never begun")
+        calls = CallRound([ToolUsePart(name, name, {}) for name in names])
+        with pytest.RaisesGroup(ZeroDivisionError) if by_error else nullcontext():
+            async with anyio.create_task_group() as tasks:
+                for place, name in enumerate(names[:4]):
+                    tasks.start_soon(scheduler.run, calls, place, make_context(), partial(call, name))
+                with anyio.fail_after(10):
+                    await everyone_waits.wait()
+                end.set() if by_error else tasks.cancel_scope.cancel()
+        return [outcome.part.text for outcome in calls.list_outcomes()]
+
+
+async def test_calls_stopped_by_an_error_of_another_call_are_not_said_to_be_stopped_by_the_user() -> None:
+    assert await stop_all(by_error=True) == [
+        "The call failed in mcphost. The tool did not run.",
+        "An error ended the turn before the result of this call arrived. The tool may have run.",
+        "The call ran, but an error ended the turn before you received its result.",
+        "An error ended the turn before this call started; the tool did not run.",
+        "An error ended the turn before this call started; the tool did not run.",
+    ]
+
+
+async def test_calls_that_the_user_stops_tell_the_model_so_and_whether_they_ran() -> None:
+    assert await stop_all(by_error=False) == [
+        "The user stopped this call before it started; the tool did not run.",
+        "The user stopped this call before its result arrived.",
+        "The call ran, but the user stopped before you received its result.",
+        "The user stopped this call before it started; the tool did not run.",
+        "The user stopped this call before it started; the tool did not run.",
+    ]

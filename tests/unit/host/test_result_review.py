@@ -28,8 +28,8 @@ from mcphost.host.questions.questions import (
     WithholdResult,
 )
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
-from mcphost.host.tools.call_scheduler import NEVER_RAN_TEXT
-from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
+from mcphost.host.tools.call_scheduler import NEVER_RAN_TEXT, STOPPED_AFTER_RUN_TEXT
+from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, WITHHELD
 from mcphost.llm.messages import ImagePart, ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest
 from mcphost.protocol.jsonrpc import ErrorData
@@ -310,7 +310,7 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_run(tmp_
             await frontend.shown.wait()
             host.conversation.stop()
         (part,) = (part for part in host.conversation.messages[-1].parts if isinstance(part, ToolReturnPart))
-        assert (part.text, part.is_error) == (STOPPED_AFTER_RUN, True)
+        assert (part.text, part.is_error) == (STOPPED_AFTER_RUN_TEXT, True)
         rows = await audit_log.read_page(AuditFilter(kind="tool"))
         reviews = await audit_log.read_page(AuditFilter(kind="result"))
     assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
