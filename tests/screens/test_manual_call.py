@@ -109,6 +109,19 @@ async def test_a_failed_manual_call_shows_its_hint_once(run: Run) -> None:
         assert "Look again." in driver.transcript()
 
 
+async def test_only_the_newest_calls_that_were_never_sent_are_remembered(run: Run) -> None:
+    async with run() as driver:
+        presenter = driver.app.chat.presenter
+        running = ToolCard("hand-0", "files", "search_files", {})
+        running.start({}, "user")
+        presenter.add_manual_call(running)
+        for number in range(1, 100):
+            card = ToolCard(f"hand-{number}", "files", "search_files", {})
+            presenter.add_manual_call(card)
+            presenter.fail_manual_call(card, "failed", "It is not there.")
+        assert list(presenter.unsent_manual_cards) == ["hand-0", *(f"hand-{number}" for number in range(79, 100))]
+
+
 @pytest.mark.parametrize("text", ["!files/search_files pattern=x", "hello"])
 async def test_enter_pressed_twice_at_once_sends_once(run: Run, text: str) -> None:
     async with run() as driver:

@@ -37,7 +37,7 @@ from mcphost.tui.transcript.blocks import (
 from mcphost.tui.transcript.compaction_notices import SummarizingNotice, build_compaction_notice
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
 from mcphost.tui.transcript.streaming import split_into_blocks
-from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.tool_card import ToolCard, UnsentCards
 from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class TranscriptPresenter:
         self._has_image_notice = False
         self.cards: dict[str, ToolCard] = {}
         self.manual_cards: dict[str, ToolCard] = {}
-        self.unsent_manual_cards: dict[str, ToolCard] = {}
+        self.unsent_manual_cards = UnsentCards()
         self.phase = self._phase_afterwards = ""
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
@@ -316,7 +316,7 @@ class TranscriptPresenter:
 
     def add_manual_call(self, card: ToolCard) -> None:
         """Append the card of a tool call that the user typed, before the call is sent."""
-        self.unsent_manual_cards[card.call] = card
+        self.unsent_manual_cards.add(card)
         card.find_seconds = self.find_seconds
         self.transcript.is_following = True
         self.transcript.add(card)

@@ -37,6 +37,7 @@ REVIEW_LABELS = {
     "changed": N_("passed to the model as edited"),
     "withheld": N_("withheld from the model"),
 }
+MAX_ENDED_CARDS = 20
 _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
 _FOLDED_VALUE = 160
@@ -382,6 +383,21 @@ _SLOW_SPIN_SECONDS = 1.0
 """Seconds between spinner frames of a long call, for which only the elapsed time needs to stay current."""
 _MAX_SPINNER_BLOCKS = 50
 """Number of blocks at the end that are searched for running tool calls."""
+
+
+class UnsentCards(dict[str, ToolCard]):
+    """Cards of the user's calls that were not sent yet, keyed by the id of the call.
+
+    A call that ended before it was sent is kept, because the event about its end may follow; of such calls, only the
+    newest MAX_ENDED_CARDS are kept.
+    """
+
+    def add(self, card: ToolCard) -> None:
+        """Add the card of a call that is about to be sent."""
+        ended = [call for call, one in self.items() if not one.is_running]
+        for call in ended[:-MAX_ENDED_CARDS]:
+            del self[call]
+        self[card.call] = card
 
 
 class CallSpinner:
