@@ -302,6 +302,29 @@ async def test_a_crash_notice_says_that_the_server_is_started_again_and_at_last_
         assert "Press r on the servers page (F3) to restart it." in driver.transcript()
 
 
+async def test_the_cause_of_a_crash_is_on_the_card_of_the_call_and_the_notice_below_names_the_call(run: Run) -> None:
+    again, cause = "mcphost starts it again in 1 s (attempt 1 of 5).", "The server 'slack' exited with status 3."
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ToolProposed("c", "slack", "post", {}))
+        driver.host.put(events.ToolFinished("c", "slack", "post", "failed", f"{cause} The tool may have run."))
+        driver.host.put(events.ServerState("slack", "failed", cause, again, retry_seconds=1))
+        await driver.until(lambda: again in driver.transcript())
+        assert driver.transcript().count("exited with status 3") == 1
+        assert "slack ended during the call of post above, which says why." in driver.transcript()
+
+
+async def test_the_cause_of_a_crash_is_in_the_notice_if_the_card_of_the_call_is_far_above(run: Run) -> None:
+    cause = "The server 'slack' exited with status 3."
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ToolProposed("c", "slack", "post", {}))
+        driver.host.put(events.ToolFinished("c", "slack", "post", "failed", cause))
+        for number in range(20):
+            driver.host.put(events.NoticeEvent("info", f"notice {number}", ""))
+        driver.host.put(events.ServerState("slack", "failed", cause))
+        await driver.until(lambda: "Press r on the servers page" in driver.transcript())
+        assert driver.transcript().count("exited with status 3") == 2
+
+
 async def test_a_failed_turn_shows_the_cause_and_the_fix(run: Run) -> None:
     async with run() as driver:
         driver.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))

@@ -5,9 +5,16 @@ from typing import TYPE_CHECKING, Protocol
 from mcphost.errors import join_sentences
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import KeyTable
+from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from mcphost.host.events import ServerState
+    from mcphost.tui.transcript.blocks import TranscriptBlock
+
+
+_RECENT_BLOCKS = 10
 
 
 class AddNoticeFn(Protocol):
@@ -22,11 +29,13 @@ class ServerNotices:
     """Reporter that adds a notice if a server fails, needs a sign-in or is ready again.
 
     *add_notice* adds a notice to the transcript. The same problem is reported again only if the server's state has
-    been "ready" or "waiting" in the meantime.
+    been "ready" or "waiting" in the meantime. A cause that the card of a failed call shows just above is not repeated;
+    *list_blocks* returns the blocks of the transcript.
     """
 
-    def __init__(self, add_notice: AddNoticeFn) -> None:
+    def __init__(self, add_notice: AddNoticeFn, list_blocks: "Callable[[], Sequence[TranscriptBlock]]" = tuple) -> None:
         self._add_notice = add_notice
+        self._list_blocks = list_blocks
         self._last_problem: dict[str, str] = {}
         """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
 
@@ -47,7 +56,21 @@ class ServerNotices:
             named = detail if server in detail else f"{server}: {detail}"
             if self._last_problem.get(server) != named:
                 self._last_problem[server] = named
+                if tool := self._find_failed_tool(server, event.detail):
+                    text = _("{server} ended during the call of {tool} above, which says why.")
+                    named = text.format(server=server, tool=tool)
                 self._add_notice(_choose_level(event), named, _describe_remedy(event, keys))
+
+    def _find_failed_tool(self, server: str, cause: str) -> str:
+        """Return the name of the server's tool whose recent card shows that its call failed for *cause*, or ""."""
+        from mcphost.tui.transcript.tool_card import ToolCard
+
+        for block in self._list_blocks()[-_RECENT_BLOCKS:]:
+            if not isinstance(block, ToolCard) or (block.server, block.state) != (server, "failed"):
+                continue
+            if cause and cause in block.result:
+                return clean_line(block.tool, 60)
+        return ""
 
 
 def _choose_level(event: "ServerState") -> str:

@@ -151,7 +151,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         show_costs = host.settings.budget.show_in_answers
         self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
         self.presenter.find_seconds = host.running_calls.find_seconds
-        self.server_notices = ServerNotices(self.presenter.add_notice)
+        self.server_notices = ServerNotices(self.presenter.add_notice, lambda: self.presenter.transcript.blocks)
         self.status = ChatStatus()
         self.custom_commands = CustomCommandRunner(
             self, host, lambda name: command_values().use_model(name), self.send_draft
