@@ -282,6 +282,8 @@ def shorten_sessions(text: str) -> str:
 
 def _shorten(value: str) -> str:
     """Return the beginning of a session id, which is enough to tell sessions apart."""
+    if value.endswith("…") and len(value) <= _SHOWN_OF_SESSION + 1:
+        return value  # an entry of a saved log
     return value[: min(_SHOWN_OF_SESSION, len(value) // 3)] + "…"
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcphost.cli.call_arguments import parse_arguments, parse_pairs
+from mcphost.cli.message_lines import format_exchange, format_message
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import (
     format_progress,
@@ -105,11 +106,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_message(message: "LoggedMessage") -> None:
     """Print a message with its direction on stderr, in one line and without secrets; never raise an error."""
-    arrow, rest = "→" if message.direction == "sent" else "←", message.cut_bytes
-    text = " ".join(message.to_text().splitlines())
     with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
-        more = _(" … and {bytes:,} more bytes").format(bytes=rest) if rest else ""
-        print_line_on_stderr(f"{arrow} {text}{more}")
+        print_line_on_stderr(format_message(message))
 
 
 def _print_exchange(exchange: "LoggedExchange") -> None:
@@ -117,29 +115,11 @@ def _print_exchange(exchange: "LoggedExchange") -> None:
 
     An event stream, which may stay open for long, is printed when it is opened, and again without headers when it ends.
     """
-    from mcphost.http_log import show_headers
-
     is_open, is_stream = exchange.outcome == "open", exchange.is_event_stream
     if is_open and not is_stream:
         return
-    head = exchange.head_seconds if is_open else exchange.seconds
-    facts = [
-        str(exchange.status) if exchange.status else "",
-        exchange.content_type,
-        "" if is_open else _("{bytes:,} bytes").format(bytes=exchange.response_size),
-        "" if head is None else _("{count} ms").format(count=round(head * 1000)),
-        {"open": _("still open"), "complete": "", "closed": _("closed by mcphost")}.get(
-            exchange.outcome, exchange.error
-        ),
-    ]
-    sign_in = "" if not exchange.sign_in else _("sign-in: {purpose}").format(purpose=exchange.sign_in)
-    what = " ".join(filter(None, (exchange.verb, exchange.target, exchange.rpc_method, sign_in)))
-    lines = [f"⇄ {what} {', '.join(filter(None, facts))}"]
-    if is_open or not is_stream:
-        lines += [f"  > {name}: {value}" for name, value in show_headers(exchange.request_headers)]
-        lines += [f"  < {name}: {value}" for name, value in show_headers(exchange.response_headers)]
     with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
-        for line in lines:
+        for line in format_exchange(exchange, with_headers=is_open or not is_stream):
             print_line_on_stderr(line)
 
 

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prompt": ("call", N_("get one prompt")),
     "skill": ("call", N_("show a skill, or one file of it, checked against what its server listed")),
     "complete": ("call", N_("list suggestions for an argument of a prompt or a resource template")),
+    "messages": ("messages", N_("print messages that were saved on the messages page")),
     "servers": ("servers", N_("list, add, install, edit, remove, approve or check servers")),
     "login": ("accounts", N_("sign in to a server")),
     "logout": ("accounts", N_("sign out of a server")),
