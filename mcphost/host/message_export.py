@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.header_mask import NO_MASK, HeaderMask
 from mcphost.http_log import Headers, LoggedExchange, LoggedOAuthRequest, show_headers, show_names
 from mcphost.message_log import LoggedMessage, redact_json
 from mcphost.redact import PLACEHOLDER
@@ -99,10 +100,13 @@ def make_curl_command(exchange: LoggedExchange) -> tuple[str, tuple[str, ...]]:
     return command.render(), tuple(dict.fromkeys(command.variables))
 
 
-def make_call_command(server: str, tool: str, arguments: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def make_call_command(
+    server: str, tool: str, arguments: Mapping[str, Any], mask: HeaderMask = NO_MASK
+) -> tuple[str, tuple[str, ...]]:
     """Return the `mcphost call` command for a tool call, and the names of the shell variables that it needs.
 
-    Every secret in the arguments is such a variable. Raises UsageError if a name contains hidden characters. May take
+    Every secret in the arguments is such a variable, and so is every value of a configured header that *mask* knows.
+    Raises UsageError if a name contains hidden characters. May take
     0.5 s for long arguments.
     """
     if not is_sanitized(f"{server}{tool}"):
@@ -112,7 +116,7 @@ def make_call_command(server: str, tool: str, arguments: Mapping[str, Any]) -> t
     command = _Command(["mcphost", "call", *([] if is_option else names)])
     if arguments:
         command.words.append("--args")
-        command.add(escape_unsafe_json(redact_json(dict(arguments))), "SECRET")
+        command.add(escape_unsafe_json(mask.mask_text(redact_json(dict(arguments)))), "SECRET")
     if is_option:
         command.words += ["--", *names]
     return command.render(), tuple(dict.fromkeys(command.variables))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.header_mask import HeaderMask
 from mcphost.message_log import LoggedMessage, redact_json
 from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest, parse_message
@@ -50,11 +51,11 @@ def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any
             raise UsageError("A response is not sent again.", "Select a request that mcphost sent.")
         params = decode(request.params, dict[str, Any]) if len(request.params) else {}
         if request.method == CallTool.METHOD:
-            return _read_tool_call(params)
+            return _read_tool_call(params, message.mask)
         if request.method not in _REPEATABLE:
             raise _refusal(request.method)
         params.pop("_meta", None)
-        if _has_secret(params):
+        if _has_secret(params, message.mask):
             raise UsageError(
                 "A value of this request looks like a secret, and is masked.", "Make the request again, and type it."
             )
@@ -71,17 +72,17 @@ def read_tool_call(message: LoggedMessage) -> RecordedToolCall:
     return call
 
 
-def _read_tool_call(params: dict[str, Any]) -> RecordedToolCall:
+def _read_tool_call(params: dict[str, Any], mask: HeaderMask) -> RecordedToolCall:
     given = params.get("arguments")
     arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    masked = [name for name, value in arguments.items() if _has_secret({name: value})]
+    masked = [name for name, value in arguments.items() if _has_secret({name: value}, mask)]
     kept = {name: value for name, value in arguments.items() if name not in masked}
     return RecordedToolCall(str(params.get("name", "")), arguments, kept, tuple(masked))
 
 
-def _has_secret(value: Any) -> bool:
+def _has_secret(value: Any, mask: HeaderMask) -> bool:
     """Return whether the log masks a part of a value."""
-    return redact_json(value) != dumps(value)
+    return mask.mask_text(redact_json(value)) != dumps(value)
 
 
 def _refusal(method: str) -> UsageError:

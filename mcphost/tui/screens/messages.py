@@ -373,7 +373,7 @@ def _make_call_command(server: str, message: LoggedMessage) -> tuple[str, tuple[
     from mcphost.host.servers.request_replay import read_tool_call
 
     call = read_tool_call(message)
-    return make_call_command(server, call.tool, call.recorded)
+    return make_call_command(server, call.tool, call.recorded, message.mask)
 
 
 def _list_row(one: DescribedEntry) -> ListRow:

@@ -8,8 +8,9 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.host.message_export import export_json_lines, make_call_command, make_curl_command
+from mcphost.host.servers.request_replay import read_tool_call
 from mcphost.http_log import LoggedExchange
-from mcphost.message_log import MAX_MESSAGE_BYTES, MessageLog
+from mcphost.message_log import MAX_MESSAGE_BYTES, LoggedMessage, MessageLog
 from mcphost.sanitize import is_sanitized
 
 API_KEY = "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pR7t"
@@ -135,6 +136,28 @@ def test_the_call_command_hides_what_the_log_hides(arguments: dict[str, Any]) ->
     assert "hunte" not in command
     assert API_KEY not in command
     assert variables == ("SECRET",)
+
+
+def log_call_with_header_value() -> LoggedMessage:
+    log = MessageLog()
+    log.hide_headers({"X-Team": "blue-whale-42"})
+    params = {"name": "add", "arguments": {"team": "of blue-whale-42", "b": 1}}
+    log.add("sent", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode())
+    return log.messages()[0]
+
+
+def test_the_call_command_hides_values_of_configured_headers_as_curl_does() -> None:
+    message = log_call_with_header_value()
+    call = read_tool_call(message)
+    command, variables = make_call_command("files", call.tool, call.recorded, message.mask)
+    assert "whale" not in command
+    assert variables == ("SECRET",)
+    assert run_in_shell(command, SECRET="typed")[4] == '{"team":"of typed","b":1}'
+
+
+def test_a_repeated_call_leaves_out_values_of_configured_headers() -> None:
+    call = read_tool_call(log_call_with_header_value())
+    assert (call.arguments, call.masked) == ({"b": 1}, ("team",))
 
 
 def test_each_entry_is_a_line_of_json_without_secrets() -> None:
