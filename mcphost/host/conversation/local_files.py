@@ -106,8 +106,7 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
     shown = sanitize(_make_relative(reference.path, folder)[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
     try:
-        # Not blocking, because opening a pipe would wait for a writer.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = _open(path, os.path.realpath(folder) if _is_confined(reference.path) else "")
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
     try:
@@ -138,7 +137,7 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
     added if *path* is absolute or contains `..`.
     """
     base = os.path.realpath(folder)
-    if os.path.isabs(os.path.expanduser(path)) or ".." in path.split("/"):
+    if not _is_confined(path):
         return attachment
     if os.path.normpath(os.path.join(base, path)) == real:
         return attachment
@@ -167,11 +166,38 @@ def _resolve(path: str, folder: str, shown: str) -> str:
     expanded = os.path.expanduser(path)
     base = os.path.realpath(folder)
     real = os.path.realpath(os.path.join(base, expanded))
-    is_relative = not os.path.isabs(expanded) and ".." not in expanded.split("/")
-    if is_relative and os.path.commonpath((base, real)) != base:
+    if _is_confined(path) and os.path.commonpath((base, real)) != base:
         target = sanitize(real[:500], keep_newlines=False)
         raise UsageError(f"{shown} is a link to {target}, outside of this folder.", "To attach it, use that path.")
     return real
+
+
+def _is_confined(path: str) -> bool:
+    """Return whether a path must not lead out of the folder: the user did not name another folder with it."""
+    expanded = os.path.expanduser(path)
+    return not os.path.isabs(expanded) and ".." not in expanded.split("/")
+
+
+def _open(real: str, base: str) -> int:
+    """Open the file or folder *real*, and return its descriptor. Raises OSError.
+
+    *real* and *base* are paths with all links resolved. If *base* is not "", every folder below it is opened in turn
+    without following links, because a part of the path may have become a link since it was checked.
+    """
+    # Not blocking, because opening a pipe would wait for a writer.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    if not base:
+        return os.open(real, flags)
+    enter = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *folders, name = os.path.relpath(real, base).split("/")
+    at = os.open(base, enter)
+    try:
+        for folder in folders:
+            outer, at = at, os.open(folder, enter, dir_fd=at)
+            os.close(outer)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
 
 
 def _list_folder(handle: int, shown: str) -> Attachment:

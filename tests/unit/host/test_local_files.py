@@ -187,6 +187,26 @@ def test_a_link_out_of_the_folder_is_refused_but_its_target_can_be_named(tmp_pat
     assert text_of(attach(tmp_path / "inside", "../secret.txt")) == "outside"
 
 
+@pytest.mark.parametrize("swapped", ["work/sub/a.txt", "work/sub"])
+def test_a_path_that_becomes_a_link_out_of_the_folder_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    for folder in ("work/sub", "outside"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.txt").write_text(f"of {folder}", encoding="utf-8")
+    check = os.path.commonpath
+
+    def check_then_swap(paths: tuple[str, ...]) -> str:
+        (tmp_path / swapped).rename(tmp_path / "old")
+        (tmp_path / swapped).symlink_to(tmp_path / ("outside/a.txt" if swapped.endswith(".txt") else "outside"))
+        return check(paths)
+
+    assert text_of(attach(tmp_path / "work", "sub/a.txt")) == "of work/sub"
+    monkeypatch.setattr(os.path, "commonpath", check_then_swap)
+    with pytest.raises(UsageError, match="cannot be read"):
+        attach(tmp_path / "work", "sub/a.txt")
+
+
 def test_the_target_of_a_link_within_the_folder_is_noted(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("SECRET=1")
     (tmp_path / "docs").mkdir()
