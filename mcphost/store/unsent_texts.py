@@ -31,8 +31,9 @@ class UnsentText(Struct, frozen=True):
     `attachments` lists the attachments of the queued messages, followed by the attachments of the text.
     `origin` is "typed" if the user typed the text, "inserted" if the user entered it in another way, or
     "mixed". `sources` are the names of the servers whose prompts were inserted into the texts; earlier versions
-    stored a single name, `source`. `copies` are the parts of the text that were copied from a server, and
-    `queued_copies` are the corresponding parts of each queued message.
+    stored a single name, `source`. `servers` are pairs of such a name and the target of the server then; see
+    `Message.servers`. They are missing in texts stored by earlier versions. `copies` are the parts of the text
+    that were copied from a server, and `queued_copies` are the corresponding parts of each queued message.
     """
 
     text: str = ""
@@ -43,6 +44,7 @@ class UnsentText(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     copies: tuple[CopiedText, ...] = ()
     queued_copies: tuple[tuple[CopiedText, ...], ...] = ()
+    servers: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_empty(self) -> bool:

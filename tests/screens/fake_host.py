@@ -177,10 +177,12 @@ class FakeServerFeatures:
         self.interrupted: set[str] = set()
         self.texts: dict[str, str] = {}
         self.noted: list[tuple[str, str, str]] = []
+        self.noted_targets: list[str] = []
         self.attached = self
 
-    def note_text(self, server: str, source: str, text: str) -> None:
+    def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         self.noted.append((server, source, text))
+        self.noted_targets.append(target)
 
     def note_prompt_text(self, server: str, name: str, text: str) -> None:
         self.note_text(server, f"prompt {name}", text)
@@ -412,6 +414,7 @@ class FakeConversation:
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
+        self._opened_id = "c1"
         self._messages: tuple[Message, ...] = ()
         self.inserted = 0
         self.manual_calls: list[StoredManualCall] = []
@@ -431,7 +434,7 @@ class FakeConversation:
 
     @property
     def id(self) -> str:
-        return "c1" if self._messages else ""
+        return self._opened_id if self._messages else ""
 
     def add_manual_call(self, call: StoredManualCall, page: StoredPageCall | None = None) -> str:
         self.manual_calls.append(call)
@@ -529,6 +532,7 @@ class FakeConversation:
 
     async def open(self, conversation_id: str) -> None:
         info = next(info for info in self._host.stored if info.id == conversation_id)
+        self._opened_id = info.id
         self._messages = (
             Message(role="user", parts=(TextPart("What was said before"),), at=info.created),
             Message(

@@ -11,6 +11,7 @@ from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
 from mcphost.tui.message_queue import QueuedMessage
+from mcphost.tui.screens.unsent_texts import UNKNOWN_TARGET
 from mcphost.tui.widgets.composer import Composer, Draft
 from tests.screens.conftest import Run
 
@@ -76,6 +77,7 @@ async def test_the_server_of_a_restored_prompt_is_remembered(run: Run) -> None:
             await host.conversation.open(place)
             await driver.until(lambda text=text: driver.app.query_one(Composer).draft.text == text.text)
         assert host.features.noted == [("files", "prompt", "of a server")]
+        assert host.features.noted_targets == [UNKNOWN_TARGET]
 
 
 async def test_every_server_of_a_draft_and_of_its_waiting_messages_is_restored(run: Run) -> None:
@@ -98,6 +100,28 @@ async def test_every_server_of_a_draft_and_of_its_waiting_messages_is_restored(r
         await driver.until(lambda: composer.draft.text == "waiting\nof one server of another")
         assert composer.draft.sources == ("mail", "crm", "shop")
         assert [server for server, _, _ in host.features.noted] == ["mail", "crm", "shop"]
+
+
+async def test_the_text_of_a_server_that_was_replaced_since_is_not_that_of_the_current_one(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        host.servers.targets["crm"] = "old"
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        composer = driver.app.query_one(Composer)
+        composer.insert_prompt_text("crm", "of the old server")
+        while not await read_places(host.database):
+            await driver.pilot.pause(0.05)
+        (place,) = await read_places(host.database)
+        stored = await UnsentTextStore(host.database).load(place)
+        await UnsentTextStore(host.database).save({"c9": stored})
+        host.servers.targets["crm"] = "new"
+        await host.conversation.open("c9")
+        await driver.until(lambda: host.features.noted_targets == ["old"])
+        composer.insert_prompt_text("crm", " and more")
+        while "more" not in "".join((await read_places(host.database)).values()):
+            await driver.pilot.pause(0.05)
+        assert (await UnsentTextStore(host.database).load("c9")).servers == (("crm", "old"),)
 
 
 async def test_the_attachments_of_waiting_messages_are_stored_and_restored_before_those_of_the_draft(run: Run) -> None:

@@ -96,12 +96,13 @@ class ConversationOrigins:
         """Remember a server's prompt, which the user can edit and send as a message."""
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
-    def note_text(self, server: str, source: str, text: str) -> None:
+    def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember text from a server that the user can edit and send as a message.
 
-        *source* names where the text comes from, such as a prompt or a tool.
+        *source* names where the text comes from, such as a prompt or a tool. *target* is the target that the server had
+        then, "" for the current one; see `Message.servers`.
         """
-        self.note(OutsideText(server, source, text))
+        self.note(OutsideText(server, source, text, target))
 
     async def _mark_copies(self, message: Message) -> Message:
         """Return a typed message in which the text that was copied from remembered texts is marked.

@@ -59,8 +59,11 @@ class EditableTexts(Protocol):
         """Remember the texts of a prompt that a server returned."""
         ...
 
-    def note_text(self, server: str, source: str, text: str) -> None:
-        """Remember that *text* came from a server; *source* names the feature, such as "prompt"."""
+    def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
+        """Remember that *text* came from a server; *source* names the feature, such as "prompt".
+
+        *target* is the target that the server had then, if it is not the current one; see `Message.servers`.
+        """
         ...
 
 
@@ -193,13 +196,14 @@ class ServerFeatures:
             self._editable_texts.get().note_prompt(server, name, prompt)
         return prompt
 
-    def note_text(self, server: str, source: str, text: str) -> None:
+    def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text*, which the user can edit and send as a message, came from a server.
 
-        *source* names the feature that it came from, such as "prompt".
+        *source* names the feature that it came from, such as "prompt". *target* is the target that the server had then,
+        if it is not the current one; see `Message.servers`.
         """
         if self._editable_texts is not None:
-            self._editable_texts.get().note_text(server, source, text)
+            self._editable_texts.get().note_text(server, source, text, target)
 
     def note_prompt_text(self, server: str, name: str, text: str) -> None:
         """Remember that *text* came from the prompt *name*; see `note_text`."""

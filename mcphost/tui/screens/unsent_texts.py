@@ -112,7 +112,10 @@ class DraftSaver:
         sources = tuple(dict.fromkeys((*self._queue.sources, *draft.sources)))
         source = sources[0] if sources else ""
         attachments = (*self._queue.attachments, *self._attachments.parts)
-        return UnsentText(text, draft.origin, source, queued, attachments, sources)
+        # A server may have been replaced since its text was inserted, or since an earlier run stored the text.
+        known = {**self._host.servers.targets, **dict(self._saved.servers)}
+        servers = tuple((name, known[name]) for name in sources if name in known)
+        return UnsentText(text, draft.origin, source, queued, attachments, sources, servers=servers)
 
     def _clear(self) -> None:
         self._queue.take_all()
@@ -133,12 +136,15 @@ class DraftSaver:
             compared = {copied.server for copies in (text.copies, *text.queued_copies) for copied in copies}
             for source in sources:
                 if not source.startswith("/") and source not in compared:  # a slash means the user's own command
-                    self._host.features.note_text(source, "prompt", "\n".join((*text.queued, text.text)))
+                    target = dict(text.servers).get(source, UNKNOWN_TARGET)
+                    self._host.features.note_text(source, "prompt", "\n".join((*text.queued, text.text)), target)
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), sources))
             self._restore_draft(join_drafts(*drafts), text.attachments)
             self._screen.notify(_(RESTORED), markup=False, timeout=6)
 
 
+UNKNOWN_TARGET = "unknown"
+"""The target of a server in a draft of an earlier version, so that the text never counts as the current server's."""
 RESTORED = N_("Your unsent text is in the message line again.")
 EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
 
