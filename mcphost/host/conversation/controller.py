@@ -6,10 +6,10 @@ At most one turn runs at a time.
 import hashlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -98,8 +98,10 @@ class ConversationController:
         events: EventBus,
         lifetime: Lifetime,
         audit: AuditLog,
+        index_copy: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._audit = audit
+        self._index_copy = index_copy
         self._active = active
         self._store = store
         self._turn_parts = turn_parts
@@ -122,7 +124,10 @@ class ConversationController:
         """
         from mcphost.host.conversation.rewind import ConversationBranches
 
-        return ConversationBranches(self._active, self._store.get())
+        def index_soon() -> None:
+            self._lifetime.start_soon(self._index_copy, name="search index of a copy")
+
+        return ConversationBranches(self._active, self._store.get(), index_soon)
 
     @property
     def id(self) -> str:

@@ -1,7 +1,7 @@
 """Operations that rewind, copy and switch branches of the open conversation; they undo no tool calls."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcphost.host.active_conversation import ActiveConversation
@@ -25,9 +25,13 @@ class ConversationBranches:
     running, and StoreError if the store fails.
     """
 
-    def __init__(self, active: ActiveConversation, store: ConversationStore) -> None:
+    def __init__(
+        self, active: ActiveConversation, store: ConversationStore, on_copied: Callable[[], None] = lambda: None
+    ) -> None:
+        """Change *active*, whose branches are in *store*; *on_copied* is called after a copy was stored and opened."""
         self._active = active
         self._store = store
+        self._on_copied = on_copied
 
     async def list_others(self) -> tuple[BranchInfo, ...]:
         """Return the other branches of the open conversation, newest first. Raises StoreError."""
@@ -58,6 +62,7 @@ class ConversationBranches:
         forked = await self._active.current.fork(len(self._active.messages) if count is None else count, mark)
         await self._active.open(forked.id)
         self._active.current.forked = forked
+        self._on_copied()
 
 
 class CompletedCall(Struct, frozen=True, kw_only=True):

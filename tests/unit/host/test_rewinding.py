@@ -309,3 +309,15 @@ def make_row(seq: int, event: str, at: int, *, about: int = 0, decision: str = "
         at=at, kind="tool", event=event, server="peer", subject="write", decision=decision, call="call-1",
         conversation="c1", seq=seq, run="r1", about=about, prev="", hash="",
     )  # fmt: skip
+
+
+async def test_the_search_finds_a_copy_while_the_program_that_made_it_runs(tmp_path: Path) -> None:
+    async with open_host_with(tmp_path, {}, ScriptedModel(text_round("one"))) as host:
+        await host.conversation.send("the harbour")
+        await host.conversation.branches.fork()
+        copy = host.conversation.id
+        with anyio.fail_after(10):
+            while (found := await host.history.search("harbour")).notes:  # older messages are still being indexed
+                pass
+        assert [one.id for one in found.conversations].count(copy) == 1
+        assert len(found.conversations) == 2
