@@ -119,7 +119,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         core.conversation, core.conversation_store,
         turn_parts=Lazy(lambda: late.turn_parts), model_selection=core.model_selection, startup=startup,
         tool_toggles=core.tool_toggles, events=core.events, lifetime=core.lifetime, audit=core.audit,
-        index_copy=lambda: late.history.index_pending(),
+        index_copy=late.history.index_pending,
     )  # fmt: skip
     return Host(
         config=config,

@@ -1,16 +1,21 @@
 """Tests for summaries of messages: compared with the messages, edited, used and undone, but never by accident."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.widgets import OptionList
 
+from mcphost.host.events import TurnStarted
+from mcphost.host.host import Host
 from mcphost.host.questions.compaction import KeepMessages, ReviewCompaction, SummarySource, UseSummary
 from mcphost.llm import demo_model
+from mcphost.llm.messages import Message
 from mcphost.llm.model import ModelEvent, ModelRequest
 from mcphost.serialization import replace
 from mcphost.store.compactions import SummarySentence
+from mcphost.tui.chat import status as chat_status
+from mcphost.tui.chat.status import ChatStatus
 from tests.fakes.model import HANG, ScriptedModel, text_round
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import AppDriver, Run
@@ -200,3 +205,28 @@ async def test_the_top_line_says_that_a_question_about_a_summary_waits_for_the_u
         await driver.enter_question()
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.chat.presenter.phase == "asking the model", "the phase before")
+
+
+async def test_the_seconds_of_a_summary_do_not_begin_at_the_turn_before_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(chat_status, "monotonic", lambda: now)
+    async with run() as driver:
+        host, status = driver.host, ChatStatus()
+        busy = False
+        monkeypatch.setattr(type(host.conversation), "is_busy", property(lambda _: busy))
+
+        def activity() -> str:
+            shown = status.build_status(cast("Host", host), (), phase="summarizing", pending_questions=0, demo=False)
+            return shown.activity
+
+        status.event_handlers[TurnStarted](TurnStarted(1, Message(role="user", parts=())))
+        busy, now = True, 105.0
+        assert activity() == "summarizing · 5 s"
+        busy = False
+        assert activity() == ""
+        busy, now = True, 160.0
+        assert activity() == "summarizing"
+        now = 162.0
+        assert activity() == "summarizing · 2 s"

@@ -34,15 +34,15 @@ _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messag
 class ChatStatus:
     """Status values that are known only from events, not from the host's state.
 
-    These are the token usage, the cost, the number of tools sent to the model, the start time of the turn, and the
-    state of the model.
+    These are the token usage, the cost, the number of tools sent to the model, the start time of the turn or of a
+    summary, and the state of the model.
     """
 
     def __init__(self) -> None:
         self.model_state = "none"
         self._usage = Usage()
         self._context_tokens = 0
-        self._turn_started_at = 0.0
+        self._work_started_at: float | None = None
         self._spent: dict[str, float] = {}
         self._tools = ToolsSelected(0, 0)
         self.context_parts: tuple[int, int, int] = (0, 0, 0)
@@ -107,7 +107,7 @@ class ChatStatus:
         self._tools = event
 
     def _handle_turn_started(self, _event: TurnStarted) -> None:
-        self._turn_started_at = monotonic()
+        self._work_started_at = monotonic()
 
     def build_status(
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool
@@ -119,8 +119,12 @@ class ChatStatus:
         """
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
-        elapsed = monotonic() - self._turn_started_at
         activity = phase if host.conversation.is_busy else ""
+        if not host.conversation.is_busy:
+            self._work_started_at = None
+        elif self._work_started_at is None:  # work without a turn, such as a summary
+            self._work_started_at = monotonic()
+        elapsed = monotonic() - (self._work_started_at or monotonic())
         if activity and elapsed >= 1:
             activity = _("{activity} · {seconds:.0f} s").format(activity=activity, seconds=elapsed)
         return TopBarStatus(
