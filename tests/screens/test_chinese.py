@@ -32,6 +32,8 @@ from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.dialogs.edit_arguments import translate_violation
+from mcphost.tui.screens import help as help_screen
+from mcphost.tui.screens.help import render_help
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.screens.ask_question import PendingQuestion, open_argument_editor, trust_question
 from tests.screens.conftest import Run
@@ -377,3 +379,20 @@ async def test_a_notice_for_a_screen_reader_loses_no_character_at_the_end_of_a_r
 def test_what_hooks_did_and_what_hinders_a_new_conversation_is_translated(sentence: str) -> None:
     shown = translate_sentence(sentence).replace("sh -c 'x y'", "").replace("files · write", "").replace("Esc", "")
     assert re.search("[a-z]{2}", shown) is None
+
+
+@pytest.mark.parametrize("width", [60, 80])
+async def test_the_help_is_wrapped_to_the_window_when_it_opens(
+    run: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    widths: list[int] = []
+
+    def render(width: int = 100, *rest: Any) -> Any:
+        widths.append(width)
+        return render_help(width, *rest)
+
+    monkeypatch.setattr(help_screen, "render_help", render)
+    async with run(size=(width, 24)) as driver:
+        await driver.pilot.press("f1")
+        await driver.until(lambda: isinstance(driver.app.screen, help_screen.HelpScreen), "the help")
+        assert set(widths) == {width - 5}
