@@ -471,6 +471,43 @@ async def test_the_card_leads_to_the_form_for_an_address_of_ones_own(run: Run, h
         assert "an address of your own" in " ".join(driver.transcript().split())
 
 
+@pytest.mark.parametrize(
+    ("keys", "models"), [("home", ["anthropic/one"]), ("down", ["ollama_chat/two"]), ("end up", [])]
+)
+async def test_enter_in_the_list_of_models_starts_with_the_one_under_the_cursor(
+    run: Run, keys: str, models: list[str]
+) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", *keys.split(), "enter")
+        await driver.until(lambda: setup.applied or "Choose a model" in driver.transcript(), "the end")
+        assert [choice[0] for choice in setup.applied] == models
+
+
+async def test_without_models_the_arrows_and_enter_lead_to_the_form_for_an_address(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", "shift+tab")
+        await driver.until(lambda: "↑ ↓ space · tab · enter start" in driver.text(), "the keys of the list")
+        await driver.pilot.press("end", "enter")
+        await driver.until(lambda: "Another model" in driver.text(), "the form")
+
+
+async def test_enter_chooses_no_late_model_that_the_cursor_was_not_moved_to(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    setup.late = (LATE,)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab")
+        setup.is_late_found.set()
+        await driver.until(lambda: "○ lm_studio/late" in driver.text(), "the late model")
+        await driver.pilot.press("shift+tab", "enter")
+        await driver.until(lambda: "Choose a model" in driver.transcript(), "the end")
+        assert setup.applied == []
+
+
 async def test_an_address_written_as_a_message_is_offered_as_the_address_of_a_model(run: Run) -> None:
     setup = FakeSetup(is_first_run=False)
     async with run(size=(80, 24), no_model=True, setup=setup) as driver:

@@ -186,10 +186,8 @@ class SetupScreen(FormScreen[SetupChoice]):
         if not self._is_entered:
             every = f" · {every}" if (every := self._all_servers_hint()) else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
-        has_lists = bool(self._models or self._servers or self.query("#providers"))
-        lists = _("↑ ↓ space · tab · ") if has_lists else ""
         every = f"{every} · " if (every := self._all_servers_hint()) else ""
-        return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
+        return _("{lists}{every}enter start · esc skip").format(lists=_("↑ ↓ space · tab · "), every=every)
 
     def _all_servers_hint(self) -> str:
         hint = keys_in_use(self).fill(_("{setup-select-all} all servers"), in_sentence=False)
@@ -460,7 +458,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
         If mcphost opened the screen automatically, the first call only focuses the Start button. Another call within
         GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip button has
-        the focus, the result is None.
+        the focus, the result is None. If the list of models has it, the entry under the cursor is chosen first.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:
@@ -479,6 +477,15 @@ class SetupScreen(FormScreen[SetupChoice]):
         if self.focused is not None and self.focused.id == "leave":
             self.dismiss(None)
             return
+        if isinstance(self.focused, OptionList) and self.focused.id == "models":
+            # The list may not have handled an arrow key that was pressed before.
+            self.focused.call_later(self._start_with_highlighted_model, self.focused)
+            return
+        self._start_with_entered_key()
+
+    def _start_with_highlighted_model(self, models: OptionList) -> None:
+        if models.highlighted is not None:
+            self._choose(models, models.highlighted)
         self._start_with_entered_key()
 
     def _submit_typed(self, *, is_pasted: bool) -> None:
