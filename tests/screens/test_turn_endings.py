@@ -8,8 +8,11 @@ import pytest
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.model import Usage
+from mcphost.serialization import replace
+from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screens.input_history_search import InputHistoryScreen
 from mcphost.tui.transcript.blocks import NoticeBlock
+from mcphost.tui.transcript.turn_endings import build_unanswered_notice
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, sample_server
@@ -92,6 +95,35 @@ async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(r
         await driver.until(lambda: driver.host.gone_on == 1, "the next try")
         await driver.pilot.pause()
         assert driver.transcript().count("my words") == 1
+
+
+async def test_a_stopped_answer_names_the_key_that_continues_it_until_the_next_turn(run: Run) -> None:
+    async def quiet(host: FakeHost, turn: int, text: str) -> str:
+        host.say(turn, "x")
+        return "x"
+
+    hint = "Press Ctrl+Down to continue."
+    async with run(turn=quiet) as driver:
+        await send_message(driver, "my words")
+        await driver.until(lambda: not driver.host.conversation.is_busy)
+        message = Message(role="assistant", parts=(TextPart("half an"),), cut=True)
+        driver.host.put(events.MessageFinished(2, message, Usage()))
+        driver.host.put(events.TurnFinished(2, "stopped"))
+        await driver.until(lambda: driver.transcript().rstrip().endswith(hint), "the key")
+        await driver.pilot.press("ctrl+down")
+        await driver.until(lambda: driver.host.gone_on == 1, "the continued answer")
+        driver.host.put(events.TurnStarted(3, Message(role="user", parts=(TextPart("Go on."),), is_automatic=True)))
+        await driver.until(lambda: "Go on." in driver.transcript(), "the next turn")
+        assert hint not in driver.transcript()
+
+
+def test_an_opened_conversation_that_ends_with_a_part_of_an_answer_names_the_key_that_continues_it() -> None:
+    asked = Message(role="user", parts=(TextPart("hi"),))
+    answer = Message(role="assistant", parts=(TextPart("half an"),), cut=True)
+    notice = build_unanswered_notice((asked, answer), DEFAULT_KEYS.fill)
+    assert notice is not None
+    assert notice.text == "Press Ctrl+Down to continue."
+    assert build_unanswered_notice((asked, replace(answer, cut=False)), DEFAULT_KEYS.fill) is None
 
 
 @pytest.mark.parametrize("key", ["ctrl+r", "ctrl+up"])

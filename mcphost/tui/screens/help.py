@@ -67,7 +67,8 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
         """Create the title, the scrollable help text and the key bar."""
         yield Static(Content.styled(_("Help"), "bold $accent"), id="head", markup=False)
         with VerticalScroll():
-            yield Static(render_help(self.app.size.width - 5, keys_in_use(self)), id="page", markup=False)
+            width = self.app.size.width - 5  # pyright: ignore[reportUnknownMemberType]
+            yield Static(render_help(width, keys_in_use(self)), id="page", markup=False)
         yield KeyBar((("↑↓", _("scroll"), ""), ("esc", _("back"), "screen.leave")))
 
     def on_resize(self) -> None:

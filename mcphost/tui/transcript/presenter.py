@@ -563,13 +563,13 @@ class TranscriptPresenter:
                 card.finish("stopped", "", 0)
                 self.transcript.update_block(card)
         self.cards.clear()
-        if event.outcome in {"failed", "rounds", "budget"}:
+        if event.outcome in {"failed", "rounds", "budget"} or self._is_incomplete:
             from mcphost.tui.transcript.turn_endings import build_ending_notice
 
-            fill = keys_in_use(self.transcript).fill
-            is_cut, can_edit = self._is_incomplete, self._ends_with_user
+            fill, is_cut, can_edit = keys_in_use(self.transcript).fill, self._is_incomplete, self._ends_with_user
             if (notice := build_ending_notice(event, fill, is_incomplete=is_cut, can_edit=can_edit)) is not None:
                 self.transcript.add(notice)
+                self._unanswered_notice = notice if notice.level == "info" else None
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.
             self.add_notice("info", _("Stopped.") if event.outcome == "stopped" else _("The model's answer is empty."))
