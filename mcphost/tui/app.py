@@ -97,6 +97,7 @@ class McpHostApp(QuestionApp):
     CSS = """
     Toast { background: $panel; padding: 0 1; }
     ToastRack { margin-bottom: 5; }
+    .has-question-card ToastRack { margin-bottom: 10; }
     CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
     Input.-textual-compact { padding: 0 1; }
     Input.-textual-compact:focus { background-tint: transparent; }

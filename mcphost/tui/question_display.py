@@ -34,6 +34,9 @@ _FRAME_CELLS = 8
 _TITLE_ROWS = 2
 
 
+_NO_QUESTION = N_("No question is waiting. /tasks shows what is running.")
+
+
 class QuestionCard(Widget):
     """Card that announces a waiting question without taking the focus.
 
@@ -240,7 +243,7 @@ class QuestionApp(NavigationApp):
             self.update_question_cards()
             self._push_dialog(dialog, answered, is_entered=True)
         elif not self.frontend.pending_questions:
-            self.notify(_("No question is waiting. /tasks shows what is running."), markup=False, timeout=4)
+            self.notify(_(_NO_QUESTION), markup=False, timeout=4)
 
     def action_app(self, call: str = "") -> None:
         """Open the interactive page of the tool call with the id *call* in the browser.
@@ -262,12 +265,14 @@ class QuestionApp(NavigationApp):
 
     def _update_question_card(self, screen: Screen[Any]) -> None:
         cards = cast("list[QuestionCard]", list(screen.query("QuestionCard")))
+        screen.set_class(self._minimized is not None, "has-question-card")  # notices are shown above the card
         if self._minimized is None:
             for card in cards:
                 card.remove()
             return
         from mcphost.tui.widgets.status_bars import KeyBar
 
+        self.dismiss_notices({_NO_QUESTION})
         dialog = self._minimized[0]
         card = cards[0] if cards else QuestionCard()
         card.set_texts(*dialog.card_texts())

@@ -171,13 +171,14 @@ def run() -> Run:
         theme: ThemeOptions | None = None,
         keys: KeyTable = DEFAULT_KEYS,
         reader: bool = False,
+        notifications: bool = False,
         **options: Any,
     ) -> AsyncIterator[AppDriver]:
         frontend = TuiFrontend()
         host = FakeHost(frontend, **options)
         app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme, keys=keys, reader=reader)  # type: ignore[arg-type]
         with frames_on_demand():
-            async with app.run_test(size=size) as pilot:
+            async with app.run_test(size=size, notifications=notifications) as pilot:
                 frontend.bind(app)
                 driver = AppDriver(app, host, frontend, pilot)
                 await driver.until(lambda: host.started, "the start")

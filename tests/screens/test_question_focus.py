@@ -87,6 +87,23 @@ async def test_a_question_during_typing_is_shown_and_takes_no_key(run: Run, cloc
         assert composer_input(driver).text == "thank you asodAer"
 
 
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_no_notice_covers_a_waiting_question_or_denies_that_there_is_one(
+    run: Run, clock: ManualClock, size: tuple[int, int]
+) -> None:
+    async with run(size=size, notifications=True) as driver:
+        await driver.pilot.press("f8")
+        await driver.until(lambda: driver.has_notified("No question is waiting."), "the notice")
+        await driver.type("x")
+        PendingQuestion(driver, tool_question())
+        card = await wait_for_card(driver, "Press F8 or click to open")
+        driver.app.notify("A notice with enough words for two rows in a narrow notice at the edge.", timeout=600)
+        await driver.until(lambda: any(one.region for one in driver.app.screen.query("Toast")), "another notice")
+        (notice,) = driver.app.screen.query("Toast")
+        assert not notice.region.overlaps(card.region)
+        assert not driver.has_notified("No question is waiting.")
+
+
 async def test_a_click_on_a_waiting_question_enters_it_and_a_second_click_presses_no_button(
     run: Run, clock: ManualClock
 ) -> None:
