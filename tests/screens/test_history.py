@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from textual.widgets import Input
 
@@ -42,6 +43,27 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "Nothing found." in driver.text())
         driver.app.screen.query_one("#search", Input).value = ""
         await driver.until(lambda: "3 conversations" in driver.text())
+
+
+async def test_the_history_does_not_say_that_it_is_empty_before_it_was_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="apples and pears")
+        count_runs, is_read = driver.host.history.count_runs, anyio.Event()
+
+        async def wait_and_count() -> int:
+            await is_read.wait()
+            return await count_runs()
+
+        monkeypatch.setattr(driver.host.history, "count_runs", wait_and_count)
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "Reading…" in driver.text(), "the screen")
+        assert "No conversations yet" not in driver.text()
+        is_read.set()
+        shown = ("You said apples and pears", "1 conversation ")
+        await driver.until(lambda: all(text in driver.text() for text in shown), "the list")
+        assert "Reading…" not in driver.text()
 
 
 async def test_a_hit_in_the_result_of_a_background_call_is_previewed_with_the_result(run: Run) -> None:

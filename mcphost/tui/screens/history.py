@@ -125,6 +125,7 @@ class HistoryScreen(TypeAheadListScreen):
         super().__init__()
         self.host = host
         self._conversations: tuple[ConversationInfo, ...] = ()
+        self._is_loaded = False
         self._found: tuple[FoundConversation, ...] | None = None
         self._note = ""
         self._run_count = 0
@@ -150,6 +151,7 @@ class HistoryScreen(TypeAheadListScreen):
             self._conversations = await self.host.history.list_recent(LISTED, with_runs=self._shows_runs)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
+        self._is_loaded = True
         self.reload()
 
     def handle_server_change(self) -> None:
@@ -224,7 +226,7 @@ class HistoryScreen(TypeAheadListScreen):
         if not self.visible_rows:
             if self.entries:
                 entries.show_message(Content.styled(_(" Nothing found."), "$muted"))
-            empty = self._describe_runs() or _(self.EMPTY_TEXT)
+            empty = self._describe_runs() or (_(self.EMPTY_TEXT) if self._is_loaded else _("Reading…"))
             self.show_about(Content("") if self.entries else Content.styled(empty, "$muted"))
             self.query_one(LongText).show("")
             return
