@@ -53,6 +53,7 @@ class RawTerminal:
     def ask(self, *, then: bytes = b"") -> None:
         """Send a message that leads to a consent question; the bytes *then* follow Enter immediately."""
         self.wait_for(READY)
+        self.wait_for(b"1/1 server")  # a message is sent without a server that starts too slowly
         self.send(b"what is 2 + 40?")
         self.wait_for(b"40?")
         self.send(b"\r" + then)
