@@ -104,8 +104,8 @@ class ConfigChangeNotices:
         page = ConfigChangesScreen(changes, self._chat.host.running_calls.list)
         self._app.open_page(page, self._apply_if_confirmed)
 
-    def open_profiles(self) -> None:
-        """Open the screen for choosing a profile."""
+    def open_profiles(self, selected: str = "") -> None:
+        """Open the screen for choosing a profile, with the cursor on the one named *selected*, if it is there."""
         from mcphost.tui.screens.profiles import ProfilesScreen
 
         if self._detector is None:
@@ -118,7 +118,7 @@ class ConfigChangeNotices:
             system_prompt=host.conversation.system_prompt or host.model_selection.system_prompt or None,
             servers=tuple(view.name for view in host.servers.views() if not view.config.disabled),
         )
-        self._app.open_page(ProfilesScreen(self._detector.config, draft), self._use_profile_if_chosen)
+        self._app.open_page(ProfilesScreen(self._detector.config, draft, selected), self._use_profile_if_chosen)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -165,7 +165,10 @@ class ConfigChangeNotices:
         self._chat.refresh_status()
 
     async def _change_profile(self, change: "ProfileChange") -> None:
-        """Change or remove a profile in config.toml; if it is in use, use what it says now, or no profile."""
+        """Change or remove a profile in config.toml, and show the list of profiles again.
+
+        If the profile is in use, use what it says now, or no profile.
+        """
         from mcphost.config.settings_edits import change_profile, remove_profile
 
         if self._detector is None or self._refuse_while_answering():
@@ -190,8 +193,10 @@ class ConfigChangeNotices:
             self._add_notice("warning", problem)
         saved = _("Saved the profile {name} in {file}.")
         text = _("Removed the profile {name} from {file}.") if profile is None else saved
-        self._add_notice("info", text.format(name=name, file=self._detector.config.settings_file))
+        self._chat.notify(text.format(name=name, file=self._detector.config.settings_file), markup=False)
         self._chat.refresh_status()
+        if self._chat.is_current:  # the user may have opened another page meanwhile
+            self.open_profiles(name)
 
     def _apply_if_confirmed(self, changes: "ConfigChanges | None") -> None:
         if changes is not None and not self._refuse_while_answering():

@@ -293,18 +293,17 @@ async def test_a_profile_is_edited_and_removed_on_the_page(files: Files, size: t
         await driver.pilot.press("down", "e")
         await driver.until(lambda: "Edit the profile review" in driver.text() and "Old." in driver.text(), "the form")
         await driver.pilot.press(*"Careful", "tab", "end", *", time", "ctrl+s")
-        await driver.until(lambda: "Saved the profile review in" in driver.text(), "the notice")
+        await driver.until(lambda: driver.has_notified("Saved the profile review in"), "the notice")
         assert driver.host.servers.view("time").state != "disabled"
         assert driver.host.settings.profile == "review"
         review = tomllib.loads(file.read_text())["profiles"]["review"]
         assert review == {"servers": ["git", "time"], "system_prompt": "Old.", "description": "Careful"}
-        await command(driver, "/profile")
-        await driver.until(lambda: "x remove" in driver.text(), "the page")
-        await driver.pilot.press("down", "x")
+        await driver.until(lambda: "x remove" in driver.text() and "Careful" in driver.text(), "the page again")
+        await driver.pilot.press("x")  # the cursor is on the saved profile
         await driver.until(lambda: "Press x again to remove it" in driver.text(), "the question")
         assert "review" in file.read_text()
         await driver.pilot.press("x")
-        await driver.until(lambda: "Removed the profile review from" in driver.text(), "the notice")
+        await driver.until(lambda: driver.has_notified("Removed the profile review from"), "the notice")
         assert (driver.host.settings.profile, driver.host.model_selection.system_prompt) == ("", "")
     assert file.read_text() == "# mine\n[profiles.quick]\n"
 
@@ -321,14 +320,13 @@ async def test_what_is_not_edited_in_a_profile_stays_as_it_is(files: Files) -> N
         await driver.until(lambda: "Edit the profile none" in driver.text(), "the form")
         assert "all that are enabled" not in driver.text()
         await driver.pilot.press("end", "b", "ctrl+s")
-        await driver.until(lambda: "Saved the profile none in" in driver.text(), "the notice")
+        await driver.until(lambda: driver.has_notified("Saved the profile none in"), "the notice")
         assert file.read_text() == f'[profiles.none]\ndescription = "ab"\n{kept}'
-        await command(driver, "/profile")
-        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.until(lambda: "x remove" in driver.text(), "the page again")
         await driver.pilot.press("down", "e")
         await driver.until(lambda: "Edit the profile text" in driver.text(), "the form")
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "Saved the profile text in" in driver.text(), "the notice")
+        await driver.until(lambda: driver.has_notified("Saved the profile text in"), "the notice")
     assert file.read_text() == f'[profiles.none]\ndescription = "ab"\n{kept}'
 
 
@@ -341,7 +339,7 @@ async def test_a_profile_that_is_not_in_use_is_changed_without_a_switch(files: F
         await command(driver, "/profile")
         await driver.until(lambda: "x remove" in driver.text(), "the page")
         await driver.pilot.press("down", "x", "x")
-        await driver.until(lambda: "Removed the profile review from" in driver.text(), "the notice")
+        await driver.until(lambda: driver.has_notified("Removed the profile review from"), "the notice")
         assert driver.host.settings.profile == "quick"
     assert tomllib.loads((files.folder / "config.toml").read_text()) == {"profiles": {"quick": {}}}
 

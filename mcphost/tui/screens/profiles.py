@@ -61,13 +61,23 @@ class ProfilesScreen(ListScreen):
         Binding("x", "remove", show=False, id="profiles-remove"),
     ]
 
-    def __init__(self, config: "HostConfig", draft: "Profile") -> None:
-        """Create the screen; *draft* contains the settings in use, which can be saved as a new profile."""
+    def __init__(self, config: "HostConfig", draft: "Profile", selected: str = "") -> None:
+        """Create the screen; *draft* contains the settings in use, which can be saved as a new profile.
+
+        The cursor is on the profile named *selected*, or on the first one.
+        """
         super().__init__()
+        self._selected = selected
         self._config = config
         self._draft = draft
         self._remove_candidate = ""
         self.add_class("bare")
+
+    def find_again(self, before: ListRow | None, default: int) -> int:
+        """Return the index of the profile to select when the page opens, or of the entry like *before*."""
+        if before is None:
+            return next((at for at, row in enumerate(self.visible_rows) if row.title == self._selected), default)
+        return super().find_again(before, default)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each profile and, if there are any profiles, a row for "no profile"."""
