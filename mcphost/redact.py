@@ -29,7 +29,7 @@ _all_secrets: tuple[str, ...] = ()
 # The end of a key's name, from the word that marks it as secret on; bounded, and without the text before that word,
 # because an unbounded match on either side would take quadratic time for long words.
 _SENSITIVE_WORDS = (
-    r"(?:token|secret|passw(?:or)?d|pass[_-]?phrase|api[_-]?key|authorization|credential"
+    r"(?:token(?<!progresstoken)|secret|passw(?:or)?d|pass[_-]?phrase|api[_-]?key|authorization|credential"
     r"|(?:private|access|account)[_-]?key)"
 )
 _SENSITIVE_NAMES = rf"{_SENSITIVE_WORDS}[\w.-]{{0,60}}+"
@@ -169,13 +169,15 @@ _SECRET_WORDS = re.compile(
     r"|(?:private|access|account)_?key)(?P<plural>s?)(?=_|\Z)"
 )
 _OTHER_WORD = re.compile(
-    r"(?:allowed|available|budget|class|cost|count|counts|details|enabled|endpoint|endpoints|estimate|exp"
+    r"(?:allowed|available|budget|class|cost|count|counts|design|details|enabled|endpoint|endpoints|estimate|exp"
     r"|expiration|expires|expiry|field|fields|file|files|format|has|id|ids|index|is|kind|len|length|level"
     r"|limit|limits|line|logprobs|max|maximum|metadata|method|methods|min|minimum|mode|name|names|num"
     r"|number|offset|page|path|per|policies|policy|position|prefix|price|progress|public|rate|required"
     r"|rules|schema|scope|scopes|servers|size|store|suffix|supported|threshold|timeout|total|ttl|type"
     r"|types|uri|url|usage|used|version|window)"
 )
+_PLAIN_WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
+"""Values under the name of a secret that say only whether there is one."""
 _SHORT_SECRET_NAMES = frozenset({"pass", "pwd", "pin", "otp", "totp", "cvv", "cvc"})
 _MIN_PIN = 1_000
 """Smaller numbers under the name "pin" are pins of a chip, not personal identification numbers."""
@@ -343,7 +345,8 @@ def _mask_short(name: str, value: Any) -> Any:
         return mask_members(value, name)
     if isinstance(value, str):
         is_pin = name != "pin" or (value.isdecimal() and len(value) >= len(str(_MIN_PIN)))
-        return PLACEHOLDER if len(value) >= len(str(_MIN_PIN)) and is_pin and "/" not in value else value
+        is_plain = len(value) < len(str(_MIN_PIN)) or value.lower() in _PLAIN_WORDS or "/" in value
+        return PLACEHOLDER if is_pin and not is_plain else value
     is_count = name in ("pass", "pwd") or (name == "pin" and value < _MIN_PIN)
     return value if is_count else PLACEHOLDER
 
@@ -405,7 +408,7 @@ def is_probable_secret(name: str, value: str) -> bool:
     if not value or value.lower() in _SCHEMES:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):
-        return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
+        return value.lower() not in _PLAIN_WORDS
     return redact_patterns(value) != value
 
 

@@ -8,19 +8,16 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import mask_secrets
 from mcphost.config.secrets import find_plaintext_secrets, list_references
 from mcphost.config.server_inputs import format_input
-from mcphost.config.target_secrets import replace_target_secrets
+from mcphost.config.target_secrets import mask_json, replace_target_secrets
 from mcphost.config.variable_references import find_references
-from mcphost.errors import MalformedMessage
 from mcphost.redact import (
     PLACEHOLDER,
     is_probable_secret,
     is_secret_name,
     mask_members,
-    may_have_secret_members,
     redact_command,
     redact_patterns,
 )
-from mcphost.serialization import decode, dumps
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
 _RANDOM_SEGMENT = re.compile(
@@ -91,7 +88,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any], names: ExportedNam
             exported[key] = _redact_literals(_shorten_secret_references(exported[key]), redact_patterns)
     if isinstance(exported.get("args"), list):
         arguments = (_shorten_secret_references(str(argument)) for argument in exported["args"])
-        exported["args"] = [_redact_literals(_mask_json(argument), redact_command) for argument in arguments]
+        exported["args"] = [_redact_literals(mask_json(argument), redact_command) for argument in arguments]
     return exported
 
 
@@ -112,19 +109,6 @@ def _replace_random(name: str, value: Any, refer: Callable[[str], str]) -> Any:
     if not isinstance(value, str) or find_references(value):
         return value
     return value if mask_secrets(name, value) == value else refer(name)
-
-
-def _mask_json(argument: str) -> str:
-    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON."""
-    at = argument.find("{")
-    if at < 0 or not may_have_secret_members(argument):
-        return argument
-    try:
-        value = decode(argument[at:], object)
-    except MalformedMessage:
-        return argument
-    masked = mask_members(value)
-    return argument if masked == value else f"{argument[:at]}{dumps(masked)}"
 
 
 def _redact_literals(text: str, redact: Callable[[str], str]) -> str:

@@ -6,8 +6,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mcphost.config.schema import ServerConfig
-from mcphost.redact import MIN_SECRET_LENGTH, find_key_spans, is_secret_name, is_strong, redact_patterns
-from mcphost.serialization import replace
+from mcphost.errors import MalformedMessage
+from mcphost.redact import (
+    MIN_SECRET_LENGTH,
+    find_key_spans,
+    is_secret_name,
+    is_strong,
+    mask_members,
+    may_have_secret_members,
+    redact_patterns,
+)
+from mcphost.serialization import decode, dumps, replace
 
 MASK = "[hidden]"
 _MAX_TEXT_LENGTH = 8_192
@@ -212,8 +221,22 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
     They are also masked in a command that wrongly has its arguments in the same text.
     """
     masked = replace_target_secrets(server, lambda label: MASK)
+    masked = replace(masked, args=tuple(map(mask_json, masked.args)))
     command = redact_patterns(masked.command) if _WHOLE_COMMAND_LINE.search(masked.command) else masked.command
     return replace(masked, command=command).argv
+
+
+def mask_json(argument: str) -> str:
+    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON."""
+    at = argument.find("{")
+    if at < 0 or not may_have_secret_members(argument):
+        return argument
+    try:
+        value = decode(argument[at:], object)
+    except MalformedMessage:
+        return argument
+    masked = mask_members(value)
+    return argument if masked == value else f"{argument[:at]}{dumps(masked)}"
 
 
 def masked_url(server: ServerConfig) -> str:

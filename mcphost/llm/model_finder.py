@@ -550,28 +550,19 @@ def _make_proposed(key: FoundKey, catalog: Mapping[str, CatalogModel]) -> Availa
 
 
 def _from_catalog(model: CatalogModel, origin: str) -> AvailableModel:
-    config = ModelConfig(name=model.name)
-    return AvailableModel(
-        config=config,
-        provider=model.provider,
-        provider_title=model.provider_title,
-        origin=origin,
-        key_variable=next(iter(key_variables(config)), ""),
-        context_window=model.context_window,
-        supports_tools=model.supports_tools,
-        supports_images=model.supports_images,
-        supports_reasoning=model.supports_reasoning,
-        input_price=model.input_price,
-        output_price=model.output_price,
-    )
+    return _make_available(model, ModelConfig(name=model.name), model.provider_title, origin)
 
 
 def _from_list(model: ListedModel, origin: str) -> AvailableModel:
     config = ModelConfig(name=model.name, context_window=model.context_window)
+    return _make_available(model, config, PROVIDER_TITLES.get(model.provider, model.provider), origin)
+
+
+def _make_available(model: CatalogModel | ListedModel, config: ModelConfig, title: str, origin: str) -> AvailableModel:
     return AvailableModel(
         config=config,
         provider=model.provider,
-        provider_title=PROVIDER_TITLES.get(model.provider, model.provider),
+        provider_title=title,
         origin=origin,
         key_variable=next(iter(key_variables(config)), ""),
         context_window=model.context_window,

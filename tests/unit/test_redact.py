@@ -352,3 +352,22 @@ def test_literals_that_look_secret_are_noticed(name: str, value: str, secret: bo
 )
 def test_a_quoted_value_of_a_secret_is_removed_whatever_the_quotes(text: str, shown: str) -> None:
     assert redact_patterns(text) == shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"pass": "true", "otp": "disabled", "totp": "none"},
+        {"_meta": {"progressToken": "7f3a9c1e-indexing"}},
+        {"design_tokens": ["primary-color", "spacing-large"], "designTokens": {"color": "crimson", "space": 16}},
+    ],
+)
+def test_what_only_has_a_name_like_a_secret_is_kept(value: dict[str, Any]) -> None:
+    assert redact_values(value) == value
+    assert redact(json.dumps(value)) == json.dumps(value)
+
+
+@pytest.mark.parametrize("name", ["token", "accessToken", "token_progress", "progress_api_token", "design_token_secret"])
+def test_a_token_beside_such_a_name_is_still_removed(name: str) -> None:
+    assert "abcdef0123456789" not in redact(json.dumps({name: "abcdef0123456789"}))
+    assert redact_values({name: "abcdef0123456789"}) == {name: "[secret]"}

@@ -21,6 +21,25 @@ KEY = "sk-proj-0123456789abcdefghij"
 URL_SAFE = "RCCCPP3m8cJrMPkOx90B5Ih1NKIPCw0Ew27YDnHg_Xc="
 
 
+@pytest.mark.parametrize("secret", ["hunter", 774411, ["x", "y"], {"old": "x"}])
+def test_every_kind_of_value_under_the_name_of_a_secret_in_json_is_masked(secret: object) -> None:
+    argument = f"--config={json.dumps({'password': secret, 'max_tokens': [7, 8], 'user': 'ada'})}"
+    server = make_server("run", argument)
+    shown = masked_argv(server)[1]
+    assert json.loads(shown.removeprefix("--config=")) | {"password": ""} == {
+        "password": "", "max_tokens": [7, 8], "user": "ada"
+    }  # fmt: skip
+    lines = "\n".join(describe_server(server))
+    for text in (shown, lines):
+        assert not any(f'"{word}"' in text or word in text for word in ("hunter", "774411"))
+        assert '"x"' not in text
+
+
+def test_json_without_a_secret_in_an_argument_is_shown_as_it_is() -> None:
+    argument = '--config={ "tokens": 5,"passthrough": ["x"] , "password": "${env:DB_PASSWORD}"}'
+    assert masked_argv(make_server("run", argument)) == ("run", argument)
+
+
 def found(*argv: str, url: str = "") -> list[tuple[str, str, str]]:
     server = make_server(*argv, url=url)
     return [(one.location, one.secret, keyring_entry_name("x", one)) for one in find_plaintext_secrets(server)]
