@@ -63,7 +63,7 @@ class OpenPageDialog(Dialog[bool]):
             text = _("\n▲ The page exchanges data with these sites, without asking again.")
             out.append(Content.styled(text, "bold $warning"))
         else:
-            out.append(Content.styled(_("\nThe page exchanges data with no other site."), "$text"))
+            out.append(Content.styled(_("\nThe page is allowed to exchange data with no other site."), "$text"))
         if asked.left_out:
             out.append(Content.styled(_("What is ignored is no https site, and is not allowed."), "$muted"))
         calls = ngettext(
