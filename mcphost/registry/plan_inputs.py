@@ -216,26 +216,26 @@ def check_value(one: PlanInput, text: str) -> str:
 
     Paths are made absolute, and booleans are converted to lower case. Raises UsageError if the value is invalid.
     """
-    problem = ""
+    problem = ""  # a whole sentence, because it is translated as one
     if len(text) > MAX_VALUE_LENGTH:
-        problem = f"has more than {MAX_VALUE_LENGTH:,} characters"
+        problem = f"The value of {one.name} has more than {MAX_VALUE_LENGTH:,} characters."
     elif not text.replace("\n", "" if one.place == "environment" else "\n").isprintable():
-        problem = "has control or invisible characters"
+        problem = f"The value of {one.name} has control or invisible characters."
     elif one.is_host_path and not text:
-        problem = "is empty"
+        problem = f"The value of {one.name} is empty."
     elif one.choices and text not in one.choices:
         choices = sanitize(", ".join(one.choices)[:500], keep_newlines=False)
-        problem = f"is none of: {choices}"
+        problem = f"The value of {one.name} is none of: {choices}."
     elif one.format == "number" and not _NUMBER.fullmatch(text):
-        problem = "is not a number"
+        problem = f"The value of {one.name} is not a number."
     elif one.format == "number" and one.minimum is not None and float(text) < one.minimum:
-        problem = f"is less than {one.minimum:.15g}"
+        problem = f"The value of {one.name} is less than {one.minimum:.15g}."
     elif one.format == "number" and one.maximum is not None and float(text) > one.maximum:
-        problem = f"is more than {one.maximum:.15g}"
+        problem = f"The value of {one.name} is more than {one.maximum:.15g}."
     elif one.format == "boolean" and text.lower() not in ("true", "false"):
-        problem = "is not true or false"
+        problem = f"The value of {one.name} is not true or false."
     if problem:
-        raise UsageError(f"The value of {one.name} {problem}.", f"Set another one: --set {one.name}=VALUE")
+        raise UsageError(problem, f"Set another one: --set {one.name}=VALUE")
     if one.format == "boolean":
         return text.lower()
     if one.format == "filepath" and text and "${" not in text:
@@ -256,7 +256,9 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
             texts = one.defaults
         elif one.is_secret and one.place in ("argument", "address"):
             raise UsageError(
-                f"{one.name} is a secret that becomes part of the {one.place}, which others can read.",
+                f"{one.name} is a secret that becomes part of the command, which others can read."
+                if one.place == "argument"
+                else f"{one.name} is a secret that becomes part of the address, which others can read.",
                 "Leave it out, or add the server by hand if you trust it: mcphost servers add NAME -- COMMAND",
             )
         if len(texts) > (_MAX_VALUES if one.is_repeated else 1):

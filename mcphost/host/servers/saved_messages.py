@@ -111,6 +111,8 @@ def read_saved_messages(file: Path) -> Iterator[LoggedMessage | LoggedExchange]:
             check_plain_value(line)
             entry = decode(line, _Entry, "entry").restore()
         except (MalformedMessage, ValueError, OverflowError) as error:
-            text = f"{file}, line {number}: not an entry of a saved message log."
-            raise UsageError(text, "Save messages with w on the messages page (F3, m).") from error
+            raise UsageError(
+                f"{file}, line {number}: not an entry of a saved message log.",
+                "Save messages with w on the messages page (F3, m).",
+            ) from error
         yield entry
