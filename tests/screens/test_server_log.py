@@ -58,6 +58,16 @@ async def test_the_log_follows_the_newest_line_until_the_user_scrolls(files: Fil
         await driver.until(lambda: "another line" in driver.text(), "the followed line")
 
 
+async def test_an_empty_log_says_so_below_its_title_and_not_below_the_keys(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        await open_log(driver)
+        await driver.until(lambda: "Log of demo  0 lines" in driver.text(), "the empty log")
+        rows = [row.strip() for row in driver.text().splitlines()]
+        assert rows[2] == "nothing yet"
+        assert rows[-1].endswith("esc back")
+
+
 async def test_a_traceback_uses_the_width_of_the_page_and_its_source_is_named_once(files: Files) -> None:
     files.write_servers(demo=DEMO_SERVER)
     row = '  File "/home/ada/notes/server.py", line 12, in crash, called by'

@@ -33,6 +33,7 @@ class ServerLogScreen(TextViewerScreen):
     """Log of one server, oldest line first; it follows the newest line until the user scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "save", show=False, id="viewer-save")]
+    DEFAULT_CSS = "ServerLogScreen #nothing { margin: 1 2 0 2; }"
 
     def __init__(self, host: "Host", server: str) -> None:
         super().__init__(_("Log of {server}").format(server=clean_line(server, 60)), "")
@@ -50,8 +51,10 @@ class ServerLogScreen(TextViewerScreen):
 
     def compose(self) -> ComposeResult:
         """Create the view, and a line for a server that has not written anything yet."""
-        yield from super().compose()
+        head, *others = super().compose()
+        yield head
         yield Static(Content.styled(_("nothing yet"), "$muted"), id="nothing", markup=False)
+        yield from others
 
     def on_mount(self) -> None:
         """Show the lines of the log, and keep them up to date."""
