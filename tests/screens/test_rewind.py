@@ -238,6 +238,18 @@ async def test_an_edit_says_that_attached_files_keep_the_content_that_was_sent(
         assert ("keep the content that was sent" in " ".join(driver.transcript().split())) is is_marked
 
 
+async def test_the_notice_about_an_edit_ends_when_the_message_is_sent(files: Files) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "first words", "first words")
+        await open_rewind(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Editing an earlier message." in driver.transcript(), "the notice")
+        driver.app.chat.query_one(Composer).set_draft(Draft("other words"))
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "other words" in driver.transcript(), "the message")
+        assert "Editing an earlier message." not in driver.transcript()
+
+
 @pytest.mark.parametrize(("target", "server"), [("1", "docs"), ("2", "/earlier/docs")])
 async def test_an_attachment_of_an_edited_message_stays_one_of_the_server_that_it_came_from(
     files: Files, target: str, server: str

@@ -215,9 +215,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self.status.reset()
         draws_images = not images_unsupported_reason(self.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         timed = build_timed_blocks(self.host.conversation, draws_images=draws_images)
-        self.presenter.load(messages, self.status.add_earlier, timed)
-        if self.pending_edit is not None and self.pending_edit.matches(self.host.conversation.id, len(messages)):
-            self.presenter.add_notice("info", self.pending_edit.notice)
+        pending = self.pending_edit
+        is_editing = pending is not None and pending.matches(self.host.conversation.id, len(messages))
+        self.presenter.load(messages, self.status.add_earlier, timed, pending.notice if pending and is_editing else "")
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
             [message.text for message in messages[-_MAX_RECALLED:] if message.is_typed and message.text]

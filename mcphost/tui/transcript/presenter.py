@@ -205,7 +205,7 @@ class TranscriptPresenter:
         self.show_costs = show_costs
         """Whether the cost of each answer is shown beside it."""
 
-        self._has_image_notice = False
+        self._has_image_notice = self._is_incomplete = self._ends_with_user = False
         self.cards: dict[str, ToolCard] = {}
         self.manual_cards: dict[str, ToolCard] = {}
         self.unsent_manual_cards = UnsentCards()
@@ -249,18 +249,19 @@ class TranscriptPresenter:
         self._change_notices: ResourceChangeNotices | None = None
         self._resource_messages: list[UserMessage] = []
         self._outdated: frozenset[tuple[str, str]] = frozenset()
-        self._is_incomplete = self._ends_with_user = False
 
     def load(
         self,
         messages: Sequence[Message],
         on_part: Callable[[Sequence[Message]], object] = lambda part: None,
         timed: "Sequence[TimedBlock]" = (),
+        note: str = "",
     ) -> None:
         """Replace the transcript's content with a stored conversation and the blocks in *timed*.
 
         Each of these blocks is placed according to its time. The newest messages are shown immediately; earlier ones
-        are added in the background. *on_part* is called with each part of the messages, the newest part first.
+        are added in the background. *on_part* is called with each part of the messages, the newest part first. *note*
+        is shown below them until the next turn.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
         from mcphost.tui.transcript.turn_endings import build_unanswered_notice
@@ -279,9 +280,9 @@ class TranscriptPresenter:
         sent = [block for block in blocks if isinstance(block, UserMessage | BackgroundResult)]
         self._user_message = sent[-1] if sent else None
         self._ends_with_user = bool(messages) and messages[-1].is_typed
-        self._unanswered_notice = build_unanswered_notice(messages, keys_in_use(self.transcript).fill)
-        if self._unanswered_notice is not None:
-            blocks.append(self._unanswered_notice)
+        unanswered = build_unanswered_notice(messages, keys_in_use(self.transcript).fill)
+        self._unanswered_notice = NoticeBlock("info", note) if note else unanswered
+        blocks += [self._unanswered_notice] if self._unanswered_notice is not None else []
         self.transcript.load(blocks)
         if start:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
@@ -366,8 +367,7 @@ class TranscriptPresenter:
         if self._change_notices is not None:
             self._change_notices.start_turn()
         self.transcript.is_following = True
-        self._retry_notice = None
-        self._is_incomplete = False
+        self._retry_notice, self._is_incomplete = None, False
         if self._unanswered_notice is not None:
             self.transcript.remove_block(self._unanswered_notice)
             self._unanswered_notice = None
