@@ -367,7 +367,9 @@ def test_what_only_has_a_name_like_a_secret_is_kept(value: dict[str, Any]) -> No
     assert redact(json.dumps(value)) == json.dumps(value)
 
 
-@pytest.mark.parametrize("name", ["token", "accessToken", "token_progress", "progress_api_token", "design_token_secret"])
+@pytest.mark.parametrize(
+    "name", ["token", "accessToken", "token_progress", "progress_api_token", "design_token_secret"]
+)
 def test_a_token_beside_such_a_name_is_still_removed(name: str) -> None:
     assert "abcdef0123456789" not in redact(json.dumps({name: "abcdef0123456789"}))
     assert redact_values({name: "abcdef0123456789"}) == {name: "[secret]"}

@@ -10,7 +10,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Button, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.config.target_secrets import masked_argv, masked_url
@@ -51,7 +51,6 @@ _MAX_TARGET_LENGTH = 2_000
 _MAX_NOTES_LENGTH = 100
 _MAX_FILES = 2
 """Maximum number of files in the current folder that are named."""
-
 _MAX_BOX_WIDTH = 110
 _BOX_WIDTH = 6
 """Width in cells of the border and the padding of the box."""
@@ -67,10 +66,8 @@ _MIN_SERVER_ROWS = 3
 """Minimum number of rows that the list of servers keeps when long details need space."""
 _KEY_ROWS = 2
 """Number of rows of the API key input, which takes them from the lists if both are shown."""
-
 _MIN_NAME_WIDTH = 12
 """Minimum width in cells of the column of servers' names, however long the notes are."""
-
 _MIN_HOST_WIDTH = 11
 """Minimum width in cells of the column of hosts, which shows "Claude Code" to its end."""
 
@@ -472,16 +469,15 @@ class SetupScreen(FormScreen[SetupChoice]):
         if now - self._entered_at < input_guard.GUARD_SECONDS:
             self._entered_at = now  # the key is held down
             return
-        if isinstance(self.focused, Input):
-            raise SkipAction  # the input submits itself once it has received all earlier keys
-        if self.focused is not None and self.focused.id == "leave":
-            self.dismiss(None)
-            return
-        if isinstance(self.focused, OptionList) and self.focused.id == "models":
-            # The list may not have handled an arrow key that was pressed before.
-            self.focused.call_later(self._start_with_highlighted_model, self.focused)
-            return
-        self._start_with_entered_key()
+        match self.focused:
+            case Input():
+                raise SkipAction  # the input submits itself once it has received all earlier keys
+            case OptionList(id="models") as models:  # which may not have handled an earlier arrow key yet
+                models.call_later(self._start_with_highlighted_model, models)
+            case Button(id="leave"):
+                self.dismiss(None)
+            case _:
+                self._start_with_entered_key()
 
     def _start_with_highlighted_model(self, models: OptionList) -> None:
         if models.highlighted is not None:
