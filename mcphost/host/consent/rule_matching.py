@@ -120,9 +120,15 @@ def _find_paths_in_words(value: str, working_directory: str) -> list[str]:
     return [
         text
         for word, needed in existing
-        if ".." in word.split("/") or os.path.lexists(os.path.join(working_directory, needed))
+        if ".." in word.split("/") or _exists_somewhere(needed, working_directory)
         for text in _interpretations(word, working_directory)
     ]
+
+
+def _exists_somewhere(path: str, working_directory: str) -> bool:
+    return any(
+        os.path.lexists(os.path.join(working_directory, text)) for text in _interpretations(path, working_directory)
+    )
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:

@@ -295,6 +295,17 @@ async def test_a_rule_is_unsure_about_a_path_whose_words_lead_elsewhere(
     assert await rule_matcher.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(proj, p=value)) == answer
 
 
+async def test_the_first_of_several_words_may_be_a_link_in_the_home_folder(
+    rule_matcher: RuleMatcher, home_folder: Path
+) -> None:
+    (home_folder / "me" / "out").symlink_to("/etc")
+    (home_folder / "me" / "notes").mkdir()
+    rule, folder = parse_rule("fs/t?p=under:~"), str(home_folder / "me")
+    assert await rule_matcher.match(rule, rule_input(folder, p="~/notes x")) == "yes"
+    assert await rule_matcher.match(rule, rule_input(folder, p="~/out x")) == "unsure"
+    assert await rule_matcher.match(parse_rule("fs/t?p=under:/etc"), rule_input(folder, p="~/out x")) == "unsure"
+
+
 async def test_a_prohibited_folder_may_be_one_of_several_words(rule_matcher: RuleMatcher, home_folder: Path) -> None:
     proj = f"{home_folder}/me/proj"
     rule = parse_rule(f"fs/t?p=under:{proj}/src")
