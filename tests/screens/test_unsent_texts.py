@@ -80,6 +80,21 @@ async def test_the_server_of_a_restored_prompt_is_remembered(run: Run) -> None:
         assert host.features.noted_targets == [UNKNOWN_TARGET]
 
 
+async def test_the_unknown_server_of_an_earlier_version_stays_unknown_when_the_text_is_stored_again(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        host.servers.targets["crm"] = "current"
+        await UnsentTextStore(host.database).save({"c9": UnsentText("of a server", "inserted", "crm")})
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        await host.conversation.open("c9")
+        await driver.until(lambda: host.features.noted_targets == [UNKNOWN_TARGET])
+        driver.app.query_one(Composer).insert_prompt_text("crm", " and more")
+        while "more" not in "".join((await read_places(host.database)).values()):
+            await driver.pilot.pause(0.05)
+        assert (await UnsentTextStore(host.database).load("c9")).servers == (("crm", UNKNOWN_TARGET),)
+
+
 async def test_every_server_of_a_draft_and_of_its_waiting_messages_is_restored(run: Run) -> None:
     async with run() as driver:
         host = driver.host

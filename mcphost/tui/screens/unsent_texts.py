@@ -128,16 +128,18 @@ class DraftSaver:
 
         Saved queued messages are inserted as well, but not sent.
         """
+        sources = text.sources or ((text.source,) if text.source else ())
+        targets = dict.fromkeys(sources, UNKNOWN_TARGET) | dict(text.servers)
+        text = replace(text, servers=tuple((name, targets[name]) for name in sources))
         self._saved = text
         if is_api_key(text.text):  # stored by an earlier version; the next save deletes it
             text = replace(text, text="")
         if not text.is_empty and self._screen.is_attached:
-            sources = text.sources or ((text.source,) if text.source else ())
             compared = {copied.server for copies in (text.copies, *text.queued_copies) for copied in copies}
             for source in sources:
                 if not source.startswith("/") and source not in compared:  # a slash means the user's own command
-                    target = dict(text.servers).get(source, UNKNOWN_TARGET)
-                    self._host.features.note_text(source, "prompt", "\n".join((*text.queued, text.text)), target)
+                    noted = "\n".join((*text.queued, text.text))
+                    self._host.features.note_text(source, "prompt", noted, targets[source])
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), sources))
             self._restore_draft(join_drafts(*drafts), text.attachments)
             self._screen.notify(_(RESTORED), markup=False, timeout=6)
