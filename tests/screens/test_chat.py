@@ -310,7 +310,34 @@ async def test_the_cause_of_a_crash_is_on_the_card_of_the_call_and_the_notice_be
         driver.host.put(events.ServerState("slack", "failed", cause, again, retry_seconds=1))
         await driver.until(lambda: again in driver.transcript())
         assert driver.transcript().count("exited with status 3") == 1
-        assert "slack ended during the call of post above, which says why." in driver.transcript()
+        assert "slack failed during the call of post above, which says why." in driver.transcript()
+
+
+@pytest.mark.parametrize("states", [("ready",), ("waiting",), ("failed", "ready")])
+async def test_a_call_that_failed_before_the_server_was_ready_does_not_explain_a_later_crash(
+    run: Run, states: tuple[events.ServerStateName, ...]
+) -> None:
+    cause = "The server 'slack' exited with status 3."
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ToolProposed("c", "slack", "post", {}))
+        driver.host.put(events.ToolFinished("c", "slack", "post", "failed", cause))
+        driver.host.put(events.ServerState("slack", "failed", cause, "First."))
+        for state in states:
+            driver.host.put(events.ServerState("slack", state, cause if state == "failed" else ""))
+        driver.host.put(events.ServerState("slack", "failed", cause, "Second."))
+        await driver.until(lambda: "Second." in driver.transcript())
+        assert driver.transcript().count("slack failed during the call of post above") == 1
+        assert driver.transcript().count(cause) == 2
+
+
+async def test_the_notice_about_a_sign_in_does_not_claim_that_the_server_failed(run: Run) -> None:
+    cause = "slack requires a sign-in."
+    async with run(size=(140, 40)) as driver:
+        driver.host.put(events.ToolProposed("c", "slack", "post", {}))
+        driver.host.put(events.ToolFinished("c", "slack", "post", "failed", cause))
+        driver.host.put(events.ServerState("slack", "sign_in", cause))
+        await driver.until(lambda: "Press s on the servers page" in driver.transcript())
+        assert driver.transcript().count(cause) == 2
 
 
 async def test_the_cause_of_a_crash_is_in_the_notice_if_the_card_of_the_call_is_far_above(run: Run) -> None:

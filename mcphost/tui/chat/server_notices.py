@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from mcphost.host.events import ServerState
     from mcphost.tui.transcript.blocks import TranscriptBlock
+    from mcphost.tui.transcript.tool_card import ToolCard
 
 
 _RECENT_BLOCKS = 10
@@ -38,6 +39,8 @@ class ServerNotices:
         self._list_blocks = list_blocks
         self._last_problem: dict[str, str] = {}
         """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
+        self._earlier: set[str] = set()
+        """Ids of recent failed calls that explain no later problem; one was reported since, or the server was ready."""
 
     def report(self, event: "ServerState", keys: KeyTable) -> None:
         """Add a notice if the user should know about a server's problem, or if the server is ready again.
@@ -46,6 +49,7 @@ class ServerNotices:
         """
         server = event.server
         if event.state == "ready":
+            self._forget_failed_calls(server)
             if self._last_problem.pop(server, None) is not None:
                 self._add_notice("info", _("{server} is ready now.").format(server=server))
         elif event.state == "waiting":
@@ -56,21 +60,30 @@ class ServerNotices:
             named = detail if server in detail else f"{server}: {detail}"
             if self._last_problem.get(server) != named:
                 self._last_problem[server] = named
-                if tool := self._find_failed_tool(server, event.detail):
-                    text = _("{server} ended during the call of {tool} above, which says why.")
+                if event.state != "sign_in" and (tool := self._find_failed_tool(server, event.detail)):
+                    text = _("{server} failed during the call of {tool} above, which says why.")
                     named = text.format(server=server, tool=tool)
+                self._forget_failed_calls(server)
                 self._add_notice(_choose_level(event), named, _describe_remedy(event, keys))
 
     def _find_failed_tool(self, server: str, cause: str) -> str:
         """Return the name of the server's tool whose recent card shows that its call failed for *cause*, or ""."""
+        cards = self._list_failed_cards(server) if cause else ()
+        found = (card.tool for card in cards if card.call not in self._earlier and cause in card.result)
+        return clean_line(next(found, ""), 60)
+
+    def _forget_failed_calls(self, server: str) -> None:
+        """Explain no later problem of the server with the calls that have failed so far."""
+        recent = {card.call for card in self._list_failed_cards()}
+        self._earlier = (self._earlier & recent) | {card.call for card in self._list_failed_cards(server)}
+
+    def _list_failed_cards(self, server: str = "") -> "list[ToolCard]":
+        """Return the cards of failed calls of *server*, or of all servers, among the newest blocks."""
         from mcphost.tui.transcript.tool_card import ToolCard
 
-        for block in self._list_blocks()[-_RECENT_BLOCKS:]:
-            if not isinstance(block, ToolCard) or (block.server, block.state) != (server, "failed"):
-                continue
-            if cause and cause in block.result:
-                return clean_line(block.tool, 60)
-        return ""
+        blocks = self._list_blocks()[-_RECENT_BLOCKS:]
+        cards = [block for block in blocks if isinstance(block, ToolCard) and block.state == "failed"]
+        return [card for card in cards if server in ("", card.server)]
 
 
 def _choose_level(event: "ServerState") -> str:
