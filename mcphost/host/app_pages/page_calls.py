@@ -124,6 +124,11 @@ class PageCallRecorder:
         self._calls = {call.call: call, **self._calls}
 
     @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the remembered calls."""
+        return frozenset(self._calls)
+
+    @property
     def ended(self) -> frozenset[str]:
         """The ids of the remembered calls that have ended."""
         return frozenset(call.call for call in self._calls.values() if call.result is not None or call.failure)

@@ -81,7 +81,7 @@ class AppPages:
         self._contexts = conversation.page_contexts
         conversation.on_replaced(self.leave_conversation)
         conversation.on_rewound(self._handle_rewound)
-        self._is_rewound = False
+        self._before_rewind: set[str] = set()  # calls that may not be on the current branch
         self._pages: dict[int, _Page] = {}
         self._numbers = itertools.count(1)
         self._approved: set[tuple[str, str, PageOrigins]] = set()
@@ -126,18 +126,19 @@ class AppPages:
     def leave_conversation(self) -> None:
         """Close all pages and forget their calls, because another conversation is open."""
         self.calls.clear()
+        self._before_rewind.clear()
         for page in tuple(self._pages.values()):
             self._close(page, N_("another conversation was opened"))
 
     def _handle_rewound(self) -> None:
         self._contexts.forget_sent()
-        self._is_rewound = True
+        self._before_rewind |= self.calls.ids
 
     async def _forget_other_branches(self) -> None:
-        """Forget the ended calls that are not on the current branch, if it changed; the store still has them."""
-        if self._is_rewound:
-            self._is_rewound, ended = False, self.calls.ended
+        """Forget the ended calls that a rewind left on another branch; the store still has them."""
+        if ended := self._before_rewind & self.calls.ended:
             self.calls.forget(ended - await self._stored.find_calls())
+            self._before_rewind -= ended
 
     async def list_stored_calls(self) -> tuple[str, ...]:
         """Return the ids of the open conversation's calls whose pages can be opened in a later run, oldest first."""

@@ -197,6 +197,25 @@ async def test_after_a_rewind_only_pages_of_the_branch_are_opened(tmp_path: Path
             await host.pages.open()
 
 
+async def test_the_page_of_a_call_that_the_user_made_after_a_rewind_is_opened(tmp_path: Path) -> None:
+    frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
+    async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
+        _, second = await send_twice(host)
+        await host.conversation.branches.rewind(4)
+        before = host.pages.calls.ended
+        await call_without_model(host)
+        (made,) = host.pages.calls.ended - before
+        page, _ = await host.pages.open(made)
+        browser = browser_for(page)
+        await browser.load()
+        await browser.connect()
+        await initialize(browser)
+        assert (await browser.read())["params"] == {"arguments": {"city": "Bern"}}
+        await browser.close()
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open(second)
+
+
 async def test_a_copy_has_only_the_pages_of_its_messages(tmp_path: Path) -> None:
     frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
     async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
