@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from mcphost.config.json_files import read_bytes
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.http_log import LoggedExchange, LoggedOAuthRequest
-from mcphost.json_limits import check_plain_value
+from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, check_depth, check_value_count, run_steps
 from mcphost.message_log import LoggedMessage
 from mcphost.serialization import Raw, Struct, decode
 
@@ -108,7 +108,8 @@ def read_saved_messages(file: Path) -> Iterator[LoggedMessage | LoggedExchange]:
         try:
             if len(line) > MAX_LINE_BYTES:
                 raise MalformedMessage("The line is too long.")
-            check_plain_value(line)
+            check_depth(line, MAX_DEPTH + 1)  # the entry around a message
+            run_steps(check_value_count(line, MAX_PLAIN_VALUES))
             entry = decode(line, _Entry, "entry").restore()
         except (MalformedMessage, ValueError, OverflowError) as error:
             raise UsageError(

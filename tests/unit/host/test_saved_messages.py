@@ -12,6 +12,7 @@ from mcphost.host.message_export import export_json_lines
 from mcphost.host.servers import saved_messages
 from mcphost.host.servers.saved_messages import read_saved_messages
 from mcphost.http_log import LoggedExchange
+from mcphost.json_limits import MAX_DEPTH
 from mcphost.message_log import LoggedMessage, MessageLog
 
 MESSAGE: dict[str, Any] = {
@@ -47,6 +48,14 @@ def create_log() -> list[LoggedMessage | LoggedExchange]:
 
 def test_a_saved_log_is_read_back_as_it_was_exported(tmp_path: Path) -> None:
     text = export_json_lines(create_log())
+    (file := tmp_path / "saved.jsonl").write_text(text, encoding="utf-8")
+    assert export_json_lines(read_saved_messages(file)) == text
+
+
+def test_a_message_that_is_nested_as_deeply_as_possible_is_read_back(tmp_path: Path) -> None:
+    log = MessageLog()
+    log.add("received", b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+    text = export_json_lines(log.messages())
     (file := tmp_path / "saved.jsonl").write_text(text, encoding="utf-8")
     assert export_json_lines(read_saved_messages(file)) == text
 
