@@ -25,8 +25,13 @@ from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
 
-_ORDINARY_VALUE = re.compile(r"\s|://|^[/~]|^[^0-9]{0,31}\Z")
-"""Several words, an address, a path, or a short value without digits, which must stay readable in errors and logs."""
+_NAME_PART = r"(?:[0-9]{0,2}[A-Za-z]+[0-9]{0,2}|[0-9]+)"
+_SHORT_NAME = rf"(?=.{{1,20}}\Z)(?!(?:[^0-9]*[0-9]){{5}}){_NAME_PART}(?:[-_.:,+]{_NAME_PART})+\Z"
+"""Matches several words and up to four digits, such as us-east-1, gpt-4o-mini and localhost:8080."""
+_MEDIA_TYPE = r"(?:application|audio|font|image|model|multipart|text|video)/"
+_ORDINARY_VALUE = re.compile(rf"\s|://|^[/~]|^[^0-9]{{0,31}}\Z|^{_SHORT_NAME}|^{_MEDIA_TYPE}")
+"""Several words, an address, a path, a short value without digits, a name or a media type, which must stay readable in
+errors and logs."""
 _NUMBERED_ARGUMENT = re.compile(r"argument-[0-9]+")
 _NUMBER, _ARGUMENT_NUMBER = re.compile(r"(?:-[0-9]+)?"), re.compile(r"[0-9]+(?:-[0-9]+)?")
 """What may follow the name of a setting in the name of a keyring entry."""

@@ -40,6 +40,31 @@ def test_the_value_of_a_header_with_any_name_is_known_to_redact() -> None:
     assert redact(echo) == "it sent [secret], [secret], https://h.example/page1 and a/b1c2d3"
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["us-east-1", "eu-west-1a", "gpt-4o-mini", "localhost:8080", "v2.1.0-beta", "application/vnd.github.v3+json"],
+)
+def test_a_header_does_not_hide_the_name_of_a_region_a_model_or_a_host(value: str) -> None:
+    expand_server(replace(HTTP, headers={"X-Choice": value}), {}, {}.get)
+    assert redact(f"it failed in {value}.") == f"it failed in {value}."
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "hunter2-zz99x9",
+        "team-a1b2c3d4",
+        "k9-1234567",
+        "correct-horse-battery-staple-42",
+        "Ab1-Cd2-Ef3-Gh4-Jk5",
+        "abc12345",
+    ],
+)
+def test_the_value_of_a_header_that_may_be_a_key_is_redacted(value: str) -> None:
+    expand_server(replace(HTTP, headers={"X-Choice": value}), {}, {}.get)
+    assert redact(f"it sent {value}.") == "it sent [secret]."
+
+
 def test_a_project_cannot_hide_a_word_by_a_header_with_any_name() -> None:
     expand_server(replace(HTTP, source="project", headers={"X-Team": "delete-v2"}), {}, {}.get)
     assert redact("the tool delete-v2") == "the tool delete-v2"
