@@ -147,7 +147,7 @@ def _setup_parts(
     async def load_again(profile: str | None) -> HostConfig:
         return adjust_config(await load_configuration(options, grants, profile))
 
-    files = tuple(Path(file).expanduser() for file in options.mcp_config) or (
+    files = tuple(Path(os.path.expanduser(file)) for file in options.mcp_config) or (
         config_dir / SERVERS_FILE,
         config_dir / LOCAL_FILE,
     )

@@ -1,7 +1,7 @@
 """Parser for the request arguments given on the command line: KEY=VALUE pairs and the JSON of --args."""
 
+import os
 import sys
-from pathlib import Path
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
@@ -48,7 +48,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
     elif source.startswith("@"):
         what = f"--args {source}"
         try:
-            with Path(source[1:]).expanduser().open("rb") as file:
+            with open(os.path.expanduser(source[1:]), "rb") as file:
                 raw = file.read(MAX_INPUT_BYTES + 1)
         except OSError as error:
             raise UsageError(f"{what} cannot be read: {error.strerror}.", "Check the file's name.") from error

@@ -112,7 +112,7 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
         return find_foreign_servers(places, [host], with_folder=True)
     if os.sep not in source and not os.path.exists(source):
         raise UsageError(f"There is no host or file {source!r}.", f"Hosts: {', '.join(host.id for host in HOSTS)}.")
-    return read_named_file(Path(source).expanduser(), places)
+    return read_named_file(Path(os.path.expanduser(source)), places)
 
 
 def _print_project_files(source: str | None) -> None:

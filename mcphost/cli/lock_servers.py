@@ -1,6 +1,7 @@
 """Commands `servers lock` and `servers verify`, which write and check the lock file of a project."""
 
 import argparse
+import os
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
@@ -87,7 +88,7 @@ class LockableProject:
         if len(options.mcp_config) > 1:
             raise UsageError("A lock file belongs to one file of servers.", "Pass --mcp-config once.")
         named = options.mcp_config[0] if options.mcp_config else ""
-        self.file = Path(named).expanduser().absolute() if named else Path.cwd() / PROJECT_FILE
+        self.file = Path(os.path.abspath(os.path.expanduser(named))) if named else Path.cwd() / PROJECT_FILE
         self.lock_path = self.file.parent / LOCK_FILE
         try:
             text = decode_text(read_bytes(self.file), str(self.file))

@@ -1,6 +1,7 @@
 """Command `messages`: print a message log that was saved on the messages page."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.host.servers.saved_messages import read_saved_messages
     from mcphost.message_log import LoggedMessage
 
-    entries = sorted(read_saved_messages(Path(args.file).expanduser()), key=lambda entry: entry.at)
+    entries = sorted(read_saved_messages(Path(os.path.expanduser(args.file))), key=lambda entry: entry.at)
     for entry in entries:
         for line in [format_message(entry)] if isinstance(entry, LoggedMessage) else format_exchange(entry):
             sys.stdout.write(f"{sanitize(line, keep_newlines=False)}\n")

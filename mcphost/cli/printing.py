@@ -276,7 +276,7 @@ def create_output_file(file_name: str) -> Generator[BinaryIO]:
 
     from mcphost.config.file_edits import create_complete_file
 
-    target = Path(file_name).expanduser()
+    target = Path(os.path.expanduser(file_name))
     has_begun = False
     try:
         with _open_device(target) or create_complete_file(target, 0o600) as file:

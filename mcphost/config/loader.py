@@ -116,7 +116,7 @@ def load_config(
     if named := list(files):
         for name in named:
             try:
-                content = _load_named_file(Path(name).expanduser(), problems)
+                content = _load_named_file(Path(os.path.expanduser(name)), problems)
             except ConfigError as error:
                 if strict:
                     raise

@@ -106,7 +106,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
             )  # fmt: skip
         hint = INSTALL_HINTS.get(command, "Install it, or write its absolute path as the command.")
         return make_step("command", "failed", f"{command!r} was not found in PATH.", hint)
-    path = Path(server.cwd or ".", Path(command).expanduser())
+    path = Path(server.cwd or ".", os.path.expanduser(command))
     if os.path.isdir(path):
         return make_step("command", "failed", f"{path} is a folder.", "Write the path of the program in it.")
     if os.path.exists(path):

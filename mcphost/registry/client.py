@@ -6,6 +6,7 @@ requests and makes registries usable offline.
 
 import hashlib
 import logging
+import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -387,7 +388,7 @@ class FileRegistry:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path).expanduser()
+        self._path = Path(os.path.expanduser(path))
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Search for *text*; see `ServerRegistry.search`."""

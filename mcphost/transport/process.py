@@ -91,7 +91,7 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
     if folder and not os.path.isdir(folder):
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
     if os.sep in command:
-        path = Path(folder or ".", Path(command).expanduser())
+        path = Path(folder or ".", os.path.expanduser(command))
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return str(path)
         if not os.path.isabs(os.path.expanduser(command)) and not path.exists():
