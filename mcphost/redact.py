@@ -169,7 +169,7 @@ _SECRET_WORDS = re.compile(
     r"|(?:private|access|account)_?key)(?P<plural>s?)(?=_|\Z)"
 )
 _OTHER_WORD = re.compile(
-    r"(?:allowed|available|budget|class|cost|count|counts|design|details|enabled|endpoint|endpoints|estimate|exp"
+    r"(?:allowed|available|budget|class|cost|count|counts|details|enabled|endpoint|endpoints|estimate|exp"
     r"|expiration|expires|expiry|field|fields|file|files|format|has|id|ids|index|is|kind|len|length|level"
     r"|limit|limits|line|logprobs|max|maximum|metadata|method|methods|min|minimum|mode|name|names|num"
     r"|number|offset|page|path|per|policies|policy|position|prefix|price|progress|public|rate|required"
@@ -336,7 +336,8 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
 
 def _is_about_something_else(words: list[str]) -> bool:
     """Return whether a name with these words counts or describes secrets, such as `max_tokens`."""
-    return any(map(_OTHER_WORD.fullmatch, words))
+    is_design = "design" in words and not {"token", "tokens"}.isdisjoint(words)
+    return is_design or any(map(_OTHER_WORD.fullmatch, words))
 
 
 def _mask_short(name: str, value: Any) -> Any:

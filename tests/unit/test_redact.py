@@ -373,3 +373,7 @@ def test_what_only_has_a_name_like_a_secret_is_kept(value: dict[str, Any]) -> No
 def test_a_token_beside_such_a_name_is_still_removed(name: str) -> None:
     assert "abcdef0123456789" not in redact(json.dumps({name: "abcdef0123456789"}))
     assert redact_values({name: "abcdef0123456789"}) == {name: "[secret]"}
+
+
+def test_a_list_of_passwords_is_removed_whatever_they_are_for() -> None:
+    assert redact_values({"design_passwords": ["hunter2x"]}) == {"design_passwords": ["[secret]"]}
