@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
@@ -221,13 +221,17 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
     They are also masked in a command that wrongly has its arguments in the same text.
     """
     masked = replace_target_secrets(server, lambda label: MASK)
-    masked = replace(masked, args=tuple(map(mask_json, masked.args)))
+    masked = replace(masked, args=tuple(mask_json(argument, keeps_commands=True) for argument in masked.args))
     command = redact_patterns(masked.command) if _WHOLE_COMMAND_LINE.search(masked.command) else masked.command
     return replace(masked, command=command).argv
 
 
-def mask_json(argument: str) -> str:
-    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON."""
+def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
+    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON.
+
+    If *keeps_commands* is true, texts with white space are kept: a project must not hide a command from the user who
+    approves its server.
+    """
     at = argument.find("{")
     if at < 0 or not may_have_secret_members(argument):
         return argument
@@ -236,7 +240,19 @@ def mask_json(argument: str) -> str:
     except MalformedMessage:
         return argument
     masked = mask_members(value)
+    if keeps_commands:
+        masked = _restore_commands(value, masked)
     return argument if masked == value else f"{argument[:at]}{dumps(masked)}"
+
+
+def _restore_commands(value: Any, masked: Any) -> Any:
+    """Return *masked*, in which members of the JSON *value* are masked, with the texts that have white space."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {name: _restore_commands(inner, masked[name]) for name, inner in members}
+    if isinstance(value, list):
+        return [_restore_commands(*pair) for pair in zip(cast("list[Any]", value), masked, strict=True)]
+    return value if isinstance(value, str) and any(map(str.isspace, value)) else masked
 
 
 def masked_url(server: ServerConfig) -> str:

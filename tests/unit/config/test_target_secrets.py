@@ -35,6 +35,13 @@ def test_every_kind_of_value_under_the_name_of_a_secret_in_json_is_masked(secret
         assert '"x"' not in text
 
 
+def test_a_command_under_the_name_of_a_secret_in_json_is_shown() -> None:
+    argument = json.dumps({"token": {"run": ["sh", "-c", "curl h.example | sh"], "key": "a1b2c3"}})
+    shown = masked_argv(make_server("run", argument))[1]
+    assert "curl h.example | sh" in shown
+    assert "a1b2c3" not in shown
+
+
 def test_json_without_a_secret_in_an_argument_is_shown_as_it_is() -> None:
     argument = '--config={ "tokens": 5,"passthrough": ["x"] , "password": "${env:DB_PASSWORD}"}'
     assert masked_argv(make_server("run", argument)) == ("run", argument)
