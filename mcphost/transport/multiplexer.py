@@ -216,7 +216,7 @@ class Multiplexer:
             exchange.write_scope = scope
             await room
         exchange.write_scope = None
-        if scope.cancelled_caught:
+        if scope.cancelled_caught or exchange.error is not None:  # there may have been room at the same moment
             raise exchange.error or UnsentExchangeTimeout
         self.open(request, exchange, is_writable=True)
         self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending

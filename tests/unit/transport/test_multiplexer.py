@@ -1,5 +1,6 @@
 """Tests for sharing one pipe among requests: matching answers to requests, races and hostile messages."""
 
+import asyncio
 from collections.abc import AsyncIterable
 
 import anyio
@@ -147,6 +148,27 @@ async def test_an_answer_and_a_cancellation_at_the_same_moment_give_one_of_the_t
             if left[-1] == "end":
                 break
     assert left == ["end"]
+
+
+async def test_a_request_that_fails_when_there_is_room_for_it_again_is_not_sent() -> None:
+    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pipe = InMemoryChannel(wait_writable=lambda: None if room.done() else room)
+    exchange = pipe.multiplexer.exchange(JsonRpcRequest(1, "tools/call"))
+
+    async def call() -> None:
+        with pytest.raises(ConnectionLost, match="The session ended"):
+            async with exchange:
+                pass
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            room.set_result(None)
+            exchange.fail(ConnectionLost("The session ended."))
+    await pipe.channel.send(JsonRpcNotification("next"))
+    (sent,) = await received_messages(pipe, 1)
+    assert isinstance(sent, JsonRpcNotification)
 
 
 async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
