@@ -418,6 +418,14 @@ class RequestSender:
                 if isinstance(message, JsonRpcResponse):
                     return message.result
                 self._handle_message(message, attempt)
+        except (ExchangeTimeout, ServerError):
+            response = exchange.take_response()
+            if response is None:
+                raise
+            if isinstance(response, JsonRpcResponse):
+                return response.result
+            self._handle_message(response, attempt)
+            raise
         finally:
             exchange.close()
         raise self._unanswered(attempt)

@@ -223,6 +223,11 @@ class PipeExchange:
         if self.write_scope is not None:
             self.write_scope.cancel()
 
+    def take_response(self) -> JsonRpcMessage | None:
+        """Remove and return the response that arrived after an error, but before the iterator's task continued."""
+        response, self._response = self._response, None
+        return response
+
     @property
     def error(self) -> ServerError | ExchangeTimeout | None:
         """The error that ended the exchange, or None if there is none."""

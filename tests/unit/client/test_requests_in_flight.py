@@ -7,11 +7,19 @@ import pytest
 
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_tools
+from mcphost.client.requests import RequestSender
+from mcphost.client.timeouts import Timeouts
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import RequestRefused
 from mcphost.protocol.content import TextContent
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcResponse
+from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
+from mcphost.serialization import Raw
+from mcphost.transport.pipe_exchange import PipeExchange
+from tests.fakes.in_memory_channel import InMemoryChannel
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.scripted_http import handshake_server
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
@@ -53,6 +61,33 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
     assert received == {name: name for name in notifications}
     assert {name: bool(said) for name, said in notifications.items()} == {"a": True, "b": False, "c": False}
     assert all(isinstance(item, ProgressNotification) for item in notifications["a"])
+
+
+@pytest.mark.parametrize("answer", ["result", "error"])
+async def test_an_answer_that_arrives_at_the_moment_of_the_deadline_is_not_lost(answer: str) -> None:
+    pipe = InMemoryChannel()
+    sender = RequestSender(pipe.channel, "peer", Timeouts())
+    answers: list[str] = []
+
+    async def ping() -> None:
+        try:
+            answers.append(str(await sender.send(Ping())))
+        except RequestRefused as error:
+            answers.append(error.message)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ping)
+            await anyio.wait_all_tasks_blocked()
+            ((ident, request),) = sender.in_flight.items()
+            assert isinstance(request.target, PipeExchange)
+            request.target.expire()
+            if answer == "result":
+                pipe.send(JsonRpcResponse(ident, Raw(b"{}")))
+            else:
+                pipe.send(JsonRpcErrorResponse(ident, ErrorData(-32000, "It is refused.")))
+    assert len(answers) == 1
+    assert ("It is refused." in answers[0]) == (answer == "error")
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
