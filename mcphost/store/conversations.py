@@ -145,8 +145,9 @@ _COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S
 _LIST_QUERY = f"""
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
     c.pinned IS NOT NULL, c.named IS 2
-    FROM conversations c {{where}} ORDER BY {{order}}{_NEWEST_FIRST}, c.id LIMIT ?
-"""  # noqa: S608 - only constants
+    FROM (SELECT * FROM conversations c {{where}} ORDER BY {{order}}{_NEWEST_FIRST}, c.id LIMIT ?) c
+    ORDER BY {{order}}{_NEWEST_FIRST}, c.id
+"""  # noqa: S608 - only constants; counts only the messages of the conversations that it returns
 _LIST_TYPES = (TEXT, TEXT, TEXT, INTEGER, NUMBER, NUMBER, INTEGER, INTEGER)
 
 
