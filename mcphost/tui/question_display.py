@@ -272,7 +272,7 @@ class QuestionApp(NavigationApp):
             return
         from mcphost.tui.widgets.status_bars import KeyBar
 
-        self.dismiss_notices({_NO_QUESTION})
+        self.dismiss_notices({_(_NO_QUESTION)})
         dialog = self._minimized[0]
         card = cards[0] if cards else QuestionCard()
         card.set_texts(*dialog.card_texts())

@@ -35,7 +35,8 @@ from mcphost.tui.dialogs.edit_arguments import translate_violation
 from mcphost.tui.screens import help as help_screen
 from mcphost.tui.screens.help import render_help
 from mcphost.tui.transcript.tool_card import ToolCard
-from tests.screens.ask_question import PendingQuestion, open_argument_editor, trust_question
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import PendingQuestion, open_argument_editor, tool_question, trust_question
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING
 from tests.screens.example_records import (
@@ -374,6 +375,7 @@ async def test_a_notice_for_a_screen_reader_loses_no_character_at_the_end_of_a_r
         "The hook sh -c 'x y' declined it: 12. Change the arguments or the hook.",
         "The hook sh -c 'x y' declined it: 12.",
         "The model is still answering. Press Esc to stop it first.",
+        "The model gets 3 of 13 tools. Disable servers that this conversation does not need.",
     ],
 )
 def test_what_hooks_did_and_what_hinders_a_new_conversation_is_translated(sentence: str) -> None:
@@ -396,3 +398,15 @@ async def test_the_help_is_wrapped_to_the_window_when_it_opens(
         await driver.pilot.press("f1")
         await driver.until(lambda: isinstance(driver.app.screen, help_screen.HelpScreen), "the help")
         assert set(widths) == {width - 5}
+
+
+async def test_the_notice_that_no_question_waits_is_removed_by_a_question_in_chinese(
+    run: Run, clock: ManualClock
+) -> None:
+    async with run(size=(120, 40), notifications=True) as driver:
+        await driver.pilot.press("f8")
+        await driver.until(lambda: driver.has_notified("没有等待的问题。"), "the notice")
+        await driver.type("x")
+        PendingQuestion(driver, tool_question())
+        await driver.until(lambda: bool(driver.app.screen.query("QuestionCard")), "the card")
+        assert not driver.has_notified("没有等待的问题。")
