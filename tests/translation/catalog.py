@@ -163,7 +163,7 @@ _PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[
 _FIELDS = re.compile(r"\{\w+\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
 _SENTENCE_FUNCTIONS = (
-    "make_step", "on_problem", "ConfigWarning", "SettingProblem", "confirm", "confirm_with", "join_sentences",
+    "make_step", "notify", "on_problem", "ConfigWarning", "SettingProblem", "confirm", "confirm_with", "join_sentences",
 )  # fmt: skip
 
 VALUES = (
