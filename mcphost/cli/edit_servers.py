@@ -134,8 +134,11 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _find_target(before: list[str], command_line: list[str]) -> list[str]:
     """Return the URL, or the program and its arguments: the words *before* `--` or those after it.
 
-    Raises UsageError if there are words in both places, because they would become one command.
+    Raises UsageError if there are words in both places, because they would become one command, or if there is no
+    program: the last of *before* begins with a dash if it came after `--`, see `split_command_line`.
     """
+    if before and before[-1].startswith("-"):
+        raise UsageError(f"A program cannot begin with a dash: {before[-1]}.", "Write it first, directly after --.")
     if before and command_line:
         raise UsageError(
             "There is a word between the name and --."

@@ -176,6 +176,8 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
         (("add", "demo", "a", "--", "b"), 2, "There is a word between the name and --. Write the program and all of"),
         (("edit", "demo", "a", "b", "--", "c"), 2, "There are 2 words between the name and --."),
+        (("add", "demo", "--", "-y", "npx"), 2, "A program cannot begin with a dash: -y. Write it first, directly"),
+        (("add", "demo", "a", "--", "-y"), 2, "A program cannot begin with a dash: -y."),
         (("add", "demo", "https://x.example/mcp", "--", "b"), 2, "or a URL without --."),
         (
             ("add", "demo", "https://x.example/mcp", "--env", "A=b"),
