@@ -8,6 +8,8 @@ import pytest
 from mcphost.errors import ConsentDenied
 from mcphost.host import runtime_settings
 from mcphost.tui.screens.help import HelpScreen
+from mcphost.tui.screens.profiles import ProfilesScreen
+from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import Files, composer_text
 from tests.unit.host.setup_host import DEMO_ENTRY
@@ -306,6 +308,39 @@ async def test_a_profile_is_edited_and_removed_on_the_page(files: Files, size: t
         await driver.until(lambda: driver.has_notified("Removed the profile review from"), "the notice")
         assert (driver.host.settings.profile, driver.host.model_selection.system_prompt) == ("", "")
     assert file.read_text() == "# mine\n[profiles.quick]\n"
+
+
+async def test_a_key_that_is_held_down_removes_no_second_profile(files: Files) -> None:
+    files.write_settings("[profiles.a]\n[profiles.b]\n[profiles.c]\n")
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "x", "x")
+        await driver.until(lambda: driver.has_notified("Removed the profile b from"), "the notice")
+        await driver.until(lambda: "x remove" in driver.text(), "the page again")
+        await driver.pilot.press("x", "x", "x")
+        assert "again to remove it" not in driver.text()
+        assert isinstance(driver.app.screen, ProfilesScreen)
+    assert list(tomllib.loads((files.folder / "config.toml").read_text())["profiles"]) == ["a", "c"]
+
+
+async def test_enter_that_is_held_down_since_a_profile_was_saved_does_not_use_it(
+    files: Files, clock: ManualClock
+) -> None:
+    files.write_settings("[profiles.a]\n[profiles.b]\n")
+    async with files.open() as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "x remove" in driver.text(), "the page")
+        await driver.pilot.press("down", "e")
+        await driver.until(lambda: "Edit the profile b" in driver.text(), "the form")
+        await driver.pilot.press("x", "ctrl+s")
+        await driver.until(lambda: driver.has_notified("Saved the profile b in"), "the notice")
+        await driver.until(lambda: "x remove" in driver.text(), "the page again")
+        await driver.pilot.press("enter", "enter")
+        assert isinstance(driver.app.screen, ProfilesScreen)
+        clock.now += 1
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Using the profile b" in driver.text(), "the profile in use")
 
 
 async def test_what_is_not_edited_in_a_profile_stays_as_it_is(files: Files) -> None:

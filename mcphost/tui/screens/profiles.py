@@ -16,6 +16,7 @@ from mcphost.config.model_form_text import MODEL_FIELDS, format_fields
 from mcphost.config.schema import Profile
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, join_list
+from mcphost.tui import input_guard
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -64,10 +65,12 @@ class ProfilesScreen(ListScreen):
     def __init__(self, config: "HostConfig", draft: "Profile", selected: str = "") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile.
 
-        The cursor is on the profile named *selected*, or on the first one.
+        The cursor is on the profile named *selected*, or on the first one if this is "". If that profile was removed,
+        the cursor is on "no profile": a key that is still held down must not remove another one.
         """
         super().__init__()
         self._selected = selected
+        self._pressed_at = input_guard.clock() if selected else 0.0  # the key that saved it may still be held down
         self._config = config
         self._draft = draft
         self._remove_candidate = ""
@@ -75,8 +78,9 @@ class ProfilesScreen(ListScreen):
 
     def find_again(self, before: ListRow | None, default: int) -> int:
         """Return the index of the profile to select when the page opens, or of the entry like *before*."""
-        if before is None:
-            return next((at for at, row in enumerate(self.visible_rows) if row.title == self._selected), default)
+        if before is None and self._selected:
+            names = [row.title for row in self.visible_rows]
+            return names.index(self._selected) if self._selected in names else max(default, len(names) - 1)
         return super().find_again(before, default)
 
     def load(self) -> Sequence[ListRow]:
@@ -165,7 +169,11 @@ class ProfilesScreen(ListScreen):
         self.dismiss(ProfileChange(profile.name, None))
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the name of the chosen profile."""
+        """Close the screen with the name of the chosen profile, unless Enter is held down since an earlier page."""
+        now, before = input_guard.clock(), self._pressed_at
+        self._pressed_at = now
+        if now - before < input_guard.GUARD_SECONDS:
+            return
         self.dismiss(row.value.name if row.value is not None else "")
 
 
