@@ -99,7 +99,9 @@ def read_saved_messages(file: Path) -> Iterator[LoggedMessage | LoggedExchange]:
     try:
         lines = read_bytes(file, MAX_FILE_BYTES).split(b"\n", MAX_ENTRIES)
     except FileNotFoundError as error:
-        raise UsageError(f"There is no file {file}.", "Save messages with w on the messages page (F3, m).") from error
+        raise UsageError(
+            f"There is no file {file}.", "The messages page of a server in the chat saves such files."
+        ) from error
     if len(lines) > MAX_ENTRIES and lines.pop().strip():
         raise UsageError(f"{file} has more than {MAX_ENTRIES} lines.", "Is it a saved message log?")
     for number, line in enumerate(lines, 1):
@@ -114,6 +116,6 @@ def read_saved_messages(file: Path) -> Iterator[LoggedMessage | LoggedExchange]:
         except (MalformedMessage, ValueError, OverflowError) as error:
             raise UsageError(
                 f"{file}, line {number}: not an entry of a saved message log.",
-                "Save messages with w on the messages page (F3, m).",
+                "The messages page of a server in the chat saves such files.",
             ) from error
         yield entry
