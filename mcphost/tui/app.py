@@ -96,7 +96,7 @@ class McpHostApp(QuestionApp):
     COMMANDS = {_load_palette_provider}  # noqa: RUF012 - Textual's own declaration
     CSS = """
     Toast { background: $panel; padding: 0 1; }
-    ToastRack { margin-bottom: 5; .has-question-card & { margin-bottom: 10; } }
+    ToastRack { margin-bottom: 5; } .has-question-card ToastRack { margin-bottom: 10; }
     CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
     Input.-textual-compact { padding: 0 1; }
     Input.-textual-compact:focus { background-tint: transparent; }

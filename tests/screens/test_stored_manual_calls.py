@@ -10,6 +10,7 @@ from mcphost.host.content_rendering import USER_ONLY_TEXT
 from mcphost.llm.messages import ImagePart, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.store.manual_calls import ManualCallStore, StoredManualCall
+from mcphost.store.page_results import StoredPageCall
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.flows.inline_servers import HANDSHAKE_SERVER
 from tests.screens.conftest import Run
@@ -111,8 +112,15 @@ async def test_escape_after_the_end_of_a_call_keeps_its_result_once(
     files.write_servers(demo=DEMO_SERVER)
     is_stored, may_continue, add = asyncio.Event(), asyncio.Event(), ManualCallStore.add
 
-    async def add_slowly(store: ManualCallStore, ident: str, call: StoredManualCall, *, title: str = "") -> None:
-        await add(store, ident, call, title=title)
+    async def add_slowly(
+        store: ManualCallStore,
+        ident: str,
+        call: StoredManualCall,
+        page: StoredPageCall | None = None,
+        *,
+        title: str = "",
+    ) -> None:
+        await add(store, ident, call, page, title=title)
         is_stored.set()
         await may_continue.wait()
 

@@ -160,7 +160,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(user: DialogUser
         user.terminal.press("5")
 
     user.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
-    user.expect_refusal(ContinueTurnDialog, user.no_action, "for tools 1 times", ahead=["g"], answers=["turn no"])
+    user.expect_refusal(ContinueTurnDialog, user.no_action, "for tools 1 time ", ahead=["g"], answers=["turn no"])
     user.terminal.wait_for("Stopped at the tool round limit.")
 
     says()

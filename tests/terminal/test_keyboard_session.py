@@ -246,7 +246,7 @@ def keep(session: ChatSession) -> None:
     session.step("search all conversations")
     terminal.press("C-f")
     terminal.type("what do I have")
-    terminal.wait_for("1 conversation ")
+    terminal.wait_for("History  1 conversation")
     session.step("open the other conversation")
     terminal.press("C-u")
     terminal.wait_for("2 conversations")
