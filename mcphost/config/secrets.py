@@ -19,7 +19,6 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
-from mcphost.header_mask import list_distinctive
 from mcphost.redact import is_probable_secret, is_strong, literal_part, register_secret, register_server_secret
 from mcphost.serialization import Struct, replace
 
@@ -228,6 +227,8 @@ def expand_server(
         else:
             register_secret(text)
     for name, text in headers.items():
+        from mcphost.header_mask import list_distinctive  # not needed to start servers without headers
+
         if is_probable_secret(name, text) or find_references(server.headers[name]):
             register_setting(server, server.headers[name], text, environ)
         for value in list_distinctive(name, text):  # it may be a secret whatever the header's name is

@@ -2,8 +2,6 @@
 
 import sqlite3
 
-from mcphost.store.page_results import copy_page_results
-
 _COPY = """
     INSERT INTO recorded_results SELECT ?2, use_id, call, definition, grant_id, at FROM recorded_results
     WHERE conversation = ?1
@@ -15,5 +13,7 @@ def copy_results(db: sqlite3.Connection, source: str, target: str) -> None:
 
     The messages and the manual calls must have been copied before.
     """
+    from mcphost.store.page_results import copy_page_results  # not needed to start
+
     db.execute(_COPY, (source, target))
     copy_page_results(db, source, target)

@@ -5,15 +5,17 @@ They belong to a conversation, but they are never part of a request to the model
 
 import sqlite3
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import ImagePart
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store import search_index
 from mcphost.store.database import Database
-from mcphost.store.page_results import StoredPageCall, add_page_result
 from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
+
+if TYPE_CHECKING:
+    from mcphost.store.page_results import StoredPageCall
 
 MAX_CALLS = 500
 """Maximum number of manual calls that are kept for a conversation, the newest ones."""
@@ -67,7 +69,7 @@ class StoredManualCall(Struct, frozen=True):
 class AddManualCallFn(Protocol):
     """Function that adds a finished call of the user, and the call for its page, to a conversation."""
 
-    def __call__(self, call: StoredManualCall, page: StoredPageCall | None = None, /) -> str:
+    def __call__(self, call: StoredManualCall, page: "StoredPageCall | None" = None, /) -> str:
         """Add the call, and return the id of the conversation."""
         ...
 
@@ -79,7 +81,7 @@ class ManualCallStore:
         self._database = database
 
     async def add(
-        self, conversation_id: str, call: StoredManualCall, page: StoredPageCall | None = None, *, title: str = ""
+        self, conversation_id: str, call: StoredManualCall, page: "StoredPageCall | None" = None, *, title: str = ""
     ) -> None:
         """Store a call; do nothing if the conversation was deleted. Very long calls are truncated.
 
@@ -97,6 +99,8 @@ class ManualCallStore:
                     "UPDATE conversations SET updated = max(updated, ?) WHERE id = ?", (call.at, conversation_id)
                 )
                 if page_body:
+                    from mcphost.store.page_results import add_page_result  # not needed to start
+
                     add_page_result(db, conversation_id, call.page, page_body, call.at)
 
         await self._database.run(work)
