@@ -35,6 +35,7 @@ KEPT_LINE_LENGTH = 500
 MAX_REFUSED_REQUESTS = 1_000
 FLOOD_THRESHOLD = 1_000
 MAX_MALFORMED_LINES = 10_000
+_MAX_QUEUED_LINE = 16_384
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The specification forbids cancelling `initialize`, and a server that has not answered `server/discover` must not
 # receive a cancellation before its handshake.
@@ -87,11 +88,12 @@ class Multiplexer:
     The transport passes each received line to `receive_line`. *name* is the server's name, and *warn* is called
     with warnings about the server.
 
-    *write* queues a line for writing, and must not block. *write_now* writes a line immediately, instead of
-    together with later lines; it is used if no other request is in flight. *wait_writable* returns None if the
-    pipe to the server has room. Otherwise, it returns an awaitable that completes when the pipe has room, so a
-    full pipe delays only the tasks that write to it. *is_drained* returns whether the server has read
-    everything that was written, and *may_have_been_read* returns whether the server may have read some of it.
+    *write* queues a line for writing, and must not block. *write_now* writes a line and the queued ones
+    immediately; it is used for long lines, and once as many requests are in flight as before the last responses.
+    *wait_writable* returns None if the pipe to the server has room. Otherwise, it returns an awaitable that
+    completes when the pipe has room, so a full pipe delays only the tasks that write to it. *is_drained* returns
+    whether the server has read everything that was written, and *may_have_been_read* returns whether the server
+    may have read some of it.
     """
 
     def __init__(
@@ -115,7 +117,8 @@ class Multiplexer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[RequestId, PipeExchange] = {}
         self.deadline_timer = DeadlineTimer(self._pending)
-        self._responses_since_send = 0  # responses since the last request was sent
+        self._usual_in_flight = 1  # requests in flight when the last responses began to arrive
+        self._has_received = False  # whether a response has arrived since the last request was sent
         self._unsolicited = BoundedQueue()
         self._connection_error: ConnectionLost | None = None
         self._revision: Revision | None = None
@@ -199,12 +202,15 @@ class Multiplexer:
         if room is not None:
             return self._open_when_writable(request, exchange, room)
         self._pending[request.id] = exchange
-        # After several simultaneous responses, the next requests usually follow together and fit into one write.
-        if len(self._pending) == 1 and self._responses_since_send <= 1:
-            self._write_now(serialize_message(request))
+        self._has_received = False
+        # After several simultaneous responses, as many requests usually follow together. They fit into one write,
+        # and writing with the last of them saves an iteration of the event loop. A long line may fill the pipe, which
+        # the next request must know.
+        line = serialize_message(request)
+        if len(self._pending) == self._usual_in_flight or len(line) > _MAX_QUEUED_LINE:
+            self._write_now(line)
         else:
-            self._write(serialize_message(request))
-        self._responses_since_send = 0
+            self._write(line)
         return None
 
     async def _open_when_writable(self, request: JsonRpcRequest, exchange: PipeExchange, room: Awaitable[None]) -> None:
@@ -323,7 +329,9 @@ class Multiplexer:
                 self._handle_unmatched(message)
             else:
                 self._malformed_streak = 0
-                self._responses_since_send += 1
+                if not self._has_received:
+                    self._has_received = True
+                    self._usual_in_flight = len(self._pending) + 1
                 exchange.put(message, last=True)
             return
         if isinstance(message, JsonRpcNotification):

@@ -200,6 +200,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._piped_bytes = 0
         self._stdout: _StdoutProtocol | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._is_pipe_examined = False
         self._has_taken_input = False
         self.is_input_unread = False
@@ -333,8 +334,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def write(self, line: bytes) -> None:
         """Queue a line; all lines that are queued in one iteration of the event loop are written together."""
-        if not self._unsent_lines:
-            self._loop.call_soon(self._flush)
+        if self._flush_timer is None:
+            # Unlike a canceled handle of `call_soon`, a canceled timer does not keep the loop from waiting for input.
+            self._flush_timer = self._loop.call_at(0.0, self._flush)
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
@@ -458,6 +460,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return f"{how}{describe_stderr_tail(self._stderr_tail)}"
 
     def _flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         if not self._unsent_lines:
             return
         lines, self._unsent_lines = self._unsent_lines, []

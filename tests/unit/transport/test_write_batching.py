@@ -1,6 +1,7 @@
 """Tests for writing requests: a single one immediately, several in one write, and in order when the pipe is full."""
 
 import os
+import re
 import select
 import signal
 import sys
@@ -71,6 +72,65 @@ async def test_parallel_waiting_requests_are_written_together() -> None:
     assert b'"id":4' in writes.queued[-1]
     assert b'"id":5' in writes.at_once[-1]
     writes.mux.connection_lost(ConnectionLost("over"))
+
+
+async def test_the_last_of_the_requests_that_follow_responses_writes_them_all() -> None:
+    writes = RecordingMultiplexer()
+    async with anyio.create_task_group() as tasks:
+        for ident in (1, 2):
+            tasks.start_soon(writes.request, ident)
+        tasks.start_soon(writes.request, 3, 3, 2, 1)
+    queued, at_once = len(writes.queued), len(writes.at_once)
+    async with anyio.create_task_group() as tasks:
+        for ident in (4, 5):
+            tasks.start_soon(writes.request, ident)
+        tasks.start_soon(writes.request, 6, 6, 5, 4)
+    assert [re.findall(rb'"id":(\d)', line) for line in writes.queued[queued:]] == [[b"4"], [b"5"]]
+    assert [re.findall(rb'"id":(\d)', line) for line in writes.at_once[at_once:]] == [[b"6"]]
+    writes.mux.connection_lost(ConnectionLost("over"))
+
+
+async def test_a_long_request_is_written_before_the_next_one_asks_for_room() -> None:
+    writes = RecordingMultiplexer()
+    async with writes.mux.exchange(JsonRpcRequest(1, "ping")):
+        long = JsonRpcRequest(2, "tools/call", Raw(b'{"text":"%s"}' % (b"x" * 20_000)))
+        async with writes.mux.exchange(JsonRpcRequest(3, "ping")), writes.mux.exchange(long):
+            assert [b'"id":2' in line for line in writes.at_once] == [False, True]
+            writes.mux.connection_lost(ConnectionLost("over"))
+
+
+async def test_a_request_beside_one_that_stays_open_is_written_immediately() -> None:
+    writes = RecordingMultiplexer()
+    async with writes.mux.exchange(JsonRpcRequest(1, "subscriptions/listen")):
+        await writes.request(2, 2)
+        await writes.request(3, 3)
+        assert b'"id":3' in writes.at_once[-1]
+        writes.mux.connection_lost(ConnectionLost("over"))
+
+
+async def test_lines_are_written_together_in_order_by_the_next_iteration_at_the_latest(tmp_path: Path) -> None:
+    child, lines, arrived = ServerProcess("peer", lambda _: None, lambda _: None), list[bytes](), anyio.Event()
+    reader = LineSplitter()
+
+    def output(data: bytes) -> None:
+        lines.extend(reader.feed(data))
+        if len(lines) == 6:
+            arrived.set()
+
+    child.on_output = output
+    await ServerProcess.start([sys.executable, "-c", ECHO], build_environment({}), str(tmp_path), child)
+    try:
+        child.write(b"1 x")
+        child.write_now(b"2 x")  # writes both; the next line waits for a new iteration
+        child.write(b"3 x")
+        await anyio.lowlevel.checkpoint()
+        child.write(b"4 x")
+        child.write(b"5 x")
+        with anyio.fail_after(30):
+            await arrived.wait()
+        assert [line.split()[0] for line in lines] == [b"ready", b"1", b"2", b"3", b"4", b"5"]
+    finally:
+        await child.stop()
 
 
 async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -> None:
