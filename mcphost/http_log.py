@@ -59,10 +59,10 @@ class LoggedExchange:
     `number` counts the entries of a log. `at` is in seconds since 1970. `rpc_method` is the method of the message in
     the body, or "". `target` is the path and the query of the URL. `body` is the beginning of the request's body, as
     sent; it may contain secrets. `mask` knows the values of configured headers. `status` is 0 until the response
-    begins, and `content_type` is its media type. `head_seconds` is the time until then, and `seconds` the time until
-    the exchange ended; each is None before. `error` is the reason if `outcome` is "failed". `resent` is whether the
-    request was sent a second time, because the server had closed the reused connection. `sign_in` says what an OAuth
-    request is for, and is "" for a message of MCP. Texts are without secrets, but not sanitized.
+    begins, and `content_type` is its media type. `head_seconds` is the time until the response began, and `seconds` the
+    time until the exchange ended; each is None before that. `error` is the reason if `outcome` is "failed". `resent` is
+    True if the request was sent a second time, because the server had closed the reused connection. `sign_in` says what
+    an OAuth request is for, and is "" for a message of MCP. Texts are without secrets, but not sanitized.
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class LoggedExchange:
 
     @property
     def is_event_stream(self) -> bool:
-        """Whether the response is an event stream, which may stay open for long."""
+        """Whether the response is an event stream, which may stay open for a long time."""
         return self.content_type == "text/event-stream"
 
     @property
@@ -225,7 +225,7 @@ class LoggedOAuthRequest(LoggedExchange):
     def set_request(self, purpose: str, parameters: Iterable[str], size: int, *, is_form: bool) -> None:
         """Set what the request is for, the names of its parameters and the size of its body, which is not kept.
 
-        The kept body has the placeholder for every value.
+        The logged body contains a placeholder instead of each value.
         """
         self.sign_in, self.request_size = purpose[:_MAX_NAME], size
         self.parameters = _limit_names(parameters)

@@ -65,8 +65,8 @@ class LoggedMessage(NamedTuple):
 def redact_json(value: Any, *, indent: int = 0) -> str:
     """Return *value* as JSON text without secrets, indented by *indent* spaces.
 
-    Secrets are also found by what stands around them, such as `"--token"` before them, and in names of members. May
-    take 0.5 s for a value as large as a message.
+    Secrets are also recognized by their context, such as a preceding `"--token"`, and in the names of members. May take
+    0.5 s for a value as large as a message.
     """
     return redact(dumps(redact_values(value), indent=indent))
 

@@ -90,7 +90,7 @@ class ApiKeys:
         return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
 
     def find_replaceable(self, model: ModelConfig) -> str:
-        """Return the name of the environment variable for the API key of a model that `store` can replace, or "".
+        """Return the environment variable of the model's API key if `store` can replace the key; otherwise, "".
 
         A self-hosted model, or one at another address than the provider's, has a key of its own only if its
         configuration names the variable. Otherwise, the key of that server would replace the provider's key.

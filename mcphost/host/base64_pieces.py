@@ -1,7 +1,7 @@
 """Search for base64 in encoded JSON that is written with escapes, or that is split into the strings of a list.
 
-It finds what is found in parsed JSON, in JSON that is too large to be parsed. No call reads more than a short piece of
-the text at once, so that the event loop is not blocked even if it runs on another thread.
+In JSON that is too large to be parsed, it finds the same base64 as would be found in parsed JSON. No call reads more
+than a short piece of the text at once, so that the event loop is not blocked even if it runs on another thread.
 """
 
 import re
@@ -39,7 +39,7 @@ _ESCAPES = _write_escapes()
 
 
 def unescape_base64(body: bytes) -> bytes:
-    r"""Return equal JSON in which no character of base64 is written as an escape, such as "\/" or "\u002b"."""
+    r"""Return equivalent JSON in which no character of base64 is written as an escape, such as "\/" or "\u002b"."""
     if (b"\\/" not in body and b"\\u00" not in body) or b"\xff" in body:
         return body
     return b"".join(map(_unescape_chunk, _split_between_escapes(body)))

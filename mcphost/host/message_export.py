@@ -105,9 +105,8 @@ def make_call_command(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the `mcphost call` command for a tool call, and the names of the shell variables that it needs.
 
-    Every secret in the arguments is such a variable, and so is every value of a configured header that *mask* knows.
-    Raises UsageError if a name contains hidden characters. May take
-    0.5 s for long arguments.
+    Such a variable replaces every secret in the arguments, and every value of a configured header that *mask* knows.
+    Raises UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
     """
     if not is_sanitized(f"{server}{tool}"):
         raise UsageError("The name of the tool contains hidden characters, so there is no command for it.")

@@ -1,4 +1,4 @@
-"""Contexts of open pages (MCP Apps, `ui/update-model-context`), which the user's next message takes to the model."""
+"""Contexts of open pages (MCP Apps, `ui/update-model-context`), sent to the model with the next user message."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -13,14 +13,14 @@ CONTEXT_LIMIT = 32 * 1024
 
 
 class PageContext(Struct, frozen=True):
-    """What one page wants the model to know; `page` is the number of the open page."""
+    """The context that an open page provides for the model; `page` is the number of the page."""
 
     page: int
     part: ResourcePart
 
 
 class PageContexts:
-    """The latest context of each open page, until a user message takes it, the user removes it, or the page closes.
+    """The latest context of each open page, until it is sent with a user message, or removed, or the page closes.
 
     A context that was sent or removed is not added again until the page changes it.
     """
@@ -34,7 +34,7 @@ class PageContexts:
 
     @property
     def waiting(self) -> tuple[PageContext, ...]:
-        """The contexts that the next user message takes, in the order in which the pages first sent them."""
+        """The contexts to send with the next user message, in the order in which the pages first sent them."""
         return tuple(PageContext(page, part) for page, part in self._waiting.items())
 
     def update(self, page: int, part: ResourcePart) -> None:
@@ -75,10 +75,10 @@ class PageContexts:
 
     @contextmanager
     def taking(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
-        """Yield the contexts for a user message, without those among its *attachments*; they no longer wait.
+        """Remove the waiting contexts and yield them for a user message, except those among its *attachments*.
 
-        If the block raises an exception, the message was not sent, and they wait again, unless their pages were closed
-        or changed them meanwhile.
+        If the block raises an exception, the message was not sent. The contexts then wait again, unless their pages
+        have been closed or have changed them in the meantime.
         """
         taken = dict(self._waiting)
         self._sent.update(taken)
@@ -99,7 +99,7 @@ class PageContexts:
             self._in_preparation.difference_update(taken)
 
     def forget_sent(self) -> None:
-        """Accept contexts again that were sent, because messages were removed from the conversation."""
+        """Accept contexts again that were already sent, because messages were removed from the conversation."""
         self._sent.clear()
 
     def _publish(self) -> None:

@@ -225,12 +225,12 @@ class PageBridge:
         self._send_bytes(serialize_message(message))
 
     def change_context(self, members: dict[str, Any]) -> None:
-        """Tell the page about changed members of the host context, if it was told about the context before."""
+        """Send changed members of the host context to the page, if it has already received the host context."""
         if self._is_initialized and not self._is_ending:
             self._notify("ui/notifications/host-context-changed", members)
 
     async def tear_down(self, reason: str, *, is_shown: bool) -> None:
-        """Withdraw the questions of the page, tell it that it is closed, and wait a second for its answer.
+        """Withdraw the page's questions, tell the page that it is being closed, and wait a second for its response.
 
         Do not wait if *is_shown* is false, because no browser shows the page.
         """

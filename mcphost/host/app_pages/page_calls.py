@@ -20,8 +20,8 @@ MAX_BYTES = 16 * 1024 * 1024
 class PageCall:
     """A call of a tool that has a page.
 
-    `result` is None until the call has ended, and if it ended without a result; `failure` then gives the reason in the
-    words that the page is told.
+    `result` is None while the call is running, and if it ended without a result. In the latter case, `failure` is the
+    reason, as it is sent to the page.
     """
 
     call: str
@@ -120,7 +120,7 @@ class PageCallRecorder:
         return next(reversed(self._calls.values()), None)
 
     def restore(self, call: PageCall) -> None:
-        """Remember a call of an earlier run, as one that is older than all calls of this run."""
+        """Remember a call of an earlier run; it counts as older than all calls of this run."""
         self._calls = {call.call: call, **self._calls}
 
     @property

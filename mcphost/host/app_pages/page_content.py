@@ -35,7 +35,7 @@ class _ContextParams(WireStruct, frozen=True):
 
 
 def read_message(params: Raw) -> str:
-    """Return the text of a `ui/message` request. Raises PageRequestRejected unless it is a short text of the user."""
+    """Return the text of a `ui/message` request. Raises PageRequestRejected if it is too long or not a user's text."""
     proposed = decode_params(params, _MessageParams)
     content = cast("list[Any]", proposed.content) if isinstance(proposed.content, list) else [proposed.content]
     blocks = _read_blocks(content) if proposed.role == "user" else None
@@ -50,7 +50,7 @@ def read_message(params: Raw) -> str:
 def read_context(params: Raw) -> str:
     """Return the text of a `ui/update-model-context` request; "" if the page has no context.
 
-    The structured content follows the texts as JSON. Raises PageRequestRejected if the context has anything but texts,
+    The structured content follows the texts as JSON. Raises PageRequestRejected if the context contains other content,
     or if it is too long.
     """
     given = decode_params(params, _ContextParams)
@@ -67,7 +67,7 @@ def read_context(params: Raw) -> str:
 
 
 def _read_blocks(content: list[Any]) -> list[_TextBlock] | None:
-    """Return the text blocks in *content*, or None if it has anything else or too many blocks."""
+    """Return the text blocks in *content*, or None if it contains other blocks or too many."""
     try:
         blocks = [convert(block, _TextBlock) for block in content[: MAX_BLOCKS + 1]]
     except MalformedMessage:

@@ -1,4 +1,4 @@
-"""Errors as a page is told about them: without paths, addresses or anything else of the user."""
+"""Error messages for interactive pages, without paths, addresses or other data about the user."""
 
 from mcphost.errors import ConsentDenied, McpHostError, RequestRefused, RequestTimeout, ServerError
 from mcphost.host.questions.frontend import TooManyQuestions
@@ -11,7 +11,7 @@ ERROR_LIMIT = 1_000
 
 
 def explain_to_page(error: McpHostError) -> str:
-    """Return what a page may know about an error: what its own server said, or a fixed sentence."""
+    """Return the error message for a page: the message of the page's own server, or a fixed sentence."""
     match error:
         case RequestRefused():
             return error.server_message[:ERROR_LIMIT]

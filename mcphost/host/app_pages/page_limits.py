@@ -1,4 +1,4 @@
-"""Limits on what pages ask of servers at the same time: for each page, for each server, and with all other calls."""
+"""Limits on concurrent requests from pages to servers: for each page, each server, and all calls together."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

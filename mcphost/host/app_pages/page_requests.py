@@ -192,7 +192,7 @@ class PageRequests:
     async def _authorize(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
     ) -> Approval:
-        """Ask the user, unless a grant allows the call; auto-approve mode never does.
+        """Ask the user, unless a grant allows the call; auto-approve mode does not apply to pages.
 
         Hooks also check arguments that the user edited. If they change them, the user is asked again.
         """
@@ -237,7 +237,7 @@ class PageRequests:
 
     # -- ui/update-model-context, ui/message and ui/open-link
     async def update_context(self, params: Raw) -> Any:
-        """Replace what the page wants the model to know, which the user's next message takes along."""
+        """Replace the page's context for the model, which is sent with the user's next message."""
         text = read_context(params)
         target = self._connection.target
         part = ResourcePart(self._server, self._call.uri, text, tool=self._call.tool, target=target, is_from_page=True)

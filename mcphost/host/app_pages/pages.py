@@ -115,7 +115,7 @@ class AppPages:
                     page.bridge.change_context({"theme": theme})
 
     async def close_all(self) -> None:
-        """Close all pages, because mcphost ends; wait until their browsers know it, but not for long."""
+        """Close all pages because mcphost is quitting; wait briefly while their browsers are notified."""
         pages = tuple(self._pages.values())
         for page in pages:
             self._close(page, ENDED)
@@ -146,10 +146,10 @@ class AppPages:
 
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
-        """Open the page of the call with this id, or of the newest one, also of an earlier run, and return it.
+        """Open and return the page of the call with this id, or of the newest call, even one of an earlier run.
 
-        The second value is whether a browser was opened; if it is False, the user opens the address. Raises UsageError
-        if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
+        The second value is whether a browser was opened; if it is False, the user must open the page's address. Raises
+        UsageError if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
         """
         await self._forget_other_branches()
         known = self.calls.find(call)
@@ -218,7 +218,7 @@ class AppPages:
         return html, parse_page_origins(content.meta)
 
     async def _ask(self, connection: ServerConnection, call: PageCall, origins: PageOrigins, size: int) -> None:
-        """Ask the user, once in this run for a server as it is started now, its account and the page's origins.
+        """Ask whether to open the page; an answer applies in this run, until the server, account or origins change.
 
         Raises ConsentDenied.
         """

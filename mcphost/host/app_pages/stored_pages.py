@@ -1,4 +1,4 @@
-"""Pages of calls of an earlier run: the calls are stored, and shown if the server is still the same."""
+"""Pages of tool calls from earlier runs, which can be opened if the server is still the same."""
 
 import logging
 import time

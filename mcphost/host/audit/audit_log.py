@@ -223,7 +223,7 @@ class AuditLog:
         self._has_queued.set()
 
     def is_acceptable(self, entry: AuditEntry) -> bool:
-        """Return whether what *entry* records may take effect: it is on disk, or this is not required."""
+        """Return whether the recorded action may take effect: *entry* is on disk, or the audit log is not required."""
         if entry.seq > 0:
             return True
         self._has_queued.set()  # so that `run` tries again
@@ -231,7 +231,7 @@ class AuditLog:
 
     @property
     def refusal_reason(self) -> str:
-        """The reason, as the end of a sentence, why what is not recorded must not take effect."""
+        """The reason why an unrecorded action must not take effect, as the end of a sentence."""
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:

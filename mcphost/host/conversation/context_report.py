@@ -124,7 +124,7 @@ class ContextMeter:
 
 
 def _measure_contexts(contexts: PageContexts) -> Iterator[TokenShare]:
-    """Yield the share of each context of a page that the next user message takes."""
+    """Yield the size of each context from a page that is sent with the next user message."""
     for waiting in contexts.waiting:
         yield TokenShare("attachments", waiting.part.server, tokens=estimate_part_tokens(waiting.part))
 

@@ -158,7 +158,7 @@ class ConversationController:
 
     @property
     def page_contexts(self) -> PageContexts:
-        """The contexts of open pages that the next user message takes to the model."""
+        """The contexts of open pages that are sent to the model with the next user message."""
         return self._active.page_contexts
 
     def start_manual_call(self) -> "AddManualCallFn":

@@ -173,7 +173,7 @@ def _resolve(path: str, folder: str, shown: str) -> str:
 
 
 def _is_confined(path: str) -> bool:
-    """Return whether a path must not lead out of the folder: the user did not name another folder with it."""
+    """Return whether a path must stay inside the folder, because it is relative and contains no `..`."""
     expanded = os.path.expanduser(path)
     return not os.path.isabs(expanded) and ".." not in expanded.split("/")
 

@@ -161,7 +161,7 @@ class Turn:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
         Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
-        The next of them takes the contexts of pages in *page_contexts* along. *number* identifies the turn in events.
+        The next of them is sent with the contexts of pages in *page_contexts*. *number* identifies the turn in events.
         Prompts shown to the user contain the turn's number within the conversation instead.
         """
         self._number = number
@@ -280,7 +280,7 @@ class Turn:
         return is_changed
 
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
-        """Send the request with shortened results; if that is still too long, send it once more with a summary.
+        """Send the request with shortened results; if that is still too long, send it again with a summary.
 
         The model's response is added to *answer*. Raises *error*, with which the request failed, if the request was not
         too long for the model or cannot be made shorter.

@@ -99,8 +99,8 @@ class ConversationOrigins:
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember text from a server that the user can edit and send as a message.
 
-        *source* names where the text comes from, such as a prompt or a tool. *target* is the target that the server had
-        then, "" for the current one; see `Message.servers`.
+        *source* names where the text comes from, such as a prompt or a tool. *target* identifies the server's program
+        or URL at that time, "" for the current one; see `Message.servers`.
         """
         self.note(OutsideText(server, source, text, target))
 

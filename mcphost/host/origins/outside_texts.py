@@ -38,7 +38,7 @@ _WINDOW_WEIGHT = 4
 class OutsideText(Struct, frozen=True):
     """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource.
 
-    `target` is the target that the server had then, or "" if it is unknown or already part of `server`; see
+    `target` identifies the server's program or URL at that time; it is "" if unknown or already part of `server`. See
     `Message.servers`.
     """
 
@@ -182,7 +182,7 @@ def outside_texts(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
 
 
 def _origin(part: FromServer, message: Message, targets: Mapping[str, str]) -> str:
-    """Return the name of the origin of a part of a message; its `server` is "" for a local file."""
+    """Return the name of the origin of a message part; a part whose `server` is "" is a local file."""
     server = part.server
     return origin_name(server, find_target(part, message), targets) if server else FILES
 
@@ -194,7 +194,7 @@ def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
 
 
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return *message* with the names of earlier servers in its attachments, copies and prompt, to send it again.
+    """Return *message* for sending it again; servers that were replaced are named as in `origin_name`.
 
     A message that is sent again is stored with the current targets; see `OutsideTexts`.
     """

@@ -56,7 +56,7 @@ AUDIT_INTERVAL = 600.0
 class QuestionRateLimiter:
     """Rate limiter (token bucket) for the questions of one server or page.
 
-    Withdrawn questions cost a token; of a page, declined ones do, too.
+    A withdrawn question costs a token; so does a question from a page that the user declined.
     """
 
     def __init__(self, server: str, audit: AuditLog) -> None:

@@ -214,8 +214,8 @@ class ChangeWatcher:
     def list_again(self) -> None:
         """List everything again soon, and the tools before the next tool call, because the server may be a new process.
 
-        Call this after a connection failure. Before protocol version 2026-07-28, a call does not wait for the new
-        list: most new processes mean a new session, but not those of an HTTP server that uses no session ids.
+        Call this after a connection failure. Before protocol version 2026-07-28, a call does not wait for the new list.
+        A new process usually means a new session, except for an HTTP server that uses no session ids.
         """
         self._is_doubtful = True
         self._stale_kinds.update(KINDS)

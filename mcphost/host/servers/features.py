@@ -62,7 +62,7 @@ class EditableTexts(Protocol):
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text* came from a server; *source* names the feature, such as "prompt".
 
-        *target* is the target that the server had then, if it is not the current one; see `Message.servers`.
+        *target* identifies the program or URL of the server at that time; "" is the current one. See `Message.servers`.
         """
         ...
 
@@ -199,8 +199,8 @@ class ServerFeatures:
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text*, which the user can edit and send as a message, came from a server.
 
-        *source* names the feature that it came from, such as "prompt". *target* is the target that the server had then,
-        if it is not the current one; see `Message.servers`.
+        *source* names the feature that it came from, such as "prompt". *target* identifies the program or URL of the
+        server at that time; "" is the current one. See `Message.servers`.
         """
         if self._editable_texts is not None:
             self._editable_texts.get().note_text(server, source, text, target)

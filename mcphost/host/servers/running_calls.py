@@ -82,7 +82,7 @@ class RunningCalls:
         self._count = 0
 
     def reserve_place(self, call: str) -> None:
-        """Keep the next place in the list for a call that the model proposed, which may first wait for a question.
+        """Reserve the next place in the list for a call that the model proposed, and that may wait for a question.
 
         The list then has the order of the transcript. `free_place` must follow when the call has ended.
         """

@@ -1,4 +1,4 @@
-"""Reader of saved message logs, which are JSON Lines as `message_export` writes them; the file may be hostile."""
+"""Reader of saved message logs, which are JSON Lines written by `message_export`; the file is untrusted."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -21,7 +21,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
-    """A line of a saved log that is a message; `text` is set if the message is cut or no valid JSON."""
+    """A line of a saved log that is a message; `text` is set if the message is cut off or not valid JSON."""
 
     number: int
     time: datetime
@@ -76,7 +76,7 @@ _Entry: Any = SavedMessage | SavedExchange
 
 
 def _limit(number: T) -> T:
-    """Return *number*, or the nearest one that an entry of a log can have."""
+    """Return *number*, limited to the range of numbers in a log."""
     return max(type(number)(0), min(number, type(number)(_MAX_COUNT)))
 
 
@@ -93,7 +93,7 @@ def _make_exchange(
 def read_saved_messages(file: Path) -> Iterator[LoggedMessage | LoggedExchange]:
     """Yield the entries of a saved message log in the order of the file.
 
-    Their texts are not sanitized. Raises UsageError if the file is missing, is too large, or has a line that is no
+    Their texts are not sanitized. Raises UsageError if the file is missing, is too large, or has a line that is not an
     entry, and ConfigError if it cannot be read.
     """
     try:

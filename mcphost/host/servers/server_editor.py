@@ -84,7 +84,7 @@ class ServerEditor:
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
 
     async def find_other_files(self, name: str) -> tuple[str, ...]:
-        """Return the other configuration files that have an entry of this *name*; it is not used and not changed."""
+        """Return the other files with an entry for *name*; those entries are neither used nor changed."""
         server = self._servers.find(name).config
         entries = await anyio.to_thread.run_sync(find_scopes, name, self._editor.config_dir, self._editor.folder)
         return tuple(entry.path for entry in entries if entry.path != server.file)

@@ -56,14 +56,14 @@ class ToolDigests(Struct, frozen=True):
 
 
 class _WithdrawalLimit:
-    """Limit on how often a server's changes replace an open question, so that it stays on the screen to be answered."""
+    """Limit on how often a server's changes replace an open question, so that the user has time to answer it."""
 
     def __init__(self) -> None:
         self._tokens = float(MAX_WITHDRAWN_QUESTIONS)
         self._refilled_at = monotonic()
 
     async def wait(self, needed: float) -> None:
-        """Wait until so many questions may be withdrawn: 1 to replace a question, 0 to ask one after a withdrawal."""
+        """Wait until *needed* questions may be withdrawn: 1 to replace a question, 0 to ask one after a withdrawal."""
         now = monotonic()
         refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
         self._tokens, self._refilled_at = min(MAX_WITHDRAWN_QUESTIONS, refilled), now
@@ -247,10 +247,10 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def _wait_until_outdated(self, asked: dict[str, str]) -> None:
-        """Wait until the open question about the tools *asked*, with their digests, is not the one to ask any more.
+        """Wait until the open question about the tools *asked* (names and digests) is outdated.
 
-        A server that announces changes without any, or that changes its tools all the time, must not keep the user from
-        answering: the question then stays open for a while. An answer accepts only what was shown.
+        A server must not prevent an answer by announcing changes that it did not make, or by changing its tools all the
+        time. The question therefore stays open for a while; an answer accepts only what was shown.
         """
         while True:
             await self._has_work.wait()

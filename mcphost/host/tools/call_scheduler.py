@@ -45,7 +45,7 @@ RunCall = Callable[[], Awaitable[ToolCallOutcome]]
 class CallRound:
     """The tool calls in one response of the model, and their outcomes.
 
-    If `has_failed` is true, an error ended the turn, and the user did not stop its calls.
+    `has_failed` means that the calls were stopped by an error that ended the turn, not by the user.
     """
 
     def __init__(self, uses: Sequence[ToolUsePart], *, has_failed: bool = False) -> None:
@@ -55,7 +55,7 @@ class CallRound:
         """The outcome of each call that began, keyed by its index in `uses`; a model may repeat the id of a call."""
 
     def list_outcomes(self) -> list[ToolCallOutcome]:
-        """Return the outcomes in the order of the calls; the result of a call that never began tells why."""
+        """Return the outcomes in the order of the calls; the result of a call that never began states the reason."""
         return [
             self.by_place.get(at) or ToolCallOutcome(_make_unsent_return(use, "", use.name, is_error=self.has_failed))
             for at, use in enumerate(self.uses)
