@@ -1,4 +1,4 @@
-"""Mask for the values of configured HTTP headers, which may be secrets whatever the name of the header is."""
+"""Mask for the values of configured HTTP headers, any of which may be a secret, whatever its name is."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -26,10 +26,10 @@ _MIN_ANY = 16
 
 
 class HeaderMask:
-    """The configured headers of one server, by which their values are recognized and masked.
+    """Mask that recognizes the values of one server's configured headers, and replaces them.
 
-    A value is masked under its own name however short it is. In other text, such as a message in which the server
-    repeats the headers that it received, a value is masked if it is no ordinary word.
+    In the header that it was configured for, a value is masked even if it is short. In other text, such as a message in
+    which the server repeats the headers that it received, a value is masked only if it is not an ordinary word.
     """
 
     __slots__ = ("_pairs", "_values")
@@ -45,7 +45,7 @@ class HeaderMask:
         self._values = tuple(sorted(values, key=len, reverse=True))
 
     def extend(self, headers: Mapping[str, str]) -> "HeaderMask":
-        """Return a mask for *headers*, too."""
+        """Return a mask that also covers *headers*."""
         return HeaderMask((*self._pairs, *headers.items()))
 
     def mask_header(self, name: str, value: str) -> str:
@@ -53,7 +53,7 @@ class HeaderMask:
         return PLACEHOLDER if (name, value.strip()) in self._pairs else self.mask_text(value)
 
     def mask_text(self, text: str) -> str:
-        """Return *text* without configured values that are no ordinary words."""
+        """Return *text* without configured values, except for ordinary words."""
         for value in self._values:
             text = text.replace(value, PLACEHOLDER)
         return text
@@ -63,9 +63,9 @@ NO_MASK: Final = HeaderMask()
 
 
 def list_distinctive(name: str, value: str) -> tuple[str, ...]:
-    """Return the texts in a configured header's value that are no ordinary words, with and without a scheme.
+    """Return a configured header's value, with and without its scheme, if it is not an ordinary word.
 
-    A scheme is, for example, "Bearer". The result is empty for a standard header, whose value is no secret.
+    A scheme is, for example, "Bearer". The result is empty for a standard header, whose value is not a secret.
     """
     texts = (value.strip(), value.strip().partition(" ")[2].strip())
     return () if name.lower() in HARMLESS_HEADERS else tuple(filter(_is_distinctive, texts))

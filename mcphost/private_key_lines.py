@@ -19,5 +19,5 @@ def is_full_line(line: str) -> bool:
 
 
 def is_header(line: str) -> bool:
-    """Return whether a line contains a header of a key, or its checksum."""
+    """Return whether a line contains a header line of a private key in text form, or the key's checksum."""
     return _KEY_HEADER.search(line) is not None

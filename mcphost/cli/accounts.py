@@ -232,9 +232,8 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the name of the account selected for a server, or "" if there is none.
 
-    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL, so the URLs of
-    *accounts* are looked up, which are the stored accounts for the server. If there are none, the URL of
-    *server* is looked up.
+    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL: the URL is taken from
+    *accounts*, the stored accounts for the server, or from *server* if there are no such accounts.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.variable_references import resolve_target
@@ -440,7 +439,7 @@ class StoredSignIns:
     async def load(
         cls, options: "Options", config: "HostConfig", server: "ServerConfig", others: "Iterable[ServerConfig]"
     ) -> "StoredSignIns":
-        """Find the stored accounts for *server* that none of *others* can use; one of them may have the same name."""
+        """Find the stored accounts that only *server* can use; *others* may include another entry of the same name."""
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry

@@ -113,7 +113,8 @@ def _print_message(message: "LoggedMessage") -> None:
 def _print_exchange(exchange: "LoggedExchange") -> None:
     """Print an HTTP exchange with its headers on stderr once it has ended; never raise an error.
 
-    An event stream, which may stay open for long, is printed when it is opened, and again without headers when it ends.
+    An event stream, which may stay open for a long time, is printed when it is opened, and again without headers when
+    it ends.
     """
     is_open, is_stream = exchange.outcome == "open", exchange.is_event_stream
     if is_open and not is_stream:

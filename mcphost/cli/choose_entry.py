@@ -1,4 +1,4 @@
-"""Choice of the entry that a `servers` action changes, if several files have an entry of the server's name."""
+"""Choice of the entry that a `servers` action changes, if several files have an entry with the server's name."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def choose_entry(
     config: "HostConfig", folders: "tuple[Path, Path]", name: str, scope: "Scope | None", *, must_choose: bool = False
 ) -> "ServerConfig":
-    """Return the server whose entry to change, and print a note if another file has an entry of this *name*.
+    """Return the server whose entry is to be changed; print a note if another file also has an entry *name*.
 
     *folders* are the configuration folder and the folder in which mcphost was started. Without a *scope*, the entry
     that mcphost uses is chosen; if *must_choose* is set, UsageError is raised instead if there are several.

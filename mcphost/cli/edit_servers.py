@@ -94,8 +94,9 @@ def _real_path(text: str) -> str:
 def split_command_line(action: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split the arguments of `servers add` or `edit` into mcphost's own and, after `--`, a server's command line.
 
-    A word that begins with a dash cannot be a program. Directly after the first `--`, it is the name of the server,
-    and another `--` begins the command line. The arguments of all other *action*s are mcphost's own.
+    The name of a program cannot begin with a dash. Therefore, if the word after the first `--` begins with a dash, it
+    is the name of the server, and a second `--` precedes the command line. For any other *action*, all arguments are
+    mcphost's own.
     """
     if "--" not in arguments or action not in ("add", "edit"):
         return arguments, []
@@ -134,8 +135,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _find_target(before: list[str], command_line: list[str]) -> list[str]:
     """Return the URL, or the program and its arguments: the words *before* `--` or those after it.
 
-    Raises UsageError if there are words in both places, because they would become one command, or if there is no
-    program: the last of *before* begins with a dash if it came after `--`, see `split_command_line`.
+    Raises UsageError if there are words in both places, because they would become one command. Also raises UsageError
+    if the last word in *before* begins with a dash, because it is then not a program (see `split_command_line`).
     """
     if before and before[-1].startswith("-"):
         raise UsageError(f"A program cannot begin with a dash: {before[-1]}.", "Write it first, directly after --.")

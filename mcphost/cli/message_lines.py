@@ -1,4 +1,4 @@
-"""Lines in which commands print messages and HTTP exchanges, without secrets and not sanitized."""
+"""Formatting of messages and HTTP exchanges for commands: secrets are removed, but the text is not sanitized."""
 
 from typing import TYPE_CHECKING
 

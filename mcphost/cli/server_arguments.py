@@ -28,7 +28,7 @@ _ENTRY_SCOPES: dict[str, str] = {
 
 
 def add_entry_scope_flag(parser: argparse.ArgumentParser, action: str) -> None:
-    """Add `--scope` to *parser*, which chooses one of several entries of a name; see `choose_entry`."""
+    """Add `--scope` to *parser*, which chooses between several entries with the same name; see `choose_entry`."""
     changes = N_("which entry to change if several files have one of this name (default: the one in use)")
     parser.add_argument(
         "-s", "--scope", choices=("user", "project", "local"), default=None, help=_ENTRY_SCOPES.get(action, changes)

@@ -1,4 +1,4 @@
-"""Certificates that OpenSSL refuses because they do not follow RFC 5280, and what to do about it."""
+"""Explanations for certificates that OpenSSL rejects because they violate RFC 5280."""
 
 import ssl
 
@@ -13,6 +13,6 @@ STANDARD_HINT = (
 def violates_standard(error: ssl.SSLCertVerificationError) -> bool:
     """Return whether a certificate, or one of its authorities, lacks what RFC 5280 requires.
 
-    Python sets VERIFY_X509_STRICT by default since 3.13; an authority made by hand often has no key identifiers.
+    Python 3.13 and later set VERIFY_X509_STRICT by default. Private certificate authorities often lack key identifiers.
     """
     return error.verify_code in _STANDARD_VIOLATIONS

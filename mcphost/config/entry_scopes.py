@@ -1,4 +1,4 @@
-"""The entries of one server name in the files of all scopes, of which mcphost uses the first."""
+"""The entries with the same server name in the files of all scopes; mcphost uses the first one."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -59,7 +59,7 @@ def load_scoped_server(entry: ScopedEntry, name: str, config_dir: Path, folder: 
 
 
 def load_other_entries(server: ServerConfig, config_dir: Path, folder: Path) -> tuple[ServerConfig, ...]:
-    """Return the servers of the same name in other files than that of *server*; unreadable files are left out."""
+    """Return the servers with the same name in files other than that of *server*; leave out unreadable files."""
     entries = find_scopes(server.name, config_dir, folder)
     others = (entry for entry in entries if entry.path != server.file)
     return tuple(load_scoped_server(entry, server.name, config_dir, folder) for entry in others)

@@ -35,7 +35,7 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def is_project_file(server: ServerConfig, environ: Mapping[str, str]) -> bool:
-    """Return whether the environment file of a project's server is in the project, which may then have written it.
+    """Return whether a server's environment file is inside the project, so that the project may have written it.
 
     A file elsewhere is the user's own. Raises ConfigError if a variable in the path is not set.
     """

@@ -84,7 +84,7 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 
 
 def _lock_briefly(folder: int) -> None:
-    """Lock the open *folder* until it is closed; continue without a lock if another program keeps it for a second."""
+    """Lock the open *folder* until it is closed; after waiting a second for another program, go on without a lock."""
     deadline = time.monotonic() + _BRIEF_LOCK_TIMEOUT
     while True:
         try:

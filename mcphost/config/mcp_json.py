@@ -163,7 +163,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 def entry_mark(name: str) -> str:
-    """Return the words that stand for the entry *name* in its problems; a long name is shortened."""
+    """Return the text that names the entry *name* in descriptions of its problems; a long name is shortened."""
     return f'server "{sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)}"'
 
 

@@ -190,9 +190,9 @@ def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, A
 
 
 def _with_timeout(entry: dict[str, Any], timeout: object, unit: float = 1) -> dict[str, Any]:
-    """Return a converted entry with the time limit of a call, if the other host's is longer than the default.
+    """Return a converted entry with the other host's time limit for calls, if it is longer than the default.
 
-    *timeout* is a number of units of *unit* seconds. A shorter limit is left out: it is often written by the host.
+    *timeout* is in units of *unit* seconds. A shorter limit is left out, because hosts often add one automatically.
     """
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
         return entry
@@ -238,11 +238,11 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: VariableSyntax) -> str:
-    """Replace `$NAME` and `${NAME}` in a header of goose, which fills in only the variables of the extension.
+    """Replace `$NAME` and `${NAME}` in a header of goose, which expands only variables that the entry itself sets.
 
     *header* is the header's name, *text* its value, and *values* maps the names of the variables to text in the format
-    of mcp.json. The value of a variable that holds a secret becomes `${env:NAME}` in a header whose name does not say
-    so, because it would not be moved to the keyring there.
+    of mcp.json. A variable that contains a secret becomes `${env:NAME}` in a header whose name does not suggest a
+    secret, because the value of such a header is not moved to the keyring.
     """
     parts: list[str] = []
     end = 0
@@ -355,15 +355,15 @@ def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax:
 
 
 def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
-    """Return the variables to which *env* gives a value of its own, not that of the user's variable of this name."""
+    """Return the variables that *env* sets to anything other than the user's variable of the same name."""
     return frozenset(name for name, value in env.items() if value not in (f"${{{name}}}", f"${{env:{name}}}"))
 
 
 def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry in the format of mcp.json with `${NAME}` in its arguments escaped if its "env" sets NAME.
 
-    Text for any host, such as the README of mcp-remote, leaves such a reference to the program. An entry with
-    unusual values is returned unchanged.
+    Examples for all hosts, such as those in the README of mcp-remote, expect the program to expand such a reference. An
+    entry with unusual values is returned unchanged.
     """
     try:
         args, own = _texts(entry, "args"), _own_variables(_pairs(entry, "env"))
@@ -431,9 +431,9 @@ def convert_sign_in(
 def _convert_references(text: str, syntax: VariableSyntax, own: Collection[str] = ()) -> str:
     """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`.
 
-    What the host passes on, such as `${NAME}` in a file of Claude Desktop, is escaped. So is `${NAME}` without a
-    default if NAME is in *own*, the variables of the server itself: programs such as mcp-remote fill it in, and
-    hosts pass it on if they do not know the variable.
+    References that the host passes on unchanged, such as `${NAME}` in a file of Claude Desktop, are escaped. So is
+    `${NAME}` without a default if NAME is in *own*, the server's own variables: programs such as mcp-remote expand it
+    themselves, and hosts pass it on if they do not know the variable.
     """
     parts: list[str] = []
     end = 0

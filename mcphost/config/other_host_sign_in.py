@@ -12,7 +12,7 @@ _AUTHORIZATION = "Authorization"
 
 
 class ForeignSignIn(NamedTuple):
-    """How another host signs in to a remote server.
+    """Another host's settings for signing in to a remote server.
 
     `oauth` has the keys of `mcphost.oauth` in `mcp.json`. `headers` are sent with each request. `notes` are sentences
     for the user about what is not carried over.
@@ -26,8 +26,8 @@ class ForeignSignIn(NamedTuple):
 def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
     """Return the sign-in settings of a server's entry of the host with the given *title*.
 
-    Read are `oauth` (Claude Code, Gemini CLI, opencode), `auth` with a client id (Cursor) or a bearer token (oterm),
-    and the port of a registered redirect URI. References in a client secret are returned as they are.
+    These are `oauth` (Claude Code, Gemini CLI, opencode), `auth` with a client id (Cursor) or a bearer token (oterm),
+    and the port of a registered redirect URI. References in a client secret are returned unchanged.
     """
     notes: list[str] = []
     if entry.get("headersHelper"):

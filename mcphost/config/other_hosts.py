@@ -265,7 +265,7 @@ def _convert_document(
 def _is_disabled_by_name(
     host: HostFormat, name: str, document: Mapping[str, Any], places: Places, is_in_section: bool
 ) -> bool:
-    """Return whether a list of names disables a server, outside of its entry.
+    """Return whether a list of names, outside of the server's entry, disables the server.
 
     Such lists are `mcp.allowed` and `mcp.excluded` of Gemini CLI, and a list of Claude Code for the servers in the
     section of a project (*is_in_section*).

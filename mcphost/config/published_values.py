@@ -37,7 +37,7 @@ NOTHING_PUBLISHED = PublishedValues()
 
 
 def read_published(own: Mapping[str, Any]) -> PublishedValues:
-    """Return the record in *own*, the "mcphost" object of a server's entry; invalid parts are left out."""
+    """Read the published values from *own*, the "mcphost" object of a server's entry; omit invalid parts."""
     record = _table(own.get(REGISTRY_KEY))
     published = _table(record.get(PUBLISHED_KEY))
     texts = {section: values for section in ("env", "headers") if (values := _table(published.get(section)))}

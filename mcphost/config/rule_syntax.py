@@ -123,9 +123,9 @@ def _percent_code(text: str) -> str:
 
 
 def _protect_spaces(text: str) -> str:
-    """Encode the spaces in a rule's text that would not be read as a part of a name or value.
+    """Encode the spaces in a rule's text that would otherwise not be parsed as part of a name or value.
 
-    They stand at its beginning or end, or before `from:` or `never-from:`, which would become a condition.
+    These are spaces at the beginning or end, and those before `from:` or `never-from:`, which would become a condition.
     """
     return _OUTER_SPACE.sub(lambda match: _percent_code(match[0]), text)
 

@@ -73,7 +73,7 @@ def find_rules_without_tool(
 
 
 def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
-    """Return the rules in groups, each of which contains all interpretations of one text."""
+    """Return the rules in groups; a group contains the alternatives that one ambiguous text was parsed into."""
     groups: dict[str, list[Rule]] = {}
     for rule in rules:
         groups.setdefault(format_rule(rule).replace("%2F", "/"), []).append(rule)

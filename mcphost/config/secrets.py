@@ -56,7 +56,7 @@ class PlaintextSecret(Struct, frozen=True):
 
     @property
     def expanded(self) -> str:
-        """The secret as the server gets it: `${$}` stands for a dollar sign in the file, but not in the keyring."""
+        """The secret as the server receives it: `${$}` means a dollar sign in the file, but not in the keyring."""
         return self.secret.replace("${$}", "$")
 
     @property
@@ -245,8 +245,8 @@ def expand_server(
 def _register_project_value(value: str) -> None:
     """Register a secret from a project's environment file for redaction.
 
-    The author of the project may have written the file, and must hide neither a word nor a name in the audit log. Many
-    users keep their own secrets there, however, so a short value with letters and digits counts as one.
+    The project's author may have written the file, and must not be able to hide a word or a name in the audit log.
+    However, many users keep their own secrets in it, so a short value counts as a secret if it has letters and digits.
     """
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     if has_both and not is_strong(value):

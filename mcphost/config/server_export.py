@@ -42,7 +42,7 @@ class ExportedNames:
                 self._secrets |= {one.name: "" for one in find_references(text) if one.kind == "variable"}
 
     def choose(self, server: ServerConfig, label: str, secret: str) -> str:
-        """Return the variable for a *secret* of *server* whose setting is called *label*."""
+        """Return the name of an environment variable that will hold *secret*, the value of the setting *label*."""
         base = _variable(label)
         names = (base, f"{_variable(server.name)}_{base}", *(f"{base}_{number}" for number in range(2, 1_000)))
         name = next((name for name in names if self._secrets.get(name, secret) == secret), base)
@@ -105,7 +105,7 @@ def _replace_plaintext_secrets(entry: dict[str, Any], server: ServerConfig, name
 
 
 def _replace_random(name: str, value: Any, refer: Callable[[str], str]) -> Any:
-    """Return a reference instead of a *value* that looks random, whatever its *name* says; others are returned."""
+    """Return a reference if *value* looks random, whatever its *name* is; otherwise, return *value* unchanged."""
     if not isinstance(value, str) or find_references(value):
         return value
     return value if mask_secrets(name, value) == value else refer(name)
@@ -153,9 +153,9 @@ def _copy(value: Any) -> Any:
 
 
 def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) -> Any:
-    """Return *value*, which stands under the key *name*, without the probable secrets in its texts.
+    """Return *value*, whose key is *name*, with the probable secrets in its strings replaced by references.
 
-    The key may be one of another host or unknown. Its name also applies to texts in a list or an object, as in
+    The key may be unknown or belong to another host. Its name also applies to strings in a list or an object, as in
     `{"apiKeys": {"prod": "…"}}`. *refer* returns the reference that replaces a secret.
     """
     if isinstance(value, dict):

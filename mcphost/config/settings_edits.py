@@ -69,7 +69,7 @@ def save_profile(path: Path, profile: Profile) -> None:
 def change_profile(path: Path, profile: Profile) -> None:
     """Replace the description, the servers and the system prompt of a profile in a config.toml.
 
-    Everything else in its table stays, also its model. If this fails, ConfigError is raised and the file is left
+    Everything else in its table is kept, including its model. If this fails, ConfigError is raised and the file is left
     unchanged.
     """
     values = {
@@ -218,8 +218,8 @@ def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 def set_profile_values(text: str, name: str, values: Mapping[str, Any]) -> str:
     """Return the text of a config.toml in which *values* replace those of `[profiles.NAME]`; None removes a value.
 
-    Values that are the same already keep their form, such as a string of several lines. Raises ValueError if the text
-    is invalid, if the profile does not exist, or if the edit would change any other value.
+    Unchanged values keep their formatting, such as that of a multi-line string. Raises ValueError if the text is
+    invalid, if the profile does not exist, or if the edit would change any other value.
     """
     expected = tomllib.loads(text)
     try:
@@ -255,8 +255,8 @@ def _set_in_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
 def without_profile(text: str, name: str) -> str:
     """Return the text of a config.toml without `[profiles.NAME]`, and without `profile = "NAME"`.
 
-    Comments above other tables stay. Raises ValueError if the text is invalid, if the profile does not exist, or if the
-    edit would change any other value.
+    Comments above other tables are kept. Raises ValueError if the text is invalid, if the profile does not exist, or if
+    the edit would change any other value.
     """
     expected = tomllib.loads(text)
     try:

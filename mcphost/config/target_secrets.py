@@ -218,7 +218,7 @@ def replace_target_secrets(server: ServerConfig, replacement: Callable[[str], st
 def masked_argv(server: ServerConfig) -> tuple[str, ...]:
     """Return a server's command line with the plaintext secrets in its arguments masked.
 
-    They are also masked in a command that wrongly has its arguments in the same text.
+    They are also masked in a `command` that wrongly contains arguments, too.
     """
     masked = replace_target_secrets(server, lambda label: MASK)
     masked = replace(masked, args=tuple(mask_json(argument, keeps_commands=True) for argument in masked.args))
@@ -227,9 +227,9 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
 
 
 def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
-    """Return an argument with JSON in it, such as `--config={"password": ["x"]}`, without the secrets in the JSON.
+    """Return an argument that contains JSON, such as `--config={"password": ["x"]}`, with its secrets masked.
 
-    If *keeps_commands* is true, texts with white space are kept: a project must not hide a command from the user who
+    If *keeps_commands* is true, strings with white space are kept: a project must not hide a command from the user who
     approves its server.
     """
     at = argument.find("{")
@@ -246,7 +246,7 @@ def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
 
 
 def _restore_commands(value: Any, masked: Any) -> Any:
-    """Return *masked*, in which members of the JSON *value* are masked, with the texts that have white space."""
+    """Return *masked*, a masked copy of the JSON *value*, with all strings that have white space restored."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return {name: _restore_commands(inner, masked[name]) for name, inner in members}

@@ -10,7 +10,7 @@ _MAX_KEY_PARTS = 50
 
 
 class TomlSection(NamedTuple):
-    """A table that has a line with its name: the `keys` of the table, and its position in the text.
+    """A table with a header such as `[a.b]`: the `keys` in the header, and the table's position in the text.
 
     `end` is the end of its last value. Blank lines and comments after it, up to the next table, are not part of it.
     """
@@ -23,8 +23,8 @@ class TomlSection(NamedTuple):
 def find_sections(text: str) -> Iterator[TomlSection]:
     """Yield the tables of *text*, which is valid TOML, in order.
 
-    A line that only looks like the name of a table, such as one in a string of several lines, is taken for one.
-    Callers therefore compare the values before and after an edit.
+    A line that only looks like a header, such as one in a multi-line string, is mistaken for one. Callers therefore
+    compare the values before and after an edit.
     """
     lines = text.splitlines(keepends=True)
     headers = [number for number, line in enumerate(lines) if line.lstrip(" \t").startswith("[")]
@@ -38,7 +38,7 @@ def find_sections(text: str) -> Iterator[TomlSection]:
 
 
 def _find_content_end(lines: list[str], first: int, following: int) -> int:
-    """Return the number of the line after the last value of the table whose name is in the line *first*.
+    """Return the number of the line after the last value of the table whose header is the line *first*.
 
     Comments directly below the last value belong to the table if a blank line separates them from what follows.
     """
@@ -54,7 +54,7 @@ def _is_blank_or_comment(line: str) -> bool:
 
 
 def _read_keys(line: str) -> tuple[str, ...]:
-    """Return the keys in the line with the name of a table, or () if it is none."""
+    """Return the keys in the header of a table, or () if *line* is not a header."""
     if line.lstrip().startswith("[[") or len(line) > _MAX_HEADER or line.count(".") > _MAX_KEY_PARTS:
         return ()
     try:
