@@ -79,4 +79,4 @@ if sys.version_info < (3, 12):  # Python 3.14 has no child watchers
 else:
 
     def install_pidfd_watcher() -> None:
-        """Do nothing: asyncio itself watches child processes through pidfds since Python 3.12."""
+        """Do nothing: since Python 3.12, asyncio itself watches child processes through pidfds."""

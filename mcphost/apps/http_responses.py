@@ -1,4 +1,4 @@
-"""Responses to the requests of a browser for an interactive page."""
+"""HTTP responses to a browser that loads an interactive page."""
 
 _REASONS = {
     200: "OK", 202: "Accepted", 400: "Bad request", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",

@@ -10,7 +10,7 @@ LOOPBACK_HOST = "127.0.0.1"
 
 
 class LoopbackListener:
-    """A listening socket on a port of 127.0.0.1; `serve` must be entered once, which also closes the socket."""
+    """A listening socket on a port of 127.0.0.1; enter `serve` exactly once, because it also closes the socket."""
 
     def __init__(self, listener: "anyio.abc.Listener[SocketStream]", port: int) -> None:
         self._listener = listener
@@ -20,7 +20,8 @@ class LoopbackListener:
     async def serve(self, handle: Callable[[SocketStream], Awaitable[object]]) -> AsyncGenerator[None]:
         """Call *handle* for each connection, in a task of its own, until the `async with` block ends.
 
-        The tasks are then cancelled. An exception of the block is raised as it is, not within an exception group.
+        The tasks are then cancelled. An exception raised in the block is passed on unchanged, not in an exception
+        group.
         """
         failed: Exception | None = None
         async with self._listener, anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Bounded HTTP/1.1 requests of a browser to a listener on 127.0.0.1."""
+"""HTTP/1.1 requests from a browser to a listener on 127.0.0.1, read within limits."""
 
 from typing import NamedTuple
 
@@ -32,8 +32,8 @@ class BrowserRequest(NamedTuple):
 async def read_request(stream: ByteReceiveStream, *, body_limit: int = BODY_LIMIT) -> BrowserRequest:
     """Read one request with its body; if *body_limit* is 0, read no body, and reject a GET request that has one.
 
-    Bytes after the request are not read as another one. Raises RequestRejected if the request is invalid or too large.
-    A header that is repeated is invalid, because programs disagree about which one counts.
+    Any bytes after the request are ignored. Raises RequestRejected if the request is invalid or too large. A repeated
+    header is invalid, because programs disagree about which of its values to use.
     """
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
     try:
@@ -55,7 +55,7 @@ async def read_request(stream: ByteReceiveStream, *, body_limit: int = BODY_LIMI
 
 
 async def _next_event(connection: h11.Connection, stream: ByteReceiveStream, size: int) -> h11.Event:
-    """Return the next event of the request, and read at most *size* bytes at a time.
+    """Return the next event of the request, reading at most *size* bytes at a time.
 
     Raises h11.RemoteProtocolError if the request is invalid or its head is too long.
     """

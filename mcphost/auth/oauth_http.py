@@ -116,7 +116,8 @@ class OAuthHttpClient:
         """Create a client that connects only to hosts that *url_policy* allows.
 
         *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is the path of a file with additional
-        certificate authorities, or "" for none. *find_log* returns the log of the server, or None if nothing is logged.
+        certificate authorities, or "" for none. *find_log* returns the server's message log, or None if requests are
+        not logged.
         """
         self._find_log = find_log
         self._url_policy = url_policy

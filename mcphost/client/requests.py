@@ -198,7 +198,7 @@ _UNREAD_HINT = "It has not read all that was sent to it: see its log, and restar
 
 
 def _make_unread_error(server: str, method: str, seconds: float) -> RequestTimeout:
-    """Return the error for a request that waited for room in the pipe until its deadline."""
+    """Return the error for a request that could not be written to the pipe before its deadline."""
     return RequestTimeout(
         f"The server {server!r} does not read its input: {method} waited {seconds:.0f} s and was not sent.",
         _UNREAD_HINT,
@@ -408,7 +408,7 @@ class RequestSender:
         )
 
     async def _read_pipe(self, exchange: PipeExchange, attempt: "InFlightRequest") -> Raw:
-        """Do what `_read_exchange` does, with fewer coroutines, because they add up to a twentieth of each request."""
+        """Do the same as `_read_exchange` with fewer coroutines, which reduces the cost of a request by a twentieth."""
         waiting = exchange.open()
         if waiting is not None:
             await waiting
@@ -455,7 +455,7 @@ class RequestSender:
             self.on_unsolicited(message, attempt.context)
 
     def _unanswered(self, attempt: "InFlightRequest") -> MalformedMessage:
-        """Return the error for messages that ended without a response."""
+        """Return the error for an exchange that ended without a response."""
         return MalformedMessage(
             f"The server {self.server!r} ended its answer to {attempt.call.METHOD} without a result.",
             server=self.server,

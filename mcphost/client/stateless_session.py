@@ -160,7 +160,7 @@ class StatelessSession:
         return result
 
     def _is_header_mismatch(self, call: ClientRequest[Any], error: RequestRefused) -> bool:
-        """Return whether the server expected other headers: annotations may have changed since tools were listed."""
+        """Return whether the server rejected the headers, as it does if annotations changed after tools were listed."""
         return error.code == HEADER_MISMATCH and self._has_parameter_headers and call.METHOD == CallTool.METHOD
 
     @property
@@ -186,7 +186,7 @@ class StatelessSession:
         """Return the complete result of *call*, and whether the server asked questions before it.
 
         *raw* is the server's first response. If it contains questions, the request is sent again with their answers; if
-        it is a task, the task is followed. *send* sends the request with additional params.
+        it is a task, the task is polled until it ends. *send* sends the request with additional params.
         """
         result = self._sender.decode_result(raw, call)
         if isinstance(call, ResumeTask):

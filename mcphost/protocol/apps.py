@@ -121,7 +121,7 @@ class RelayedReadResult(CacheableResult, frozen=True):
 
 
 class ReadForPage(ReadPage, frozen=True):
-    """The resources/read request that a page makes; its contents are not decoded, which would take long."""
+    """The resources/read request that a page makes; its contents are not decoded, because that is slow."""
 
     RESULT: ClassVar[type[Any]] = RelayedReadResult
 

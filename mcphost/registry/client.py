@@ -439,7 +439,7 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
 
 
 def _find_search_words(text: str) -> list[str]:
-    """Return the words for which the API is asked, [""] if *text* has none.
+    """Return the words to search for with the API, or [""] if *text* contains none.
 
     The longest ones come first, because they occur in the fewest names.
     """

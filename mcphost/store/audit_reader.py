@@ -241,8 +241,8 @@ class AuditReader:
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the audit log for reading, also in a folder that cannot be written.
 
-    SQLite then cannot create its shared memory, and reads the file only as immutable. That leaves out rows in the
-    write-ahead log, so it is not done if there is one.
+    In such a folder, SQLite cannot create its shared-memory file, so the database is opened as immutable. SQLite then
+    ignores the write-ahead log; if there is one, the database is therefore not opened in this way.
     """
     uri = path.absolute().as_uri()
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)

@@ -258,7 +258,7 @@ class Database:
         return result
 
     def _describe_damaged_rows(self) -> tuple[str, str] | None:
-        """Return the warning about rows that were left out, or None if the user was already warned in this run."""
+        """Return a warning about rows that were left out, or None if the user was already warned in this run."""
         if self._has_reported_rows:
             return None
         self._has_reported_rows = True

@@ -28,12 +28,12 @@ _SAVE = """
 class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
-    `attachments` lists the attachments of the queued messages, followed by the attachments of the text.
-    `origin` is "typed" if the user typed the text, "inserted" if the user entered it in another way, or
-    "mixed". `sources` are the names of the servers whose prompts were inserted into the texts; earlier versions
-    stored a single name, `source`. `servers` are pairs of such a name and the target of the server then; see
-    `Message.servers`. They are missing in texts stored by earlier versions. `copies` are the parts of the text
-    that were copied from a server, and `queued_copies` are the corresponding parts of each queued message.
+    `attachments` lists the attachments of the queued messages, followed by the attachments of the text. `origin` is
+    "typed" if the user typed the text, "inserted" if the user entered it in another way, or "mixed". `sources` are the
+    names of the servers whose prompts were inserted into the texts; earlier versions stored a single name, `source`.
+    `servers` are pairs of such a name and the server's target at that time; see `Message.servers`. They are missing in
+    texts stored by earlier versions. `copies` are the parts of the text that were copied from a server, and
+    `queued_copies` are the corresponding parts of each queued message.
     """
 
     text: str = ""

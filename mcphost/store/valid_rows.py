@@ -46,6 +46,6 @@ def is_id(value: object) -> bool:
 
 
 def count_damaged(db: sqlite3.Connection, rows: int) -> None:
-    """Count rows that were left out, so that the user is told."""
+    """Count rows that were left out, so that the user can be warned."""
     if isinstance(db, StoreConnection):
         db.damaged_rows += rows

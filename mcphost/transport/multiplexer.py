@@ -195,7 +195,8 @@ class Multiplexer:
     ) -> Awaitable[None] | None:
         """Register an exchange, and write its request to the pipe.
 
-        If the pipe is full, return an awaitable that does both when there is room. *is_writable* says that there is.
+        If the pipe is full, return an awaitable that does both when there is room. *is_writable* means that there is
+        room.
         """
         self._check_connected(request.method)
         room = None if is_writable or self._wait_writable is None else self._wait_writable()

@@ -188,7 +188,7 @@ class PipeExchange:
         return waiter
 
     def _raise_in_waiter(self) -> None:
-        """Raise the exchange's error in the iterator if it waits."""
+        """Raise the exchange's error in the iterator if it is waiting."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and self._error is not None and not waiter.done():
             waiter.set_exception(self._error)

@@ -167,7 +167,7 @@ class ConfigChangeNotices:
     async def _change_profile(self, change: "ProfileChange") -> None:
         """Change or remove a profile in config.toml, and show the list of profiles again.
 
-        If the profile is in use, use what it says now, or no profile.
+        If the profile is in use, use its new settings or, if it was removed, no profile.
         """
         from mcphost.config.settings_edits import change_profile, remove_profile
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def open_page(chat: "ChatScreen", call: str = "") -> None:
     """Open the page of the tool call with the id *call* in the browser.
 
-    If *call* is "", open that of the selected call, or else of the newest one.
+    If *call* is "", open the page of the selected call, or else of the newest one.
 
     If no browser can be opened, add a notice with the address and, over SSH, the command that forwards its port.
     """

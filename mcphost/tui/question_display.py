@@ -248,7 +248,7 @@ class QuestionApp(NavigationApp):
     def action_app(self, call: str = "") -> None:
         """Open the interactive page of the tool call with the id *call* in the browser.
 
-        If *call* is "", open that of the selected call, or else of the newest one.
+        If *call* is "", open the page of the selected call, or else of the newest one.
         """
         from mcphost.tui.page_actions import open_page
 

@@ -1,4 +1,4 @@
-"""How a page on this machine is reached from the user's machine if mcphost runs over SSH."""
+"""Address of an interactive page as seen from the user's machine, if mcphost runs over SSH."""
 
 from collections.abc import Mapping
 

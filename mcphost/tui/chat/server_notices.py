@@ -73,7 +73,7 @@ class ServerNotices:
         return clean_line(next(found, ""), 60)
 
     def _forget_failed_calls(self, server: str) -> None:
-        """Explain no later problem of the server with the calls that have failed so far."""
+        """Do not attribute later problems of the server to the calls that have failed so far."""
         recent = {card.call for card in self._list_failed_cards()}
         self._earlier = (self._earlier & recent) | {card.call for card in self._list_failed_cards(server)}
 

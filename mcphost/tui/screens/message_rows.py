@@ -118,7 +118,7 @@ def describe_outcome(exchange: LoggedExchange) -> str:
 
 
 def describe_sign_in(exchange: LoggedExchange) -> str:
-    """Return that an HTTP exchange belongs to a sign-in, and what it is for; "" for a message of MCP."""
+    """Return a text with the purpose of an HTTP exchange in a sign-in; "" for an MCP message."""
     purpose = exchange.sign_in
     shown = _(purpose) if purpose in _SIGN_IN_PURPOSES else clean_line(purpose, 60)
     return _("sign-in: {purpose}").format(purpose=shown) if shown else ""

@@ -410,7 +410,7 @@ def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
 def _exchange_sections(exchange: LoggedExchange, *, with_body: bool = False) -> list[Section]:
     """Return the headers of both sides and, if *with_body* is true, the body of the request.
 
-    Of the bodies of an OAuth request, always return the names of the parameters.
+    For an OAuth request, the names of its parameters are always included.
     """
     sections = [
         Section(_("Request headers"), _format_headers(exchange.request_headers)),

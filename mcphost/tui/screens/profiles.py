@@ -77,7 +77,7 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the profile to select when the page opens, or of the entry like *before*."""
+        """Return the index of the profile to select when the screen opens, or of the entry like *before*."""
         if before is None and self._selected:
             names = [row.title for row in self.visible_rows]
             return names.index(self._selected) if self._selected in names else max(default, len(names) - 1)
@@ -169,7 +169,7 @@ class ProfilesScreen(ListScreen):
         self.dismiss(ProfileChange(profile.name, None))
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the name of the chosen profile, unless Enter is held down since an earlier page."""
+        """Close the screen with the chosen profile's name, unless Enter has been held down since an earlier screen."""
         now, before = input_guard.clock(), self._pressed_at
         self._pressed_at = now
         if now - before < input_guard.GUARD_SECONDS:
@@ -192,7 +192,7 @@ _MAX_NAME_LENGTH = 60
 
 
 class ProfileForm(FormScreen[Profile]):
-    """Form for a profile, a new one or one with a name; its result is the profile to save, or None to cancel."""
+    """Form for a new or an existing profile; its result is the profile to save, or None to cancel."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """

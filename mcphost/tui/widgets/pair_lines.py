@@ -135,7 +135,7 @@ def _is_random_word(text: str) -> bool:
 def _is_mixed(text: str) -> bool:
     """Return whether *text* contains lowercase letters, uppercase letters and digits.
 
-    The names of variables seldom contain all three kinds.
+    Keys and tokens often contain all three; names of variables rarely do.
     """
     return all(any(map(kind, text)) for kind in (str.islower, str.isupper, str.isdigit))
 

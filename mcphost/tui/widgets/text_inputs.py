@@ -93,7 +93,7 @@ class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = PLAIN_COMPONENTS | {"text-area--cursor-line"}
 
     def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
-        """Return the style of a component; by default, that of a component which this widget lacks is empty."""
+        """Return the style of a component; if this widget lacks it and there is no *default*, the style is empty."""
         empty = Style.null() if default is None else default
         return super().get_component_rich_style(*names, partial=partial, default=empty)
 
