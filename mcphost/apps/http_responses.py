@@ -22,7 +22,7 @@ def make_response(
 
 
 def make_head(status: int, kind: str, policy: str, more: str = "") -> bytes:
-    """Return the head of a response of the content type *kind*; *more* are further header lines."""
+    """Return the head of a response with the content type *kind*; *more* contains additional header lines."""
     return (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: {kind}\r\ncontent-security-policy: {policy}\r\n"
         f"{_HEADERS}{more}\r\n"

@@ -36,7 +36,7 @@ def build_page_policy(origins: PageOrigins, parent: str) -> str:
 def build_outer_policy(page_url: str) -> str:
     """Return the policy of the document around the page.
 
-    `frame-src` names exactly one address, so the page can neither leave it nor carry data away by a navigation.
+    `frame-src` names exactly one address, so the page cannot navigate elsewhere, not even to send data there.
     """
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -1,7 +1,7 @@
 """HTTP server on 127.0.0.1 for one page: the document around it, the page itself, and the messages in both directions.
 
-Every path begins with a random token. Requests of other sites, of names that lead here (DNS rebinding) and of other
-users of the machine are refused. The page has a path of its own, which does not tell it the token of the messages.
+Every path begins with a random token. Requests from other sites, for other host names (DNS rebinding) and from other
+users of the machine are refused. The page has its own path, from which it cannot learn the token for the messages.
 """
 
 import hmac
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class MessageReceiver(Protocol):
-    """Interface of the object that receives the messages of a page. No method waits."""
+    """Interface of the object that receives the messages of a page; its methods do not block."""
 
     def start(self) -> None:
         """Begin a new exchange, because a browser has loaded the page, for the first time or again."""
@@ -55,7 +55,7 @@ class MessageReceiver(Protocol):
 
 
 class PageDocument(NamedTuple):
-    """What is shown: the page's HTML, the origins that it may use, and the names in the heading above it."""
+    """The content to serve: the page's HTML, the origins that it may use, and the names in the heading above it."""
 
     html: bytes
     origins: PageOrigins
@@ -142,7 +142,7 @@ class PageServer:
             self._connection_count -= 1
 
     async def _handle_request(self, stream: SocketStream) -> bool:
-        """Answer one request, except for one that opens the event stream; return whether it is such a request."""
+        """Answer one request, unless it opens the event stream; return whether it does."""
         try:
             client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
             server = (LOOPBACK_HOST, self.port)
@@ -274,7 +274,7 @@ class PageServer:
 
 
 def _is_equal(one: str, other: str) -> bool:
-    """Compare two paths in a time that does not tell where they differ."""
+    """Compare two paths in constant time, so that the duration does not reveal where they differ."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 

@@ -302,7 +302,7 @@ async def _trust_project(
 async def _check(options: "Options", names: list[str], *, as_json: bool) -> int:
     """Connect to the servers, print each result as soon as it is known, and return the exit code.
 
-    If *names* is empty, these are all enabled servers.
+    If *names* is empty, all enabled servers are checked.
     """
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import (

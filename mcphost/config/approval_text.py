@@ -224,7 +224,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote_variable(name: str) -> str:
-    """Return the name of a variable like `_quote`, but never as the word after which a line names the `envFile`."""
+    """Quote a variable's name like `_quote`, and also "file": the line "environment file: …" is about the `envFile`."""
     return f'"{name}"' if name == "file" else _quote(name)
 
 

@@ -67,7 +67,7 @@ def describe_unknown_keys(own: Mapping[str, Any], known: Collection[str]) -> Ite
 def describe_entry_keys(entry: Mapping[str, Any], *, is_own: bool = True) -> Iterator[str]:
     """Yield a sentence for each key of a server's entry that is similar to a known one, or misplaced.
 
-    If *is_own* is false, the file may be that of another host, so that keys of other hosts are not misplaced.
+    If *is_own* is false, the file may belong to another host, so keys of other hosts do not count as misplaced.
     """
     for key in entry:
         if key in ENTRY_KEYS or key in _FOREIGN_KEYS:

@@ -218,7 +218,7 @@ def replace_target_secrets(server: ServerConfig, replacement: Callable[[str], st
 def masked_argv(server: ServerConfig) -> tuple[str, ...]:
     """Return a server's command line with the plaintext secrets in its arguments masked.
 
-    They are also masked in a `command` that wrongly contains arguments, too.
+    Secrets in a `command` that wrongly contains arguments are masked as well.
     """
     masked = replace_target_secrets(server, lambda label: MASK)
     masked = replace(masked, args=tuple(mask_json(argument, keeps_commands=True) for argument in masked.args))

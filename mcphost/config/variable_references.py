@@ -246,8 +246,9 @@ class ReferenceExpander:
 def register_setting(server: ServerConfig | None, text: str, value: str, environ: Mapping[str, str]) -> None:
     """Register *value*, the expanded text of a setting that holds a secret, for redaction.
 
-    Text from the file of a project is not a secret of the user, and must not hide a word everywhere. It is registered
-    like a secret of a server, unless *text*, the setting as it is written, refers to a value of the user.
+    Text in a project's file is not one of the user's secrets, and must not cause a word to be redacted everywhere. It
+    is registered like a server's secret, unless *text*, the setting as written in the file, refers to one of the user's
+    values.
     """
     is_own = server is None or server.source != "project"
     if is_own or any(_reads_own_value(reference, environ) for reference in find_references(text)):

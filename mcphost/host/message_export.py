@@ -20,7 +20,7 @@ _CURL_SETS = frozenset({"host", "content-length", "proxy-authorization"})
 
 
 def export_json_lines(entries: Iterable[LoggedMessage | LoggedExchange]) -> str:
-    """Return one JSON object a line for each entry, in their order, without secrets.
+    """Return the entries as JSON Lines (one object per line), in order and without secrets.
 
     Hidden characters are escaped. May take a second for a full log.
     """
@@ -77,7 +77,7 @@ def _round(seconds: float | None) -> float | None:
 def make_curl_command(exchange: LoggedExchange) -> tuple[str, tuple[str, ...]]:
     """Return a curl command that repeats an HTTP request, and the names of the shell variables that it needs.
 
-    Every secret is such a variable. Raises UsageError if only the beginning of the request's body was logged.
+    Such a variable replaces each secret. Raises UsageError if only the beginning of the request's body was logged.
     """
     body = LoggedMessage(exchange.number, exchange.at, "sent", exchange.body, exchange.request_size, exchange.mask)
     if body.cut_bytes:

@@ -229,13 +229,13 @@ class PromptSource(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message in a conversation; `at` is the time of the message in seconds since 1970.
 
-    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token
-    usage of the request that produced the message; it is None for other messages, and for messages stored by
-    early versions. `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that
-    mcphost wrote the message, because the user asked to continue an answer that was cut off, or because an
-    answer did not match the requested schema. `servers` are the servers that the parts came from, each as its name and
-    a digest of the program or URL that it had then, its target; it is empty for messages stored by earlier versions. A
-    part whose server had another target when it sent the part has that one as `target`, which is "" otherwise.
+    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
+    request that produced the message; it is None for other messages, and for messages stored by early versions.
+    `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the message,
+    because the user asked to continue an answer that was cut off, or because an answer did not match the requested
+    schema. `servers` are the servers that the parts came from: the name of each, and its target, a digest of its
+    program or URL at that time; it is empty for messages stored by earlier versions. If a part is older and its server
+    had another target then, `target` of the part is that target; otherwise, it is "".
     """
 
     role: Role

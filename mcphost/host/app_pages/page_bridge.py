@@ -210,7 +210,7 @@ class PageBridge:
 
     # -- messages to the page
     def _send_outcome(self) -> None:
-        """Send the result of the call, or the reason why there is none, once the page has its input."""
+        """Send the result of the call, or the reason why there is none, after the page has received its input."""
         if not self._is_input_sent:
             return
         if self.call.result is not None:

@@ -57,7 +57,7 @@ class _LinkParams(WireStruct, frozen=True):
 
 
 class PageServices:
-    """What the requests of all pages need; each request of a page is about the server of that page only."""
+    """The parts of the host that handle requests from pages; a page can only use its own server."""
 
     def __init__(  # noqa: PLR0913 - the stages of a call, and the questions
         self,

@@ -1,4 +1,4 @@
-"""Interactive pages of tools: open one after a question, list and close the open ones."""
+"""Interactive pages of tools: opened after the user agrees, listed and closed."""
 
 import base64
 import binascii
@@ -328,7 +328,7 @@ def _result_is_gone() -> UsageError:
 
 
 def _is_page(content: PageContents) -> bool:
-    """Return whether a content has the MIME type of pages; case, spaces and quotes do not matter."""
+    """Return whether a content item has the MIME type of pages; case, spaces and quotes do not matter."""
     kind = "".join((content.mime_type or "").lower().replace('"', "").split())
     return kind == MIME_TYPE
 

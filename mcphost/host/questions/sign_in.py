@@ -152,7 +152,7 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 class SignInPrompts:
     """Prompts shown during a sign-in, through the frontend and the browser.
 
-    The methods are called by `auth.authorization_flow`.
+    The methods are called by `auth.sign_in_context`.
     """
 
     def __init__(
