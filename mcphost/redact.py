@@ -330,7 +330,7 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
             key: _mask_leaves(inner) if key in _SCHEMA_VALUES else mask_members(inner, str(key))
             for key, inner in schema.items()
         }
-    # the tokens of a text and their number have the name of those that sign in
+    # the tokens of a text, and counts of them, are called "tokens" like those of a sign-in
     return _mask_leaves(value, are_tokens=is_plural and found[0] == "tokens")
 
 

@@ -3,7 +3,7 @@
 from mcphost.protocol.apps import PageOrigins
 
 SANDBOX = "allow-scripts"
-"""What the page may do: run scripts. Its origin is opaque: it has no storage, and reads nothing of its parent."""
+"""The page may only run scripts. Its origin is opaque, so it has no storage and cannot read its parent."""
 
 
 def build_page_policy(origins: PageOrigins, parent: str) -> str:

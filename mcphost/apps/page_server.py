@@ -35,7 +35,7 @@ RATE = 50.0
 BURST = 200
 """A page may send BURST messages at once, and RATE more each second."""
 BYTES_PER_MESSAGE = 1_000_000
-"""So many bytes that a page receives count as a message of the page, because a short request can have a long answer."""
+"""Number of received bytes that count as one message of the page: a short request can have a long response."""
 MAX_WIDTH = 10_000
 _HTML = "text/html; charset=utf-8"
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
@@ -92,7 +92,7 @@ class PageServer:
         self._is_ending = False
         self._gone = anyio.Event()
         self.overflow = anyio.Event()
-        """Set if the browser does not take the messages; the page must then be closed."""
+        """Set if the browser does not read the messages; the page must then be closed."""
 
     @property
     def is_shown(self) -> bool:

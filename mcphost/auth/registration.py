@@ -53,7 +53,7 @@ class OAuthClient(Struct, frozen=True):
         if self.kind == ENTERED_KIND:
             register_secret(self.secret)
         else:
-            # A project's file may have configured it. `expand_oauth` registers the user's own, also short ones.
+            # A project's file may have configured it. `expand_oauth` registers the user's own secrets, even short ones.
             register_server_secret(self.secret, self.issuer)
 
     def is_usable(self, now: float | None = None) -> bool:

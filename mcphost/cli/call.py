@@ -106,7 +106,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _print_message(message: "LoggedMessage") -> None:
     """Print a message with its direction on stderr, in one line and without secrets; never raise an error."""
-    with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
+    with suppress(OSError, ValueError):  # the reader of stderr is gone, or its disk is full
         print_line_on_stderr(format_message(message))
 
 
@@ -119,7 +119,7 @@ def _print_exchange(exchange: "LoggedExchange") -> None:
     is_open, is_stream = exchange.outcome == "open", exchange.is_event_stream
     if is_open and not is_stream:
         return
-    with suppress(OSError, ValueError):  # nobody reads stderr, or its disk is full
+    with suppress(OSError, ValueError):  # the reader of stderr is gone, or its disk is full
         for line in format_exchange(exchange, with_headers=is_open or not is_stream):
             print_line_on_stderr(line)
 

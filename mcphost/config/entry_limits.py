@@ -10,7 +10,7 @@ from mcphost.errors import ConfigError
 _TRANSPORT_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "upgrade", "proxy-authorization"}
 )
-"""Headers that decide where a message goes or ends, of which a second value could lead it, or its token, elsewhere."""
+"""Headers that decide where a message goes or ends; a second value could send it, or its token, elsewhere."""
 _MAX_REFERENCES = 1_000
 """Maximum number of references, such as `${env:NAME}`, in one server's entry."""
 _MAX_PROJECT_REFERENCES = 5_000

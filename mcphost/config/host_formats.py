@@ -154,7 +154,7 @@ _CLINE_FILE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.
 _CLINE_OWN_FILE = ".cline/data/settings/cline_mcp_settings.json"
 _VSCODE_FILES = ("mcp.json", "profiles/*/mcp.json")
 _WINDSURF_FILES = (".codeium/windsurf/mcp_config.json", ".codeium/mcp_config.json")
-"""Of the editor, and of its plugins for other editors."""
+"""Files of the Windsurf editor, and of its plugins for other editors."""
 _OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
 
 HOSTS: tuple[HostFormat, ...] = (

@@ -57,7 +57,7 @@ NONE = VariableSyntax(re.compile(r"(?!)"))
 """No references: Claude Desktop, Zed, goose, Codex."""
 
 OWN = NONE._replace(is_complete=False)
-"""The references of mcphost, which are kept: pasted text, which may be for any host."""
+"""mcphost's own references, which are kept; for pasted text, which may have been written for any host."""
 
 _UNSUPPORTED_SCHEMES = ("ws", "wss", "unix", "pipe")
 _FILE_REFERENCE = re.compile(r"(?<!\$)\{file:[^}]{0,200}\}")

@@ -15,7 +15,7 @@ FILES = "@file"
 OTHER_SERVERS = "*"
 """Name that stands for all other servers, in rules and after an incomplete comparison."""
 RESERVED_SERVER_NAMES = (FILES, OTHER_SERVERS)
-"""A server of such a name would get attached files, or copied text of others, as if it were its own."""
+"""No server may have these names, because rules would treat attached files, or text of others, as its own."""
 
 
 class Condition(Struct, frozen=True):

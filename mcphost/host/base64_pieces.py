@@ -13,7 +13,7 @@ from mcphost.host.base64_runs import replace_base64_pieces
 _CHUNK = 256 * 1024
 _ESCAPE_LENGTH = 6
 _PAIR = b"\xff\xfe"
-"""What stands for an escaped backslash meanwhile; it occurs in no UTF-8."""
+"""Temporary placeholder for an escaped backslash; these bytes never occur in UTF-8."""
 _L = "[A-Za-z0-9+/_-]"
 _MAX_SPACE = 65_536
 _SPACE = rf"[ \t\r\n]{{0,{_MAX_SPACE}}}+"
@@ -103,7 +103,7 @@ def _find_pieces(text: str) -> Iterator[tuple[int, int, list[str]]]:
             pieces.append(last[1])
             end = last.end()
             yield start, end, pieces
-        elif len(pieces) > 1:  # what follows stays, with the comma before it
+        elif len(pieces) > 1:  # the text that follows is kept, with the comma before it
             tail = text.rindex('"', start, end) + 1
             yield start, tail, pieces
         at = end

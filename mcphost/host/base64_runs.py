@@ -15,13 +15,13 @@ BASE64_LENGTH = 1024
 MIN_LINES = 64
 """Minimum number of lines of base64 with line breaks that is found; a certificate or key in a PEM file has fewer."""
 _HALF = BASE64_LENGTH // 2
-"""Distance of the places where runs are searched; each run covers a block of this length at one of them."""
+"""Distance between the positions that are searched; each run covers a block of this length at one of them."""
 _STEP = 1024
-"""Distance of the places where lines are searched; 64 lines cover more."""
+"""Distance between the positions that are searched for lines; 64 lines are longer than this."""
 _REACH = 152
-"""Within how many characters after such a place a run that it is in has begun another line."""
+"""Number of characters after such a position within which a run of lines begins its next line."""
 _ENOUGH = MIN_LINES * 80
-"""How many characters the shortest run of lines has at most."""
+"""Maximum length, in characters, of the shortest run of lines."""
 _L = "[A-Za-z0-9+/_-]"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _BLOCK = re.compile(f"{_L}{{{_HALF}}}")

@@ -24,7 +24,7 @@ _VOLUME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 _MARK = re.compile("\0([^\0]*)\0")
 _USER_PATH = re.compile("(?:\0[^\0]*\0)+(?:/.*)?")
 _PLACEHOLDER = re.compile(r"<[^<>]{1,100}>")
-"""What stands for a value that the user has not entered yet."""
+"""Placeholder for a value that the user has not entered yet."""
 _REFERENCE = re.compile(r"\$\{[^${}]*\}")
 
 

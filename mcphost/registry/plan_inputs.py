@@ -114,7 +114,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_user_cho
         is_required=one.is_required,
         is_secret=one.is_secret,
         format=one.format,
-        # A secret of the user has no default: it would be a value of the publisher that is hidden.
+        # A secret has no default: it would be a value that the publisher chose and that the user does not see.
         default=None if is_user_choice or one.is_secret else one.default,
         placeholder=one.placeholder,
         choices=one.choices,

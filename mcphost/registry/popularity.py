@@ -16,7 +16,7 @@ MAX_NUMBER = 10**12
 
 _MAX_SECTIONS = 50
 _PUBLISHERS_OWN = "publisher-provided"
-"""In the name of a section of the metadata that a server's publisher writes, and not the registry."""
+"""Part of the name of a metadata section that is written by the server's publisher, not by the registry."""
 
 
 def read_popularity(metadata: object) -> Popularity:

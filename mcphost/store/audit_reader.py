@@ -249,7 +249,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
-        db.close()  # also if it is no database
+        db.close()  # even if the file is not a database
         has_log = path.with_name(f"{path.name}-wal").exists()
         if has_log or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise

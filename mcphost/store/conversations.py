@@ -538,7 +538,7 @@ def _title_copy(db: sqlite3.Connection, conversation_id: str, mark: str) -> str:
     base, opened, end = title.rpartition(f" ({mark}")
     if opened and (end == ")" or (end.startswith(" ") and end.endswith(")") and end[1:-1].isdecimal())):
         title = base
-    title = title.removeprefix(RUN_PREFIX)  # somebody goes on with it, so the history need not hide it
+    title = title.removeprefix(RUN_PREFIX)  # the user continues it, so the history need not hide it
     titles = (f"{title} ({mark}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
     exists = "SELECT 1 FROM conversations WHERE title = ?"
     return next(one for one in titles if db.execute(exists, (one,)).fetchone() is None)

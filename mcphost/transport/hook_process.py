@@ -33,7 +33,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|(?:ba|da|k|z)?sh|node|perl|ruby")
 _PYTHON_FLAGS = re.compile(r"-[BEIOPSbdqsuvx]+")
 _CANNOT_OPEN = re.compile(r"can(?:'t|not) (?:open|find)|no such file|not a directory|permission denied", re.IGNORECASE)
-"""What interpreters print when they cannot open a script; others, such as `node hook` for hook.js, ran it."""
+"""Messages that interpreters print when they cannot open a script; after any other error, the script has run."""
 """Options of Python that take no value and may precede the script."""
 
 

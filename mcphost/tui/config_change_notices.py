@@ -177,7 +177,7 @@ class ConfigChangeNotices:
         edit = partial(remove_profile, name=name) if profile is None else partial(change_profile, profile=profile)
         is_in_use = name == in_use
         try:
-            if is_in_use:  # what is compared with the changed file may not be this profile
+            if is_in_use:  # the changed file must not be compared with this profile
                 await self._detector.use_profile("")
             use = "" if is_in_use and profile is None else in_use
             try:

@@ -101,7 +101,7 @@ class PageBridge:
             check_plain_value(message)
             parsed = parse_message(message)
         except MalformedMessage:
-            return True  # there is nobody to answer: the id cannot be read
+            return True  # no response is possible, because the id cannot be read
         match parsed:
             case JsonRpcRequest():
                 return self._start_request(parsed)

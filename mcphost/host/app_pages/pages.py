@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 MAX_PAGES = 8
 HTML_LIMIT = 4 * 1024 * 1024
 CHECK_SECONDS = 1.0
-"""Time between checks whether the server of a page is still there."""
+"""Seconds between checks of whether a page's server is still connected."""
 LOST_CHECKS = 5
 """After this many checks without a connection to its server, a page is closed."""
 IDLE_SECONDS = 1_800.0
-"""A page that no browser has shown for this time is closed."""
+"""Seconds after which a page that no browser shows is closed."""
 END_SECONDS = 1.5
-"""Time that the pages together have to end when mcphost ends."""
+"""Seconds in which all pages together must close when mcphost quits."""
 ENDED = "mcphost ended"
 _CALL_AGAIN = "Call the tool again, or let the model call it."
 

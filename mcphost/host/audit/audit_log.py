@@ -87,7 +87,7 @@ class AuditLog:
         self.conversation: ActiveConversation | None = None
         """The open conversation, whose id is recorded in the rows; None if there is no host."""
         self.config = config
-        """The settings in use; others count for the rows that are made, and the questions asked, from then on."""
+        """The settings in use; a change applies to the rows and questions from then on."""
 
         self._has_queued = anyio.Event()
 

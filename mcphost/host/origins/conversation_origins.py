@@ -32,7 +32,7 @@ _AFTER_TARGET = "\n"
 _MAX_SEARCHED_BYTES = 20_000_000
 """Maximum size of the definitions in which names are searched, counted once per name."""
 _MAX_SPANS = 100
-"""If so many parts of a message were found to be copies, more of them may have been left out."""
+"""Number of copied parts of a message from which further ones may have been left out."""
 _MAX_NOTED = 400
 _MAX_NOTED_CHARACTERS = 1_000_000
 _MAX_UNSENT_CHARACTERS = 100_000
@@ -174,7 +174,7 @@ class ConversationOrigins:
         is_open = conversation is self._conversation.current
         # Instructions are part of every model request while their server is ready, and may be part of earlier requests.
         instructions = self._servers.update_instructions()
-        # Which texts were noted in a conversation that was left is not known, so all of them are compared.
+        # It is unknown which texts were noted in a conversation that was left, so all of them are compared.
         standing = [
             *(
                 OutsideText(origin_name(name, target, self._servers.targets), "instructions", text)

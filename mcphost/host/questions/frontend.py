@@ -16,7 +16,7 @@ MAX_TOTAL_BYTES = 64_000_000
 MAX_SERVER_QUESTIONS = 50
 MAX_TOTAL_QUESTIONS = 200
 POLL_SECONDS = 1.0
-"""Time between checks whether another process decided what the user is being asked."""
+"""Seconds between checks of whether another process has made the decision that the user is asked for."""
 
 
 A_co = TypeVar("A_co", covariant=True)

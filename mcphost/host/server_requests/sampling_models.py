@@ -32,7 +32,7 @@ class SamplingModels:
         conversation: ActiveConversation | None = None,
     ) -> None:
         self.config = config
-        """The settings in use; those that replace them count for the next request."""
+        """The settings in use; a change applies to the next request."""
 
         self.costs = costs
         self._model_selection = model_selection

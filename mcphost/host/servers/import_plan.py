@@ -20,7 +20,7 @@ from mcphost.serialization import Struct, replace
 ImportState = Literal["new", "configured", "unusable"]
 
 _IN_NAMES = str.maketrans({" ": "-", "(": None, ")": None})
-"""What a host's title becomes in a server's name."""
+"""Characters of a host's title that are replaced or removed when it becomes part of a server's name."""
 
 
 class ImportCandidate(Struct, frozen=True, kw_only=True):

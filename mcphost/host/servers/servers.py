@@ -36,7 +36,7 @@ MAX_NAMED_TOOLS = 20
 
 _MAX_COMPARED_TOOLS = 200
 _MAX_COMPARED_LENGTH = 60
-"""Comparing takes time in proportion to both and to the length of the name, at worst 0.2 s."""
+"""Limits on the tools, and the length of their names, that are compared with a wrong name: at worst 0.2 s."""
 _MISSPELT = 0.8
 """Similarity of two names, from 0 to 1, above which one is most likely a misspelling of the other."""
 

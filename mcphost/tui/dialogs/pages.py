@@ -49,7 +49,7 @@ class OpenPageDialog(Dialog[bool]):
             (_("loads from"), asked.resource),
             (_("embeds"), asked.frame),
             (_("base address"), asked.base_uri),
-            # Not in a sentence of mcphost: an entry that is no site may be any text.
+            # Kept out of mcphost's own sentences: an ignored entry may be any text.
             (_("ignored"), tuple(clean_line(entry, _MAX_IGNORED) for entry in asked.left_out)),
         )
         pairs: list[tuple[str, str | Content]] = [

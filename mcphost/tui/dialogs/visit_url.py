@@ -119,7 +119,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             above = _("\nThe full address:\n")
         whole = Content.assemble((above, "$faint"), highlight_question_host(asked))
         out.append(Static(whole, markup=False))
-        if asked.message:  # a page of a server gives none
+        if asked.message:  # empty for a server's page
             out += [Content(""), self.quote_statement(asked.message)]
         out.append(
             Content.styled(

@@ -25,7 +25,7 @@ _MAX_TITLE_LENGTH = 120
 _MAX_VALUE_LENGTH = 500
 """Maximum characters of a value in the opened list; the values that were selected are always shown to their end."""
 _MAX_SUMMARY_LENGTH = 300_000
-"""More than the schema of a form can have."""
+"""Maximum characters of the text for the selected options; a form's schema allows fewer."""
 _OPENS = " ▾"
 """Mark at the end of a list that shows only the selected options."""
 

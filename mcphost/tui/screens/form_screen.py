@@ -192,7 +192,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         """Run the action named by the button's id."""
         event.stop()
         if event.button.id == "leave":
-            # The button is no accident.
+            # Unlike Escape, the button is not pressed by accident.
             self._warned_texts, self._warned_at = self._read_texts(), float("-inf")
         self.call_later(self.run_action, str(event.button.id))
 

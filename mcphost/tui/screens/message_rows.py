@@ -48,7 +48,7 @@ _SIGN_IN_PURPOSES = (
 
 Entry = LoggedMessage | LoggedExchange
 ParsedMessage = JsonRpcMessage | int | None
-"""A parsed message, the number of messages in a batch, or None if it is cut or no JSON-RPC message."""
+"""A parsed message, the number of messages in a batch, or None if it is cut off or not a JSON-RPC message."""
 
 
 class DescribedEntry(NamedTuple):

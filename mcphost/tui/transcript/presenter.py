@@ -480,7 +480,7 @@ class TranscriptPresenter:
         card = self.unsent_manual_cards.pop(event.call, None)
         if card is None:
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
-        if card.is_running and card.arguments != event.arguments:  # it did not fail, and a hook changed them
+        if card.is_running and card.arguments != event.arguments:  # a hook changed them
             card.start(event.arguments, event.by)
             self.transcript.update_block(card)
         self.manual_cards[event.call] = card
