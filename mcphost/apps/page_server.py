@@ -202,7 +202,7 @@ class PageServer:
         raise RequestRejected(410 if rest.endswith("/events") else 404)
 
     def _answer_page(self, request: BrowserRequest) -> bytes:
-        """Return the page's own document, but only for a frame."""
+        """Return the page's own document; refuse a request that does not load it into a frame."""
         if request.method != "GET":
             raise RequestRejected(405)
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe" or not self._session:

@@ -224,7 +224,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote_variable(name: str) -> str:
-    """Quote a variable's name like `_quote`, and also "file": the line "environment file: …" is about the `envFile`."""
+    """Quote a name like `_quote`; also quote "file", because "environment file: …" is the line for `envFile`."""
     return f'"{name}"' if name == "file" else _quote(name)
 
 

@@ -213,7 +213,7 @@ class ConfigChangeDetector:
         return await self._use_profile(use, await self._read_unchanged(saved=name))
 
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
-        """Return the signature of the files. Raises UsageError if their changes need the user's confirmation.
+        """Return a signature of the configuration files. Raises UsageError if a change needs confirmation.
 
         A change of the profile named *saved*, which mcphost has just saved, needs no confirmation.
         """

@@ -66,7 +66,7 @@ class RuntimeSettings:
     def use(self, config: HostConfig) -> None:
         """Take the values from *config*, except those that take effect only after a restart.
 
-        What is already running, such as a connection, keeps using the old values.
+        Anything already running, such as a connection, keeps using the old values.
         """
         self.screen = _keep_until_restart("screen", self.screen, config.screen)
         self.audit = _keep_until_restart("audit", self.audit, config.audit)

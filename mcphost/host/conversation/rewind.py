@@ -28,7 +28,7 @@ class ConversationBranches:
     def __init__(
         self, active: ActiveConversation, store: ConversationStore, on_copied: Callable[[], None] = lambda: None
     ) -> None:
-        """Change *active*, whose branches are in *store*; *on_copied* is called after a copy was stored and opened."""
+        """Create the operations on *active*; *on_copied* is called after a copy was stored and opened."""
         self._active = active
         self._store = store
         self._on_copied = on_copied
