@@ -93,7 +93,7 @@ class MessageLog:
         return tuple(self._messages)
 
     def exchanges(self) -> tuple[LoggedExchange, ...]:
-        """Return the logged HTTP exchanges, oldest first; there are none of a server that is reached over a pipe."""
+        """Return the logged HTTP exchanges, oldest first; empty for a server that is reached over a pipe."""
         return tuple(self._exchanges)
 
     def hide_headers(self, headers: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ _LOCAL_DOMAINS = frozenset({"localhost", "localdomain"})
 
 
 class ToolPage(Struct, frozen=True):
-    """What a tool's definition says about its page, and who may call the tool.
+    """The page settings in a tool's definition: the URI of the page, and who may call the tool.
 
     `resource_uri` is the ui:// URI of the page, or "" if the tool has none. `fault` explains why the page of the
     definition is ignored, or is "".
@@ -54,7 +54,7 @@ DEFAULT_TOOL_PAGE = ToolPage()
 
 
 def parse_tool_page(definition: bytes | Raw) -> ToolPage:
-    """Return what a tool's definition says about its page; an invalid part counts as absent.
+    """Return the page settings in a tool's definition; an invalid setting counts as absent.
 
     A tool whose `visibility` is not a list of strings is visible to the model and to pages, as if it were absent.
     """
@@ -86,7 +86,7 @@ def find_uri_fault(uri: object) -> str:
 
 
 class PageContents(WireStruct, frozen=True):
-    """One content of a page's resource."""
+    """One content item of a page's resource."""
 
     uri: str = ""
     mime_type: str | None = None

@@ -239,7 +239,7 @@ class AuditReader:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the audit log for reading, also in a folder that cannot be written.
+    """Open the audit log for reading, even in a folder that cannot be written.
 
     In such a folder, SQLite cannot create its shared-memory file, so the database is opened as immutable. SQLite then
     ignores the write-ahead log; if there is one, the database is therefore not opened in this way.

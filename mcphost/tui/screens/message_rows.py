@@ -144,10 +144,10 @@ class _Answered(NamedTuple):
 
 
 def _find_answered(messages: Iterable[LoggedMessage], parsed: Mapping[int, ParsedMessage]) -> dict[int, _Answered]:
-    """Return the logged request that each response answers, by the number of the response.
+    """Return the logged request that each response answers, keyed by the number of the response.
 
-    *messages* must be ordered by time. A request is answered once, and by the other side. A response that is cut is
-    recognized by its beginning.
+    *messages* must be ordered by time. A request has at most one response, sent by the other side. A truncated response
+    is recognized by its beginning.
     """
     waiting: dict[tuple[str, RequestId], _Answered] = {}
     found: dict[int, _Answered] = {}
@@ -232,7 +232,7 @@ _MAX_SHOWN_WORD = 40
 
 
 class MessageFilter(NamedTuple):
-    """A filter of the messages screen, which an entry passes if it passes every part.
+    """A filter of the messages screen; an entry passes if it matches every part.
 
     `words` must occur in the entry's label or time. `problem` is a message about a filter that was not understood, or
     ""; nothing passes then.

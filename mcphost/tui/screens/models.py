@@ -375,7 +375,7 @@ def describe_model(model: "AvailableModel") -> str:
     """Return a line with a model's context size, price, capabilities and origin.
 
     Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider,
-    and with the address of a server of the user's own.
+    and with the address of a self-hosted server.
     """
     title, _separator, address = model.origin.rpartition("at ")
     address, title = (address, title.strip()) if address in model.config.api_base else ("", model.origin)

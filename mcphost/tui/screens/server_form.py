@@ -215,7 +215,7 @@ class ServerForm(FormScreen[str]):
     def _switch_scope(self, text: str) -> bool:
         """Select the `--scope` of a pasted command, and tell the user; return whether another file is selected now.
 
-        This is done once for a scope, so that the user can choose another one.
+        Each scope is selected at most once, so that the user can still choose another one.
         """
         from mcphost.config.typed_servers import find_pasted_scope
 

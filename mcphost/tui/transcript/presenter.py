@@ -333,7 +333,7 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        `phase` says so, also while the user is asked about a summary or, during a turn, about the cost of a request.
+        `phase` also says so while the user is asked about a summary or, during a turn, about the cost of a request.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_cost_asked and self.phase):
