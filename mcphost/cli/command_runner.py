@@ -176,7 +176,7 @@ def find_never_rule_warnings(host: Host) -> tuple[str, ...]:
     a connected server does not have. Warnings that the configuration's problems already include are omitted.
     """
     from mcphost.config.rule_warnings import find_rule_warnings, find_rules_without_tool
-    from mcphost.host.reserved_names import LOAD_SKILL
+    from mcphost.host.builtin_tool_names import LOAD_SKILL
 
     views, rules = host.servers.views(), host.config.never_rules
     tools = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from mcphost.config.rule_syntax import exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.config.rules import Rule
 from mcphost.errors import UsageError
+from mcphost.host.builtin_tool_names import LOAD_SKILL
 from mcphost.host.host import Host
-from mcphost.host.reserved_names import LOAD_SKILL
 from mcphost.host.server_views import ServerView
 from mcphost.pluralize import translate_count
 from mcphost.sanitize import sanitize

@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 
 from mcphost.errors import MalformedMessage, UsageError
+from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.questions.questions import ResultPart
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.structured_content import ContentIndex, remove_base64, structured_text
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.content import (

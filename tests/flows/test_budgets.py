@@ -10,6 +10,7 @@ from mcphost.config.schema import BudgetConfig, ModelConfig
 from mcphost.errors import ModelError
 from mcphost.headless.exit_codes import turn_exit_code
 from mcphost.host.budget.budget_limits import DEFAULT_OUTPUT_TOKENS
+from mcphost.host.builtin_tool_names import SEARCH_TOOLS
 from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
 from mcphost.host.questions.compaction import ReviewCompaction, UseSummary
 from mcphost.host.questions.cost import (
@@ -24,7 +25,6 @@ from mcphost.host.questions.cost import (
 )
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AllowOnce, ApproveUnchanged
-from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.messages import ToolUsePart, Usage
 from mcphost.llm.model import ModelFacts, StreamFinished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text

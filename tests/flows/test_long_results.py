@@ -11,9 +11,9 @@ import pytest
 
 from mcphost.config.schema import CompactionConfig
 from mcphost.errors import ModelError
+from mcphost.host.builtin_tool_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowSession
-from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolUseReady, Usage
 from tests.fakes.frontend import ScriptedFrontend

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.builtin_tool_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.content_rendering import truncate_text
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result

@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.builtin_tool_names import SEARCH_TOOLS
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolsSelected
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles

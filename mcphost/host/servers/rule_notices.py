@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from mcphost.config.rules import Rule
 from mcphost.config.schema import ServerConfig
+from mcphost.host.builtin_tool_names import LOAD_SKILL
 from mcphost.host.event_bus import EventBus
-from mcphost.host.reserved_names import LOAD_SKILL
 
 
 class NeverRuleNotices:

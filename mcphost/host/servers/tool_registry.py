@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
-from mcphost.host.reserved_names import RESERVED_TOOL_NAMES
+from mcphost.host.builtin_tool_names import RESERVED_TOOL_NAMES
 from mcphost.host.server_views import SchemaErrors
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ServerConnection

@@ -7,6 +7,13 @@ from typing import Any
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.builtin_tool_names import (
+    LOAD_SKILL,
+    READ_CONVERSATION,
+    READ_RESULT,
+    RESERVED_TOOL_NAMES,
+    SEARCH_TOOLS,
+)
 from mcphost.host.consent.grants import ToolHistory, ToolIdentity
 from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.content_rendering import MODEL_TEXT_LIMIT, RenderedResult
@@ -14,13 +21,6 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
-from mcphost.host.reserved_names import (
-    LOAD_SKILL,
-    READ_CONVERSATION,
-    READ_RESULT,
-    RESERVED_TOOL_NAMES,
-    SEARCH_TOOLS,
-)
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool

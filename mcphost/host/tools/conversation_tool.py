@@ -8,12 +8,12 @@ import anyio.to_thread
 
 from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.builtin_tool_names import READ_CONVERSATION
 from mcphost.host.content_rendering import MODEL_TEXT_LIMIT, truncate_text
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.message_text import describe_message, format_numbers, parse_numbers
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.reserved_names import READ_CONVERSATION
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ToolSpec

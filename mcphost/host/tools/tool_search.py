@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import anyio.to_thread
 
+from mcphost.host.builtin_tool_names import SEARCH_TOOLS
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
-from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.host.servers.tool_registry import ToolOffer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolUsePart

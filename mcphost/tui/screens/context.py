@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from mcphost.host.reserved_names import SEARCH_TOOLS
+from mcphost.host.builtin_tool_names import SEARCH_TOOLS
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.screen_reader import is_reader

@@ -32,7 +32,7 @@ from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.host.servers.request_replay import RecordedToolCall
+    from mcphost.host.servers.logged_requests import RecordedToolCall
 
 UPDATE_SECONDS = 0.5
 """Seconds after which new messages are listed, no matter how many arrive."""
@@ -294,7 +294,7 @@ class MessagesScreen(ListScreen):
             self.run_worker(partial(self._send_again, _message_of(_entry_of(row))), group="replay", exclusive=True)
 
     async def _send_again(self, message: LoggedMessage) -> None:
-        from mcphost.host.servers.request_replay import RecordedToolCall, read_request
+        from mcphost.host.servers.logged_requests import RecordedToolCall, read_request
 
         try:
             request = await run_in_thread(partial(read_request, message))
@@ -370,7 +370,7 @@ def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
 
 def _make_call_command(server: str, message: LoggedMessage) -> tuple[str, tuple[str, ...]]:
     from mcphost.host.message_export import make_call_command
-    from mcphost.host.servers.request_replay import read_tool_call
+    from mcphost.host.servers.logged_requests import read_tool_call
 
     call = read_tool_call(message)
     return make_call_command(server, call.tool, call.recorded, message.mask)

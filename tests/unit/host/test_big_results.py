@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.content_rendering import MODEL_TEXT_LIMIT
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.store.large_results import ResultStore

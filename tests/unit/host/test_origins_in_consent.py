@@ -13,12 +13,12 @@ from mcphost.config.rules import FILES
 from mcphost.config.schema import ConsentConfig, HostConfig
 from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import MediaOrigin
+from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.origins import conversation_origins
 from mcphost.host.origins.outside_texts import OutsideTexts, index_newest
 from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny, TrustOnce
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, ToolReturnPart, with_target
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.serialization import replace

@@ -11,6 +11,7 @@ import pytest
 from mcphost.config.schema import AuditConfig
 from mcphost.headless.run_rules import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.builtin_tool_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.conversation.rewind import list_completed_calls
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
@@ -27,7 +28,6 @@ from mcphost.host.questions.questions import (
     ReviewResult,
     WithholdResult,
 )
-from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.tools.call_scheduler import NEVER_RAN_TEXT, STOPPED_AFTER_RUN_TEXT
 from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, WITHHELD
 from mcphost.llm.messages import ImagePart, ResourcePart, ToolReturnPart

@@ -16,6 +16,7 @@ from PIL import Image
 from mcphost.config.schema import ContextConfig, ModelConfig
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.conversation.background_results import make_result_message
 from mcphost.host.conversation.result_shortening import fit_results, shorten_old_results
 from mcphost.host.event_bus import EventBus
@@ -24,7 +25,6 @@ from mcphost.host.host import Host
 from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.compaction import ReviewCompaction
 from mcphost.host.questions.questions import AllowSession
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolUseReady, Usage

@@ -13,10 +13,10 @@ from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.run_rules import parse_rules
 from mcphost.host import bootstrap
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.tools.builtin_tools import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.skills import contents_digest

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ContextConfig
+from mcphost.host.builtin_tool_names import SEARCH_TOOLS
 from mcphost.host.events import NoticeEvent, ToolsSelected
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
-from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.llm.token_estimate import estimate_tool_tokens
 from mcphost.tui.chat.status import ChatStatus

@@ -1,4 +1,4 @@
-"""Requests of the message log that the user sends again."""
+"""Requests in the message log that the user sends again."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host.servers.request_replay import RecordedToolCall, read_request
+from mcphost.host.servers.logged_requests import RecordedToolCall, read_request
 from mcphost.message_log import LoggedMessage, MessageLog
 from mcphost.protocol.prompts import Complete, GetPrompt, PromptReference
 from mcphost.protocol.resources import ReadResource
