@@ -317,7 +317,7 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
         return _mask_short(short, value)
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     found = _SECRET_WORDS.search("_".join(words))
-    if found is None or _is_about_something_else(words) or isinstance(value, str):
+    if found is None or _counts_or_describes(words) or isinstance(value, str):
         return mask_members(value, name)
     is_plural = bool(found["plural"])
     if isinstance(value, int | float):
@@ -334,7 +334,7 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
     return _mask_leaves(value, are_tokens=is_plural and found[0] == "tokens")
 
 
-def _is_about_something_else(words: list[str]) -> bool:
+def _counts_or_describes(words: list[str]) -> bool:
     """Return whether a name with these words counts or describes secrets, such as `max_tokens`."""
     is_design = "design" in words and not {"token", "tokens"}.isdisjoint(words)
     return is_design or any(map(_OTHER_WORD.fullmatch, words))
@@ -364,7 +364,7 @@ def _mask_leaves(value: Any, name: str = "", *, are_tokens: bool = False) -> Any
     if value is None or isinstance(value, bool) or are_tokens:
         return value
     words = [word.lower() for word in _NAME_WORD.findall(name)]
-    return value if _is_about_something_else(words) else PLACEHOLDER
+    return value if _counts_or_describes(words) else PLACEHOLDER
 
 
 def _redact_texts(value: Any) -> Any:

@@ -428,7 +428,7 @@ class RequestSender:
             raise
         finally:
             exchange.close()
-        raise self._unanswered(attempt)
+        raise self._no_response_error(attempt)
 
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
@@ -443,7 +443,7 @@ class RequestSender:
                 if isinstance(message, JsonRpcResponse):
                     return message.result
                 self._handle_message(message, attempt)
-        raise self._unanswered(attempt)
+        raise self._no_response_error(attempt)
 
     def _handle_message(self, message: JsonRpcMessage, attempt: "InFlightRequest") -> None:
         """Handle a message that is not a result; raise the exception for an error response."""
@@ -454,7 +454,7 @@ class RequestSender:
         ):
             self.on_unsolicited(message, attempt.context)
 
-    def _unanswered(self, attempt: "InFlightRequest") -> MalformedMessage:
+    def _no_response_error(self, attempt: "InFlightRequest") -> MalformedMessage:
         """Return the error for an exchange that ended without a response."""
         return MalformedMessage(
             f"The server {self.server!r} ended its answer to {attempt.call.METHOD} without a result.",

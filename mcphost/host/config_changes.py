@@ -101,7 +101,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         return bool(self.changed or self.removed or self.settings or self.profiles) or has_rules or has_settings
 
     @property
-    def hinders_profile(self) -> bool:
+    def blocks_profile_change(self) -> bool:
         """Whether choosing a profile now would apply some of the changes without the user's confirmation."""
         return replace(self, settings=()).needs_confirmation
 
@@ -219,7 +219,7 @@ class ConfigChangeDetector:
         """
         signature = await self._read_signature()
         changes = await self.check()
-        if replace(changes, profiles=tuple(name for name in changes.profiles if name != saved)).hinders_profile:
+        if replace(changes, profiles=tuple(name for name in changes.profiles if name != saved)).blocks_profile_change:
             raise _unconfirmed_error()
         return signature
 

@@ -74,7 +74,7 @@ class PageContexts:
             self._publish()
 
     @contextmanager
-    def taking(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
+    def take(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
         """Remove the waiting contexts and yield them for a user message, except those among its *attachments*.
 
         If the block raises an exception, the message was not sent. The contexts then wait again, unless their pages

@@ -453,7 +453,7 @@ class FakeConversation:
         return TurnResult("done", "")
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
-        with self.page_contexts.taking(attachments) as contexts:
+        with self.page_contexts.take(attachments) as contexts:
             attachments = (*attachments, *contexts)
         self._host.sent.append((text, tuple(attachments)))
         self._turns += 1

@@ -22,15 +22,15 @@ class PageLimit:
         self._scheduler = scheduler
 
     @asynccontextmanager
-    async def reading(self) -> AsyncGenerator[None]:
-        """Wait until another request may be sent to the server, and count it during the block."""
+    async def read_slot(self) -> AsyncGenerator[None]:
+        """Wait until another request may be sent to the server; the request counts as running inside the block."""
         async with self._page, self._server:
             yield
 
     @asynccontextmanager
-    async def calling(self) -> AsyncGenerator[None]:
-        """Wait until another tool call may run, and count it during the block, like a call of the model."""
-        async with self.reading(), self._scheduler.shared_slot():
+    async def call_slot(self) -> AsyncGenerator[None]:
+        """Wait until another tool call may run; it counts, like a call by the model, inside the block."""
+        async with self.read_slot(), self._scheduler.shared_slot():
             yield
 
 

@@ -140,7 +140,7 @@ class PageRequests:
             detail = {"tool": offered.definition.name}
             await self._services.audit.record_event(subject, "asked", who="page", detail=detail)
             approval = await self._authorize(call, offered, arguments, notes)
-        async with self._limit.calling():
+        async with self._limit.call_slot():
             self._check_connection()  # it may have been lost while other calls were running
             execution = await self._services.executor.execute(call, offered, replace(approval, source="page"))
         return result_for_page(execution.result)
@@ -224,7 +224,7 @@ class PageRequests:
         if not 0 < len(wanted.uri) <= URI_LIMIT:
             raise PageRequestRejected("The address is empty or too long.", INVALID_PARAMS)
         self._check_connection()
-        async with self._limit.reading():
+        async with self._limit.read_slot():
             self._check_connection()
             session = await self._connection.session()
             try:

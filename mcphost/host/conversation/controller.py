@@ -494,7 +494,7 @@ class ConversationController:
         await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
         contexts = self._active.page_contexts
         # If the message is not added, the contexts wait for the next one.
-        with contexts.taking(attachments) if text is not None and not is_automatic else nullcontext(()) as taken:
+        with contexts.take(attachments) if text is not None and not is_automatic else nullcontext(()) as taken:
             reviewed = await self._prepare_attachments(work, parts, (*attachments, *taken))
             number = next(self._numbers)
             model, conversation = self._model_selection.model, self._active.current

@@ -228,7 +228,7 @@ class Turn:
 
         If `review_results` is set, the user first reviews attachments that came from servers.
         """
-        with self._page_contexts.taking(given) as contexts:
+        with self._page_contexts.take(given) as contexts:
             attached = (*given[:-1], *contexts, *given[-1:])  # the text stays the last part
             parts = await clean_parts(await self._reviewer.review_attachments(attached))
             message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)

@@ -97,7 +97,7 @@ class ToolPipeline:
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
                     async with AsyncExitStack() as stack:
-                        with self._reporting_stop(call, approval.arguments, approval.source):
+                        with self._report_stop(call, approval.arguments, approval.source):
                             await stack.enter_async_context(self._scheduler.slot())
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ApprovalVoid as error:
@@ -181,7 +181,7 @@ class ToolPipeline:
 
         Raises ToolFailure if the call is not allowed now.
         """
-        with self._reporting_stop(call, arguments):
+        with self._report_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
             identity = identify_tool(offered)
             is_read_only = has_read_only_hint(offered.definition.tool)
@@ -254,7 +254,7 @@ class ToolPipeline:
 
         approval: Approval | None = None
         hook_rounds = 0
-        with self._reporting_stop(call, arguments):
+        with self._report_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
             errors = await offered.validate(arguments, self._validator)
             if errors:
@@ -294,7 +294,7 @@ class ToolPipeline:
         raise HookDenied(notes.changed_by, "it changes the arguments each time they are edited")
 
     @contextmanager
-    def _reporting_stop(
+    def _report_stop(
         self, call: ProposedCall, arguments: dict[str, Any], decision: str = "not asked for to the end"
     ) -> Generator[None]:
         """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable.

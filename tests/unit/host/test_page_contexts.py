@@ -287,7 +287,7 @@ def test_a_context_that_its_page_replaced_or_withdrew_meanwhile_does_not_wait_ag
     contexts = PageContexts(EventBus())
     contexts.update(1, PART)
     message = ExitStack()
-    assert message.enter_context(contexts.taking()) == (PART,)
+    assert message.enter_context(contexts.take()) == (PART,)
     if meanwhile == "closed":
         contexts.close(1)
     elif meanwhile != "nothing":

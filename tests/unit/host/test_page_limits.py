@@ -113,25 +113,25 @@ async def count_most(requests: list[Callable[[], AbstractAsyncContextManager[Non
 async def test_a_page_has_few_requests_at_its_server_at_the_same_time() -> None:
     async with open_limits() as limits:
         page = limits.for_page("peer")
-        assert await count_most([page.calling] * 12) == MAX_PAGE_REQUESTS
-        assert await count_most([page.reading] * 12) == MAX_PAGE_REQUESTS
-        assert await count_most([page.reading, page.calling] * 6) == MAX_PAGE_REQUESTS
+        assert await count_most([page.call_slot] * 12) == MAX_PAGE_REQUESTS
+        assert await count_most([page.read_slot] * 12) == MAX_PAGE_REQUESTS
+        assert await count_most([page.read_slot, page.call_slot] * 6) == MAX_PAGE_REQUESTS
 
 
 async def test_all_pages_of_a_server_share_a_limit_and_pages_of_others_do_not() -> None:
     async with open_limits() as limits:
         pages = [limits.for_page("peer") for _ in range(4)]
-        assert await count_most([page.calling for page in pages for _ in range(4)]) == MAX_SERVER_REQUESTS
+        assert await count_most([page.call_slot for page in pages for _ in range(4)]) == MAX_SERVER_REQUESTS
         both = [limits.for_page("other"), *pages]
         count = MAX_SERVER_REQUESTS + MAX_PAGE_REQUESTS
-        assert await count_most([page.calling for page in both for _ in range(4)]) == count
+        assert await count_most([page.call_slot for page in both for _ in range(4)]) == count
 
 
 async def test_calls_of_pages_count_among_the_calls_that_run_in_parallel_and_reads_do_not() -> None:
     async with open_limits(parallel_calls=2) as limits:
         pages = [limits.for_page(name) for name in ("one", "two", "three")]
-        assert await count_most([page.calling for page in pages for _ in range(4)]) == 2
-        assert await count_most([page.reading for page in pages for _ in range(4)]) == 3 * MAX_PAGE_REQUESTS
+        assert await count_most([page.call_slot for page in pages for _ in range(4)]) == 2
+        assert await count_most([page.read_slot for page in pages for _ in range(4)]) == 3 * MAX_PAGE_REQUESTS
 
 
 async def test_reads_of_a_page_wait_for_one_another(tmp_path: Path) -> None:
