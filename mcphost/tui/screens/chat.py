@@ -140,6 +140,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
 
         Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
         """
+        from mcphost.tui.chat.double_escape import DoubleEscape
         from mcphost.tui.chat.server_notices import ServerNotices
         from mcphost.tui.chat.status import ChatStatus
         from mcphost.tui.screens.custom_commands import CustomCommandRunner
@@ -159,7 +160,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self.slash_commands = SlashCommandRunner(self, host, self.custom_commands.run_line, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
-        popup = self.query_one(Composer).popup
+        popup, self.query_one(Composer).key_handler = self.query_one(Composer).popup, DoubleEscape(self).press
         popup.file_search = FileCompletion(self, popup, host).search
         self.set_interval(update_seconds(self, 1.0), self._tick)
         self._show_greeting()

@@ -96,6 +96,8 @@ _MAX_HISTORY = 200
 
 
 SubmitHandler = Callable[[Draft], None]
+KeyHandler = Callable[[str, float], bool]
+"""Receives a key and its age in seconds before the text area does; returns whether the key was used."""
 EditHandler = Callable[[str], bool]
 """Starts editing the newest message if it has this text and no answer yet; returns whether editing was started."""
 KEY_NOT_SENT = N_("This looks like an API key: it was not sent, and it is not saved with the message.")
@@ -139,7 +141,8 @@ class ComposerInput(OrderedTextArea, inherit_component_classes=False):
 
     async def _on_key(self, event: events.Key) -> None:
         key, composer = event.key, self.composer
-        if composer.is_too_soon(key, monotonic() - event.time) or composer.popup.process_key(key):
+        ago = monotonic() - event.time
+        if composer.is_too_soon(key, ago) or composer.popup.process_key(key) or composer.key_handler(key, ago):
             pass
         elif key == "enter":
             composer.submit()
@@ -258,6 +261,7 @@ class Composer(Vertical):
         self.mentions = Mentions(self._show_origin)
         self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed", self.mentions)
         self.submit_handler: SubmitHandler = no_submit
+        self.key_handler: KeyHandler = lambda key, ago: False
         self.edit_handler: EditHandler | None = None
         self._attachments: tuple[AttachmentRow, ...] = ()
         self._pastes_shown: tuple[str, ...] = ()
