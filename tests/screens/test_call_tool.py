@@ -132,6 +132,18 @@ async def test_a_result_that_a_hook_withholds_is_not_attached(run: Run) -> None:
         await driver.until(lambda: len(driver.app.chat.attachments.parts) == 1, "the result")
 
 
+async def test_attaching_is_offered_only_after_the_first_call(run: Run) -> None:
+    async with run() as driver:
+        for number in (1, 2):
+            await driver.type("!files/search_files pattern=TODO")
+            await driver.pilot.press("enter")
+            await driver.until(
+                lambda number=number: len(driver.host.conversation.manual_calls) == number, "the end of the call"
+            )
+            assert driver.has_notified("/attach adds the result") == (number == 1)
+            driver.app.clear_notifications()
+
+
 async def test_results_are_attached_one_at_a_time(run: Run) -> None:
     async with run() as driver:
         for pattern in ("one", "two"):

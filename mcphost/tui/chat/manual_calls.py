@@ -126,6 +126,7 @@ class ManualCallRunner:
         self._result: _Result | None = None
         self._attached: set[tuple[str, str, float]] = set()  # the server, the tool and the time of attached results
         self._is_attaching = False
+        self._is_attach_known = False
 
     def run_line(self, text: str) -> bool:
         """Run a line such as `!server/tool key=value`.
@@ -172,6 +173,7 @@ class ManualCallRunner:
         """
         if self._is_attaching:
             return
+        self._is_attach_known = True
         latest = self._result if self._result is not None and self._is_open(self._result) else None
         taken = latest or self._find_stored_result()
         if taken is None:
@@ -271,9 +273,15 @@ class ManualCallRunner:
             call = ManualCall(card.server, card.tool, record.arguments)
             self._result = taken = _Result(call, result, record.at, add(record, result.page))
             if not result.result.is_error and self._is_open(taken):
-                self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
+                self._offer_to_attach()
         finally:
             self._count -= 1
+
+    def _offer_to_attach(self) -> None:
+        """Mention `/attach` once a run; a user who calls many tools would read the same hint after every call."""
+        if not self._is_attach_known:
+            self._is_attach_known = True
+            self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
 
 
 def _make_record(
