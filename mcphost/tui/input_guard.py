@@ -7,6 +7,7 @@ Tab, an arrow key or a click; the question is then "entered". Text typed before 
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -23,6 +24,8 @@ GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
 IGNORED_FACTOR = 4
 """How many times as long Enter has no effect after a key that was ignored, unless a later key moved the focus."""
+BRIEF_HINT_SECONDS = 2.0
+"""How long a hint that a key came too early stays: longer than the key is ignored, so that the hint can be read."""
 HELD_FACTOR = 2.5
 """How many times as long a further Enter may be the same key, held down: keyboards repeat it after up to 0.66 s."""
 BURST_SECONDS = 0.03
@@ -200,6 +203,10 @@ class Guarded(Protocol):
         """Show a hint that a key had no effect; *why* is the reason."""
         ...
 
+    def end_hint(self, why: str) -> None:
+        """Remove the hint with the reason *why*, unless another one has replaced it."""
+        ...
+
     def has_binding(self, key: str) -> bool:
         """Return whether the question has a binding for the key."""
         ...
@@ -267,6 +274,11 @@ class InputGuardApp(App[None]):
     def _is_answer(self, key: str) -> bool:
         return self.key_table.action_of(key) == "answer"
 
+    def _show_brief_hint(self, question: Guarded, why: str) -> None:
+        """Show a hint that a key came too early; remove it when that is no longer true."""
+        question.show_hint(why)
+        self.set_timer(BRIEF_HINT_SECONDS, partial(question.end_hint, why))
+
     def _show_not_entered(self, question: Guarded, more: str = "") -> None:
         question.show_hint(self.key_table.fill(_(NOT_ENTERED_HINT)) + more)
 
@@ -311,7 +323,7 @@ class InputGuardApp(App[None]):
             if self._was_pasted(event, ago) and self._acts_on_question(screen, event):
                 return
             if self._is_enter_held(screen, event, ago) and isinstance(screen, Guarded):
-                screen.show_hint(_(HELD_HINT))
+                self._show_brief_hint(screen, _(HELD_HINT))
                 return
             confirms = isinstance(event, events.Key) and event.key in _CONFIRM_KEYS
             if confirms and isinstance(screen, GuardedForm) and screen.was_hidden(ago):
@@ -377,7 +389,7 @@ class InputGuardApp(App[None]):
         is_text = isinstance(event, events.Key) and event.is_printable
         if self._is_global(key) or (is_text and (screen.is_field_focused or not screen.guard.is_entered)):
             return False
-        screen.show_hint(_(TOO_SOON_HINT))
+        self._show_brief_hint(screen, _(TOO_SOON_HINT))
         return True
 
     async def _wait_for_delivery(self, key: str) -> None:
@@ -446,7 +458,7 @@ class InputGuardApp(App[None]):
             elif moves:
                 guard.record_moved()
         if closed and (key == "enter" or question.has_binding(key)):
-            question.show_hint(hint)
+            self._show_brief_hint(question, hint)
         return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:

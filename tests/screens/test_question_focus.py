@@ -8,6 +8,7 @@ from textual import events
 
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
+from mcphost.tui import input_guard
 from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.frontend import create_dialog
 from mcphost.tui.input_guard import (
@@ -383,6 +384,19 @@ async def test_enter_does_not_cancel_a_form_whose_keys_before_were_ignored(run: 
         clock.now += 0.4
         await driver.pilot.press(*"Bob")
         assert driver.app.screen.form.rows[0].field_widget.text == "Bob"
+        assert pending.answer is None
+
+
+async def test_the_hint_that_a_question_has_just_appeared_ends_by_itself(
+    run: Run, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_guard, "BRIEF_HINT_SECONDS", 0.2)
+    async with run(size=(100, 40)) as driver:
+        pending, dialog = await open_guarded_dialog(driver, tool_question(folder="/tmp"))
+        await driver.pilot.press("f8", "a")
+        await driver.until(lambda: JUST_SHOWN_HINT in driver.text(), "why the key does nothing")
+        await driver.until(lambda: JUST_SHOWN_HINT not in driver.text(), "the end of the hint")
+        assert not dialog.query("#more.insists")
         assert pending.answer is None
 
 

@@ -286,15 +286,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
-        asker = " · ".join(
-            filter(
-                None,
-                (
-                    clean_line(translate_sentence(self.question.why), 400),
-                    account and _("account {account}").format(account=account),
-                ),
-            )
-        )
+        named = account and _("account {account}").format(account=account)
+        asker = " · ".join(filter(None, (clean_line(translate_sentence(self.question.why), 400), named)))
         return "\n".join(filter(None, (whole, asker)))
 
     def _body_widgets(self) -> Iterator[Widget]:
@@ -474,6 +467,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
+
+    def end_hint(self, why: str) -> None:
+        """Remove the message with the reason *why*, unless another one has replaced it."""
+        if any(str(more.content) == clean_line(why, 400) for more in self.query("#more.insists").results(Static)):
+            self.update_remaining()
 
     def restore_review(self, review: Any) -> Any:
         """Continue an earlier review of the same question; return the object that stores the progress.
