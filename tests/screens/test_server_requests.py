@@ -37,6 +37,7 @@ from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
+from tests.screens.real_program import DEMO_SERVER, Files
 
 pytestmark = pytest.mark.anyio
 
@@ -522,3 +523,22 @@ async def test_the_text_of_a_model_cannot_fake_a_call_in_its_answer(run: Run) ->
         assert '│ {"path":"/"}' in rows
         await driver.pilot.press("escape")
         await driver.until(lambda: pending.answer is not None, "the refusal")
+
+
+async def test_the_status_says_that_a_running_call_waits_for_the_answer_to_its_form(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("order tea")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(
+            lambda: [one.KIND for one in driver.frontend.pending_questions] == ["fill_form"], "the form of the running call"
+        )
+        await driver.until(lambda: driver.app.chat.presenter.phase == "waiting for you", "the status")
+        await driver.until(lambda: driver.dialog is not None or driver.app.screen.query("QuestionCard"), "the form")
+        await driver.enter()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.frontend.pending_questions, "the end of the form")
+        await driver.until(lambda: driver.app.chat.presenter.phase != "waiting for you", "the status")

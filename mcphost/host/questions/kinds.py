@@ -25,3 +25,11 @@ TRUST_PROJECT = "trust_project"
 TRUST_SERVER = "trust_server"
 UNLOCK_SECRETS = "unlock_secrets"
 VISIT_URL = "visit_url"
+
+ASKED_DURING_TURNS = frozenset(
+    {
+        APPROVE_COST, CONTINUE_TURN, ENTER_CLIENT, FILL_FORM, RETRY_CALL, REVIEW_REPLY, REVIEW_SAMPLING, SHARE_ROOTS,
+        SIGN_IN, VISIT_URL,
+    }
+)  # fmt: skip
+"""The kinds that a turn or one of its running calls usually waits for, other than those about a single call."""

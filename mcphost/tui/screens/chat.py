@@ -292,9 +292,8 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         calls = {cast("ApproveTool | ReviewResult", one).call for one in about_calls}
         asked = {question.KIND for question in questions}
         is_summary_asked = bool(asked & {kinds.OFFER_COMPACTION, kinds.REVIEW_COMPACTION})
-        self.presenter.mark_waiting_calls(
-            calls, is_cost_asked=kinds.APPROVE_COST in asked, is_summary_asked=is_summary_asked
-        )
+        is_turn_asked = bool(asked & kinds.ASKED_DURING_TURNS)
+        self.presenter.mark_waiting_calls(calls, is_turn_asked=is_turn_asked, is_summary_asked=is_summary_asked)
         self.refresh_status()
 
     def refresh_status(self) -> None:

@@ -330,25 +330,24 @@ class TranscriptPresenter:
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
-    def mark_waiting_calls(self, calls: set[str], *, is_cost_asked: bool, is_summary_asked: bool) -> None:
+    def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        `phase` also says so while the user is asked about a summary or, during a turn, about the cost of a request.
+        `phase` also says so while the user is asked about a summary or, during a turn, about something that the turn
+        needs, such as the cost of a request or the answer to a form of a running call.
         """
         waiting = _("waiting for you")
-        if calls or is_summary_asked or (is_cost_asked and self.phase):
+        if calls or is_summary_asked or (is_turn_asked and self.phase):
             if self.phase != waiting:
                 self._phase_afterwards = _("running tools") if calls else self.phase
             self.phase = waiting
         elif self.phase == waiting:
             self.phase = self._phase_afterwards
         for card in self.cards.values():
-            is_waiting = card.call in calls
-            state = "waiting" if is_waiting else "proposed"
+            state = "waiting" if card.call in calls else "proposed"
             # A running call waits again if its approval ended before it was sent.
-            if card.state != state and (
-                card.state in {"waiting", "proposed"} or (card.state == "running" and is_waiting)
-            ):
+            can_change = card.state in {"waiting", "proposed"} or (card.state, state) == ("running", "waiting")
+            if can_change and card.state != state:
                 card.state = state
                 self.transcript.update_block(card)
 
@@ -473,7 +472,8 @@ class TranscriptPresenter:
         card = self._find_or_add_card(event)
         card.find_seconds = self.find_seconds
         card.start(event.arguments, event.by)
-        self.phase = _("running tools")
+        self._phase_afterwards = _("running tools")
+        self.phase = self.phase if self.phase == _("waiting for you") else self._phase_afterwards
         self.transcript.update_block(card)
 
     def _start_manual_call(self, event: events.ToolStarted) -> None:
