@@ -157,7 +157,7 @@ def describe_title(title: str) -> DocumentText:
 
 TITLE_NUMBER = 0
 NO_FULL_TEXT = "This Python's SQLite has no full-text search (FTS5)."
-STILL_INDEXING = "Older conversations are still being indexed; more may be found soon."
+STILL_INDEXING = "Still indexing older conversations; more soon."
 PIECE_MESSAGES = 400
 PIECE_BYTES = 4_000_000
 _SERIAL_BITS = 20

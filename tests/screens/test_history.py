@@ -11,7 +11,9 @@ import pytest
 from textual.widgets import Input
 
 from mcphost.llm.messages import Message, ResourcePart, TextPart
+from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationStore
+from mcphost.store.search_index import STILL_INDEXING
 from mcphost.tui.screens.history import HistoryScreen
 from tests.screens.conftest import AppDriver, Run
 
@@ -43,6 +45,26 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "Nothing found." in driver.text())
         driver.app.screen.query_one("#search", Input).value = ""
         await driver.until(lambda: "3 conversations" in driver.text())
+
+
+@pytest.mark.parametrize(
+    "note", [STILL_INDEXING, "before:yesterday is not a date such as 2026-01-31, or an age such as 7d."]
+)
+async def test_a_note_about_a_search_is_shown_whole_on_a_narrow_screen(
+    run: Run, monkeypatch: pytest.MonkeyPatch, note: str
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        await fill(driver.host.database, Harbour="the tide rises")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "1 conversation" in driver.text(), "the history")
+        search = driver.host.history.search
+
+        async def search_with_note(text: str, **more: Any) -> Any:
+            return replace(await search(text, **more), notes=(note,))
+
+        monkeypatch.setattr(driver.host.history, "search", search_with_note)
+        await driver.pilot.press("ctrl+f", *"tide")
+        await driver.until(lambda: note in " ".join(driver.text().split()), "the whole note")
 
 
 async def test_the_history_does_not_say_that_it_is_empty_before_it_was_read(

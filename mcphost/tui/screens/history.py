@@ -98,7 +98,10 @@ class HistoryScreen(TypeAheadListScreen):
     the last messages if there is no search.
     """
 
-    DEFAULT_CSS = "HistoryScreen EntryList, HistoryScreen #side { width: 1fr; }"
+    DEFAULT_CSS = """
+    HistoryScreen EntryList, HistoryScreen #side { width: 1fr; }
+    HistoryScreen #head { height: auto; max-height: 3; }
+    """
     TITLE_TEXT: ClassVar[str] = N_("History")
     EMPTY_TEXT: ClassVar[str] = N_("No conversations yet. They are saved here as you go.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (

@@ -32,6 +32,7 @@ class InputHistoryScreen(ListScreen):
     first; a search also finds older ones.
     """
 
+    DEFAULT_CSS = "InputHistoryScreen #head { height: auto; max-height: 3; }"
     AUTO_FOCUS: ClassVar[str] = "#search"
     TITLE_TEXT: ClassVar[str] = N_("Earlier messages")
     EMPTY_TEXT: ClassVar[str] = N_("No messages yet. Messages that you send in any conversation appear here.")
