@@ -367,7 +367,11 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
         N_("up and down at the edges"),
         N_("earlier messages of this conversation; {recall} searches those of all"),
     ),
-    (N_("Message"), N_("esc twice"), N_("go back: edit an earlier message, or answer it again (when nothing is written)")),
+    (
+        N_("Message"),
+        N_("esc twice"),
+        N_("go back: edit an earlier message, or answer it again (when nothing is written)"),
+    ),
     (N_("Message"), N_("page up and page down"), N_("scroll the conversation")),
     (N_("Message"), "/", N_("commands and the servers' prompts")),
     (N_("Message"), N_("/theme fjord"), N_("choose at once; also /model, /retry-with, /profile, /servers, /export")),

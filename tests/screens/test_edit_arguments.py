@@ -272,3 +272,30 @@ async def test_what_a_field_allows_is_not_said_twice(run: Run, description: str,
         await open_argument_editor(driver, {"a": 1}, schema)
         await driver.until(lambda: description in driver.text(), "the description")
         assert driver.text().lower().count("a number") == count
+
+
+TAGS_SCHEMA = {
+    "type": "object",
+    "properties": {"tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}},
+}
+
+
+async def test_a_list_of_texts_is_filled_in_with_a_text_in_each_line(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        asked = await open_argument_editor(driver, {}, TAGS_SCHEMA)
+        assert "not sent" in driver.text()
+        await driver.pilot.press(*"red", "ctrl+j", *"light", "space", *"blue")
+        assert await save_and_allow(driver, asked) == {"tags": ["red", "light blue"]}
+
+
+async def test_an_empty_list_of_texts_and_null_and_no_list_are_kept_apart(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        asked = await open_argument_editor(driver, {"tags": ["red"]}, TAGS_SCHEMA)
+        await driver.pilot.press("backspace", "backspace", "backspace")
+        await driver.until(lambda: "not sent" in driver.text(), "no list")
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "the empty list is sent" in driver.text(), "the empty list")
+        assert await save_and_allow(driver, asked) == {"tags": []}
+    async with run(size=(100, 40)) as driver:
+        await open_argument_editor(driver, {"tags": None}, TAGS_SCHEMA)
+        assert driver.app.screen.form.rows[0].field_widget.text == "null"

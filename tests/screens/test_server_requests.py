@@ -534,7 +534,8 @@ async def test_the_status_says_that_a_running_call_waits_for_the_answer_to_its_f
         await driver.enter_question()
         await driver.pilot.press("a")
         await driver.until(
-            lambda: [one.KIND for one in driver.frontend.pending_questions] == ["fill_form"], "the form of the running call"
+            lambda: [one.KIND for one in driver.frontend.pending_questions] == ["fill_form"],
+            "the form of the running call",
         )
         await driver.until(lambda: driver.app.chat.presenter.phase == "waiting for you", "the status")
         await driver.until(lambda: driver.dialog is not None or driver.app.screen.query("QuestionCard"), "the form")

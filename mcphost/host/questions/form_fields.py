@@ -16,8 +16,8 @@ _ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\]|\[\^?(?:\\[dDwWsS.\-+*?\[\]^/\\]|[^\
 _SIMPLE_PATTERN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
 """Matches patterns of characters and classes with optional quantifiers, without groups or alternatives."""
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+,\d*\}")
-FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
-"""The kinds of fields; `json` is for tool arguments of any type, and not allowed in a server's form."""
+FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "texts", "json"]
+"""The kinds of fields. `texts` (a list of texts) and `json` (any value) are only for tool arguments."""
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
 _FORMATS = {
@@ -99,7 +99,7 @@ def is_empty(field: Field, value: Any) -> bool:
             return value is None or bool(value == "" and bound and not field.required)
         case "choice":
             return value is None or (value == "" and all(option.value for option in field.options))
-        case "choices":
+        case "choices" | "texts":
             return value is None or (value == [] and bool(field.min_items))
         case _:
             return value is None or value == ""
@@ -108,6 +108,20 @@ def is_empty(field: Field, value: Any) -> bool:
 def accepts_empty_text(field: Field) -> bool:
     """Return whether a field accepts empty text as a value, so that sending it differs from omitting the field."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
+
+
+def accepts_empty_list(field: Field) -> bool:
+    """Return whether a list of texts may be empty, so that sending it differs from omitting the field."""
+    return field.kind == "texts" and not field.min_items
+
+
+def is_text_list(value: Any) -> bool:
+    """Return whether *value* is a list of texts that can be edited as lines, one for each text.
+
+    Texts that are blank or contain a line break cannot.
+    """
+    items = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return all(isinstance(item, str) and item.strip() and item.splitlines() == [item] for item in items)
 
 
 def field_error(field: Field, value: Any) -> str:
@@ -139,6 +153,8 @@ def validate_value(field: Field, value: Any) -> Any:
             return _validate_choice(field, value, [option.value for option in field.options])
         case "choices":
             return _validate_choices(field, value)
+        case "texts":
+            return _validate_texts(field, value)
         case "json":
             return value
 
@@ -155,6 +171,17 @@ def _validate_text(field: Field, value: Any) -> str:
     if field.pattern and not _matches_pattern(field.pattern, value):
         raise UsageError(f"must match the pattern {field.pattern[:200]}")
     return value
+
+
+def _validate_texts(field: Field, value: Any) -> list[str]:
+    if not is_text_list(value):
+        raise UsageError("must be a list of texts")
+    texts = cast("list[str]", value)
+    if field.min_items is not None and len(texts) < field.min_items:
+        raise UsageError(f"must have at least {pluralize(field.min_items, 'line')}")
+    if field.max_items is not None and len(texts) > field.max_items:
+        raise UsageError(f"must have at most {pluralize(field.max_items, 'line')}")
+    return texts
 
 
 def _matches_format(format_name: str, value: str) -> bool:

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, accepts_empty_text, field_error, validate_value
+from mcphost.host.questions.form_fields import (
+    MAX_TEXT,
+    Field,
+    Option,
+    accepts_empty_text,
+    field_error,
+    is_text_list,
+    validate_value,
+)
 from mcphost.sanitize import sanitize, strip_unsafe
 from mcphost.serialization import Raw, dumps, is_number, loads, replace
 from mcphost.unicode_forms import ascii_skeleton, normalize
@@ -255,9 +263,9 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
 
     Fields for the properties of the schema come first, followed by fields for arguments that are not in the schema.
 
-    A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument
-    has a different type. In this way, every argument can be shown and corrected. Fields have no defaults: an
-    omitted argument stays omitted.
+    A field has kind `json` if its property is not text, a number, a boolean, a choice or a list of texts, or if the
+    current argument has a different type. In this way, every argument can be shown and corrected. Fields have no
+    defaults: an omitted argument stays omitted.
 
     Returns an empty tuple if there would be no fields or more than 100; the arguments must then be edited as JSON.
     Never raises.
@@ -271,7 +279,11 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     fields: list[Field] = []
     for name in names:
         if name in properties:
-            field = _property_field(name, _simplify_schema(properties[name], root), name in required_names)
+            schema_of_name = _simplify_schema(properties[name], root)
+            field = _property_field(name, schema_of_name, name in required_names)
+            if field.kind == "json" and _is_list_of_texts(schema_of_name, root):
+                low, high = (_integer_bound(schema_of_name, bound) for bound in ("minItems", "maxItems"))
+                field = replace(field, kind="texts", min_items=low, max_items=high)
         else:
             kind = "text" if isinstance(arguments[name], str) else "json"
             field = Field(name=name, kind=kind, description=UNKNOWN_ARGUMENT)
@@ -351,6 +363,18 @@ def _property_field(name: str, schema: Any, required: bool) -> Field:
     return replace(field, description=description)
 
 
+def _is_list_of_texts(schema: Any, root: dict[str, Any]) -> bool:
+    """Return whether a simplified schema allows any list of texts, as Python's `list[str]` does."""
+    if not isinstance(schema, dict):
+        return False
+    keywords = cast("dict[str, Any]", schema)
+    items = keywords.get("items")
+    if isinstance(items, dict) and "$ref" in items:
+        items = _inner_schema(cast("dict[str, Any]", items), root)
+    is_text = isinstance(items, dict) and cast("dict[str, Any]", items).get("type") == "string" and "enum" not in items
+    return is_text and keywords.get("type") == "array" and not any(one in keywords for one in _UNSUPPORTED_KEYWORDS)
+
+
 def _to_json_field(field: Field) -> Field:
     return replace(field, kind="json", options=())
 
@@ -362,6 +386,8 @@ def _can_show(field: Field, value: Any) -> bool:
             return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))
         case "number" | "integer":
             return isinstance(value, int | float) and not isinstance(value, bool)
+        case "texts":
+            return is_text_list(value)
         case "json":
             return True
         case _:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Checkbox, Input, TextArea
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.form_fields import Field, accepts_empty_text
+from mcphost.host.questions.form_fields import Field, accepts_empty_list, accepts_empty_text, is_text_list
 from mcphost.serialization import dumps, loads
 from mcphost.translation import _
 from mcphost.tui.widgets.text_inputs import OrderedInput, OrderedTextArea, make_compact
@@ -139,6 +139,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
 MAX_EDITABLE_LENGTH = 4_000
 _MAX_INLINE_JSON = 60
+_KINDS_WITH_LINES = ("text", "texts", "json")
 INVALID_JSON = object()
 """Value of a JSON field whose text is not valid JSON."""
 JSON_NULL = object()
@@ -146,7 +147,7 @@ JSON_NULL = object()
 
 
 class TextEntry(OrderedTextArea, inherit_component_classes=False):
-    """Multi-line input for a text, number or JSON field; its height grows with the text.
+    """Multi-line input for a text, a list of texts (a line each), a number or JSON; its height grows with the text.
 
     Enter, Down in the last row and Up in the first row move to another field.
     """
@@ -156,7 +157,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
-        self._is_empty_text = value == "" and accepts_empty_text(field)
+        self._is_empty_text = (value == "" and accepts_empty_text(field)) or (value == [] and accepts_empty_list(field))
         self._was_focused = False
         super().__init__(
             format_value(field, value),
@@ -182,7 +183,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
 
     def _placeholder(self) -> str:
         if self._is_empty_text:
-            return _('"" · the empty text is sent')
+            return _("[] · the empty list is sent") if self.field.kind == "texts" else _('"" · the empty text is sent')
         return _describe_empty(self.field)
 
     @property
@@ -191,7 +192,10 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
 
         Invalid JSON becomes INVALID_JSON; an invalid number remains a string.
         """
-        return "" if not self.text and self._is_empty_text else _parse_text(self.field, self.text)
+        value = _parse_text(self.field, self.text)
+        if not self.text and self._is_empty_text:
+            value = [] if self.field.kind == "texts" else ""
+        return value
 
     @property
     def scrolls_pages(self) -> bool:
@@ -201,14 +205,18 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
     @property
     def key_hints(self) -> str:
         """The key hints that the form shows while the field has the focus."""
-        lines = _("ctrl+j new line") if self.field.kind in ("text", "json") and not self.field.format else ""
-        offer = accepts_empty_text(self.field) and not self.text
-        empty = (_("ctrl+t not sent") if self._is_empty_text else _("ctrl+t empty text")) if offer else ""
+        lines = _("ctrl+j new line") if self.field.kind in _KINDS_WITH_LINES and not self.field.format else ""
+        sends_empty = _("ctrl+t empty list") if self.field.kind == "texts" else _("ctrl+t empty text")
+        empty = (_("ctrl+t not sent") if self._is_empty_text else sends_empty) if self._may_be_empty else ""
         return " · ".join(word for word in (lines, empty) if word)
 
+    @property
+    def _may_be_empty(self) -> bool:
+        return not self.text and (accepts_empty_text(self.field) or accepts_empty_list(self.field))
+
     def action_empty_text(self) -> None:
-        """Toggle whether an empty field sends an empty string or no value."""
-        if accepts_empty_text(self.field) and not self.text:
+        """Toggle whether an empty field sends an empty string or list, or no value."""
+        if self._may_be_empty:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
             self.post_message(FieldChanged())
@@ -237,7 +245,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
     def _process_own_key(self, key: str) -> bool:
         if request_focus_move(self, self.exit_direction(key)):
             return True
-        if key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
+        if key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in _KINDS_WITH_LINES:
             self.insert("\n")
         elif key == "backspace":
             # A binding would run after letters that were typed later.
@@ -312,7 +320,8 @@ def _describe_empty(field: Field) -> str:
 def format_value(field: Field, value: Any) -> str:
     """Return *value* as editable text.
 
-    This is JSON, except that a string stays unchanged unless *field* is a JSON field. The text is "" for None, and
+    This is JSON, except that a string stays unchanged unless *field* is a JSON field, and that a list of texts has a
+    line for each text. The text is "" for None, and
     "null" for JSON_NULL.
     """
     if value is None:
@@ -321,6 +330,8 @@ def format_value(field: Field, value: Any) -> str:
         return "null"
     if isinstance(value, str) and field.kind != "json":
         return value
+    if field.kind == "texts" and is_text_list(value):
+        return "\n".join(value)
     text = dumps(value)
     return text if len(text) <= _MAX_INLINE_JSON else dumps(value, indent=2)
 
@@ -329,6 +340,8 @@ def _parse_text(field: Field, text: str) -> Any:
     match field.kind:
         case "text":
             return text or None
+        case "texts":
+            return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()] or None
         case "json":
             try:
                 value = loads(text, "JSON") if text.strip() else None

@@ -90,6 +90,8 @@ def describe_constraints(field: Field) -> str:
             )
         case "choices":
             words = [_describe_range(field.min_items, field.max_items, _("of them"), _count_choices)]
+        case "texts":
+            words = [_("one text a line"), _describe_range(field.min_items, field.max_items, _("lines"), _count_lines)]
         case "json":
             words = ["JSON"]
         case _:
@@ -124,6 +126,10 @@ def _describe_range(low: int | None, high: int | None, what: str, count: Callabl
 
 def _count_characters(number: int) -> str:
     return translate_count(number, "character")
+
+
+def _count_lines(number: int) -> str:
+    return translate_count(number, "line")
 
 
 def _count_choices(number: int) -> str:

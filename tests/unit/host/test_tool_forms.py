@@ -86,3 +86,50 @@ def test_many_properties_that_refer_to_one_long_definition_take_little_time(defi
     began = time.process_time()
     assert len(tool_form_fields({"properties": properties, "$defs": {"big": definition}})) == MAX_FIELDS
     assert time.process_time() - began < 0.2
+
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        STRINGS,
+        {"anyOf": [STRINGS, {"type": "null"}], "default": None},
+        {"type": ["array", "null"], "items": {"type": "string"}},
+        {"$ref": "#/$defs/names"},
+        {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/name"}}, {"type": "null"}]},
+    ],
+)
+def test_a_list_of_texts_is_a_field_of_lines_also_if_it_may_be_null(entry: Any) -> None:
+    schema = {"properties": {"tags": entry}, "$defs": {"names": STRINGS, "name": {"type": "string"}}}
+    for arguments in ({}, {"tags": ["a", "b c"]}, {"tags": []}):
+        assert tool_form_fields(schema, arguments)["tags"].kind == "texts"
+
+
+@pytest.mark.parametrize("value", [None, "a", [1], ["a", None], ["a\nb"], ["a", ""], ["a", " "], {"a": 1}])
+def test_a_value_that_lines_cannot_show_is_shown_as_json(value: Any) -> None:
+    schema = {"properties": {"tags": {"anyOf": [STRINGS, {"type": "null"}]}}}
+    assert tool_form_fields(schema, {"tags": value})["tags"].kind == "json"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "array"},
+        {"type": "array", "items": {"type": "integer"}},
+        {"anyOf": [STRINGS, {"type": "string"}]},
+        {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    ],
+)
+def test_a_list_of_other_values_stays_json(entry: Any) -> None:
+    assert tool_form_fields({"properties": {"tags": entry}})["tags"].kind == "json"
+
+
+def test_the_bounds_of_a_list_of_texts_are_checked() -> None:
+    schema = {"properties": {"tags": STRINGS | {"minItems": 2, "maxItems": 3}}, "required": ["tags"]}
+    field = tool_form_fields(schema)["tags"]
+    assert field_error(field, ["a"]) == "must have at least 2 lines"
+    assert field_error(field, ["a"] * 4) == "must have at most 3 lines"
+    assert field_error(field, []) == "is required"
+    assert field_error(field, ["a", "b"]) == ""
