@@ -103,8 +103,8 @@ class ServerConnection:
         self.message_log: MessageLog | None = None
         """The log of the messages exchanged with the server, or None if they are not logged."""
 
-        self._log = ServerLogBuffer(server.name, events)
-        self._log.level = server.log_level
+        self.log_buffer = ServerLogBuffer(server.name, events)
+        self.log_buffer.level = server.log_level
         self._counts: Counter[str] = Counter()  # total of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
@@ -180,7 +180,7 @@ class ServerConnection:
             now.hint,
             self._facts,
             self.listing.catalog,
-            self._log.lines(),
+            self.log_buffer.lines(),
             dict(self._total_counts()),
             now.account,
             tuple(sorted(self.tool_changes.quarantined)),
@@ -192,7 +192,7 @@ class ServerConnection:
 
     def _total_counts(self) -> Counter[str]:
         now = self._session.anomaly_counts if self._session else Counter[str]()
-        return self._counts + now + Counter({"log lines left out": self._log.dropped})
+        return self._counts + now + Counter({"log lines left out": self.log_buffer.dropped})
 
     def tool(self, name: str) -> ToolDefinition | None:
         """Return the tool with this name from the latest listing, or None."""
@@ -315,15 +315,15 @@ class ServerConnection:
     # -- Observer
     def stderr(self, line: str) -> None:
         """Log one line that a local server wrote to stderr."""
-        self._log.add_stderr(line)
+        self.log_buffer.add_stderr(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
         """Log a message sent by the server; *call* is the id of the tool call it belongs to, "" for none."""
-        self._log.add_message(message, call)
+        self.log_buffer.add_message(message, call)
 
     def warn(self, text: str) -> None:
         """Log a warning that does not end the session; the same text is logged at most once every ten minutes."""
-        self._log.add_once("warning", text, "client")
+        self.log_buffer.add_once("warning", text, "client")
 
     def on_account_changed(self, account: "Account | None") -> None:
         """Store the account in use and publish the new state."""
@@ -373,7 +373,7 @@ class ServerConnection:
         """Restart after a watched file changed, unless the server is waiting for the user's approval or sign-in."""
         if self._status.state in _RESTARTABLE_STATES:
             name = sanitize(changed[:200], keep_newlines=False)
-            self._log.add("info", f"Restarting, because {name} changed.", "client")
+            self.log_buffer.add("info", f"Restarting, because {name} changed.", "client")
             self.restart(f"mcphost restarted the server {self.config.name!r}, because {name} changed.")
 
     async def _keep_connected(self) -> None:
@@ -423,7 +423,7 @@ class ServerConnection:
                 )
                 return None
             await self.tool_changes.project_lock.load()
-            self._log.begin_attempt()
+            self.log_buffer.begin_attempt()
             self._attempts += 1
             self._is_begun = False
             self._status.begin_attempt()
@@ -455,11 +455,11 @@ class ServerConnection:
             self._session = None
             error = self._add_last_errors(to_mcphost_error(caught, _log, "a connection broke"))
             add_file_name(error, self.config)
-            self._log.write_stderr_to_file()
+            self.log_buffer.write_stderr_to_file()
             return self._set_failed(error, ready_at)
         finally:
             self._forget_session()
-            self._log.end_attempt()
+            self.log_buffer.end_attempt()
             if silence_timer is not None:
                 silence_timer.cancel()
             if ready_session is not None:
@@ -506,7 +506,7 @@ class ServerConnection:
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
         """Append the last stderr lines of a local server to *error* if its startup timed out."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
-            error.message = f"{error.message.rstrip('.')}{self._log.describe_stderr()}."
+            error.message = f"{error.message.rstrip('.')}{self.log_buffer.describe_stderr()}."
         return error
 
     def update_sign_in(self, event: SignInProgress) -> None:
@@ -531,7 +531,7 @@ class ServerConnection:
 
         async def ask_for_logs() -> None:
             try:
-                await session.set_log_level(self._log.level)
+                await session.set_log_level(self.log_buffer.level)
             except ConnectionLost:
                 return  # the watcher handles this error
             except ServerError as error:
@@ -539,7 +539,7 @@ class ServerConnection:
 
         try:
             async with anyio.create_task_group() as tasks:
-                if self._log.level:
+                if self.log_buffer.level:
                     tasks.start_soon(ask_for_logs)
                 tasks.start_soon(self.request_handler.root_sharing.send_list_changes, session, self.warn)
                 tasks.start_soon(self._orphaned_tasks.resume, self.identity, session)
@@ -583,11 +583,11 @@ class ServerConnection:
 
         If the server refuses, the previous level is kept and ServerError is raised.
         """
-        before, self._log.level = self._log.level, level
+        before, self.log_buffer.level = self.log_buffer.level, level
         try:
             await (await self.session()).set_log_level(level)
         except BaseException:
-            self._log.level = before
+            self.log_buffer.level = before
             raise
 
     def event(self) -> ServerState:

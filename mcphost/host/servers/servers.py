@@ -117,14 +117,19 @@ class Servers:
         """
         if shown:
             self._approvals.show_values(config, shown)
-        self.find(config.name).withdraw(
+        earlier = self.find(config.name)
+        earlier.withdraw(
             ServerError(f"You disabled {config.name}.", "Enable it: F3, then d.")
             if config.disabled
             else ServerError(f"The configuration of {config.name} was changed.", "Call it again.")
         )
-        log = self.find(config.name).message_log
-        self._connections[config.name] = ServerConnection(config, self._parts)
-        self._connections[config.name].message_log = log
+        self._connections[config.name] = connection = ServerConnection(config, self._parts)
+        connection.message_log = earlier.message_log
+        if config.disabled or earlier.config.disabled:
+            # The log of a server that failed is needed most when it is disabled. Otherwise, both connections may run
+            # for a moment, and the last lines of the earlier process must not explain an error of the new one.
+            connection.log_buffer = earlier.log_buffer
+            connection.log_buffer.level = config.log_level
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:

@@ -160,6 +160,18 @@ async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_res
     assert configured_names(tmp_path) == []
 
 
+async def test_the_log_of_a_failed_server_can_still_be_read_after_it_was_disabled(tmp_path: Path) -> None:
+    crashing = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no such database')"]}
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await setup.server_editor.add({"bad": crashing})
+        with pytest.raises(ServerError, match="no such database"):
+            await host.servers.ensure_ready("bad")
+        await setup.server_editor.set_disabled("bad", disabled=True)
+        view = host.servers.view("bad")
+        assert view.state == "disabled"
+        assert "no such database" in [line.text for line in view.log]
+
+
 async def test_a_call_that_ends_because_its_server_is_disabled_says_so(tmp_path: Path) -> None:
     async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
         await setup.server_editor.add({"demo": DEMO_ENTRY})
