@@ -150,14 +150,15 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
 
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
-    from mcphost.host.audit.audit_labels import outcome_label, source_label
+    from mcphost.host.audit.audit_labels import kind_label, outcome_label, source_label
 
     more = [
         _("by {who}").format(who=source_label(row.who)) if row.who else "",
         _("{number} ms").format(number=row.duration) if row.duration else "",
     ]
     outcome = outcome_label(row.kind, row.event, row.decision)
-    return (str(row.seq), format_time(row.at), row.kind, outcome, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
+    kind = kind_label(row.kind) if row.kind == "ledger" else row.kind  # the others are names for `--kind`
+    return (str(row.seq), format_time(row.at), kind, outcome, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
             join_list(part for part in more if part))  # fmt: skip
 
 

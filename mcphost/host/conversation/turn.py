@@ -40,6 +40,7 @@ from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
+from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -202,8 +203,8 @@ class Turn:
         allowed = self._settings.limits.max_rounds
         while True:
             if rounds >= allowed:
-                why = f"turn {self._ordinal} used {rounds} rounds of tool calls"
-                question = ContinueTurn(server="", why=why, rounds=rounds)
+                used = pluralize(rounds, "round")
+                question = ContinueTurn(server="", why=f"turn {self._ordinal} used {used} of tool calls", rounds=rounds)
                 if not self._auto_approval.can_continue() and not await self._frontend.ask(question):
                     return "rounds"
                 allowed += self._settings.limits.max_rounds

@@ -17,12 +17,13 @@ from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.host.tools.approval_checks import ApprovalVoid, ToolChanged
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.call_executor import RELISTING_PROGRESS, CallExecution, ToolExecutor, error_text, replace_result
-from mcphost.host.tools.call_scheduler import UNSENT_TEXT, CallScheduler
+from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.result_presenter import ProposedCall, ResultPresenter, is_review_required
 from mcphost.host.tools.result_reuse import ResultReuse
 from mcphost.host.tools.tool_outcome import (
     DISABLED_TEXT,
+    UNSENT_TEXT,
     CallDeclined,
     InvalidArguments,
     ToolCallOutcome,

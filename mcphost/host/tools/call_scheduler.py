@@ -19,7 +19,7 @@ from mcphost.host.events import ToolBackgrounded
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.running_calls import RunningCalls
-from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
+from mcphost.host.tools.tool_outcome import UNSENT_TEXT, ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
 from mcphost.serialization import replace
 
@@ -30,7 +30,6 @@ BACKGROUND_TEXT = (
 )
 STOPPED_TEXT = "The user stopped this call before its result arrived."
 NEVER_RAN_TEXT = "The user stopped this call before it started; the tool did not run."
-UNSENT_TEXT = "Stopped before it ran."
 STOPPED_AFTER_RUN_TEXT = "The call ran, but the user stopped before you received its result."
 _ERROR_TEXT = "An error ended the turn before the result of this call arrived. The tool may have run."
 _ERROR_UNSENT_TEXT = "An error ended the turn before this call started; the tool did not run."

@@ -10,6 +10,7 @@ from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Struct, dumps, replace
 
+UNSENT_TEXT = "Stopped before it ran."
 DISABLED_TEXT = "The user turned this tool off; it was not called."
 LOGGED_ARGUMENTS_LIMIT = 4_000
 _ARGUMENTS_LIMIT = 4_000

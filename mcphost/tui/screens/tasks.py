@@ -233,7 +233,8 @@ class TasksScreen(ListScreen):
                     (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
                     (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),
                     (_("task"), item.task_id),
-                    (_("call"), item.call),
+                    # An id that a model or mcphost made up; only the former also appears in exports.
+                    (_("call"), "" if item.by in _WHO else item.call),
                 ]
             case OpenedPage():
                 pairs = [

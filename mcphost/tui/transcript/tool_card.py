@@ -261,7 +261,7 @@ class ToolCard(TranscriptBlock):
         if not self.result:
             return []
         text = self.result.rstrip("\n") if len(self.result) < 100_000 else self.result
-        if self.state == "declined":  # words of mcphost or of the user, not of a server
+        if self.state in {"declined", "failed", "stopped"}:  # words of mcphost or of the user, not of a server
             text = translate_sentence(text)
         lines, more = first_lines(text, _FOLDED_LINES, 400)
         style = "$text" if self.state == "ok" else "$muted"

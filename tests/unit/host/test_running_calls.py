@@ -10,7 +10,7 @@ from mcphost.host.events import ToolFinished, ToolProgress, ToolProposed, ToolSt
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
-from mcphost.host.tools.call_scheduler import UNSENT_TEXT
+from mcphost.host.tools.tool_outcome import UNSENT_TEXT
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_returns, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
