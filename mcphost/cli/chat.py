@@ -98,7 +98,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     # Until logging is set up, warnings would be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     settings = _read_screen_settings(options)
-    set_language(choose_language(_get_screen_setting(settings, "language"), os.environ))
+    set_language(choose_language(options.lang or _get_screen_setting(settings, "language"), os.environ))
     keys, _faults = build_key_table(read_key_settings(settings.get("keys")))
     app = McpHostApp(
         theme=_choose_theme(options, settings),

@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, cast
 
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
-from mcphost.translation import N_, _
+from mcphost.translation import LANGUAGES, N_, _
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", N_("open the terminal UI (the default)")),
@@ -251,6 +251,9 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
         default=default,
         help="draw the chat for a screen reader: one column, no animation, a line for each state",
     )
+    group.add_argument(
+        "--lang", choices=LANGUAGES, default=default, help="the language of the chat, and of messages and help"
+    )
     group.add_argument("--quiet", action="store_true", default=default, help="print only results and errors")
 
 
@@ -386,6 +389,9 @@ class Options:
 
     log_level: str = "info"
     quiet: bool = False
+    lang: str = ""
+    """`--lang`: the language of the chat; empty for that of config.toml or the locale."""
+
     screen_reader: bool = False
     """Whether the chat is drawn for a screen reader, whatever `[screen] reader` says."""
 
@@ -425,6 +431,7 @@ _COMMON_FLAGS = (
     "era",
     "timeout",
     "quiet",
+    "lang",
     "screen_reader",
     "resume",
     "yes",

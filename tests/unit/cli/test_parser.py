@@ -42,6 +42,12 @@ def test_the_chat_can_be_drawn_for_a_screen_reader(argv: list[str]) -> None:
     assert not build_options(parse_arguments()[1]).screen_reader
 
 
+@pytest.mark.parametrize("argv", [["--lang", "zh-CN"], ["chat", "--lang=zh-CN"], ["--lang", "zh-CN", "demo"]])
+def test_the_language_of_the_chat_can_be_named(argv: list[str]) -> None:
+    assert build_options(parse_arguments(*argv)[1]).lang == "zh-CN"
+    assert build_options(parse_arguments()[1]).lang == ""
+
+
 def test_pairs_and_flags_mix() -> None:
     _, given = parse_arguments("call", "s", "--json", "t", "a=1", "--quiet", "b=2", "--args", "{}")
     assert (given.server, given.name, given.pairs, given.args) == ("s", "t", ["a=1", "b=2"], "{}")

@@ -135,6 +135,19 @@ def test_the_setting_comes_before_the_locale(
     assert output_of(capsys, f"--config-dir={tmp_path}", "nope").startswith("mcphost: 没有命令")
 
 
+def test_the_flag_comes_before_the_setting_and_the_locale(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text('[screen]\nlanguage = "zh-CN"\n')
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    assert output_of(capsys, "--lang", "en", "nope").startswith("mcphost: There is no command 'nope'.")
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    (tmp_path / "config.toml").unlink()
+    assert output_of(capsys, "--lang", "zh-CN", "nope").startswith("mcphost: 没有命令 'nope'。")
+    assert output_of(capsys, "run", "--help", "--lang=zh-CN").startswith("用法：mcphost run")
+    assert output_of(capsys, "--lang", "fr", "servers").startswith("mcphost: Argument --lang: invalid choice: 'fr'")
+
+
 @pytest.mark.parametrize("content", ['[screen]\nlanguage = "xx"', "screen = 'language'", "language = [", "\0"])
 def test_a_setting_that_is_no_language_leaves_the_choice_to_the_locale(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
