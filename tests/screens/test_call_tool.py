@@ -73,6 +73,38 @@ async def test_arguments_are_validated_before_anything_is_sent(files: Files) -> 
         await driver.until(lambda: "Call demo" not in driver.text(), "the list")
 
 
+async def test_a_typed_call_without_its_required_arguments_opens_the_form(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("!demo/add")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.type("2")
+        await driver.pilot.press("tab")
+        await driver.type("40")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "2 + 40 = 42" in driver.transcript(), "the result")
+        await driver.type("!demo/add")
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: "Call demo" not in driver.text(), "the chat")
+        assert driver.transcript().count("demo · add") == 1  # going back calls nothing
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"), [("!demo/roll_dice", "The die shows"), ("!demo/add {}", "The argument 'a' is missing")]
+)
+async def test_a_typed_call_that_needs_no_form_runs_at_once(files: Files, line: str, shown: str) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type(line)
+        await driver.pilot.press("escape", "enter")
+        await driver.until(lambda: shown in driver.transcript(), "the result")
+
+
 async def test_arguments_can_be_pasted_as_json_into_an_empty_form(files: Files) -> None:
     files.write_servers(demo=DEMO_SERVER)
     async with files.open() as driver:

@@ -299,6 +299,12 @@ def has_arguments(schema: Raw | bytes) -> bool:
     return not (is_empty and (is_closed or "properties" in root))
 
 
+def requires_arguments(schema: Raw | bytes) -> bool:
+    """Return whether a tool cannot be called without arguments, according to its input schema. Never raises."""
+    required = _object(schema).get("required")
+    return isinstance(required, list) and bool(required)
+
+
 def _object(schema: Raw | bytes) -> dict[str, Any]:
     if len(bytes(schema)) > MAX_SCHEMA:
         return {}

@@ -1,6 +1,6 @@
 """Manual tool calls, which the user makes without the model.
 
-The user types `!server/tool key=value` or fills in a form.
+The user types `!server/tool key=value`, or fills in a form.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.server_views import ManualCallResult
     from mcphost.llm.messages import ImagePart, Part, ResourcePart
+    from mcphost.protocol.tools import Tool
     from mcphost.store.manual_calls import StoredManualCall
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.transcript.tool_card import ToolCard
@@ -131,15 +132,42 @@ class ManualCallRunner:
     def run_line(self, text: str) -> bool:
         """Run a line such as `!server/tool key=value`.
 
-        If the line cannot be parsed, add a notice with the error to the transcript and return False.
+        If nothing follows a tool that requires arguments, open its form. If the line cannot be parsed, add a notice
+        with the error to the transcript and return False.
         """
         try:
             call = parse_manual_call(text)
         except McpHostError as error:
             self._presenter.add_notice("warning", error.message, error.hint)
             return False
-        self.start(call)
+        is_bare = " " not in text.strip().removeprefix("!").strip()
+        if is_bare and (tool := self._find_tool_to_fill_in(call)) is not None:
+            self._open_form(call.server, tool)
+        else:
+            self.start(call)
         return True
+
+    def _find_tool_to_fill_in(self, call: ManualCall) -> "Tool | None":
+        """Return the called tool if it is available and requires arguments."""
+        from mcphost.host.questions.forms import requires_arguments
+
+        try:
+            view = self._host.servers.view(call.server)
+        except UsageError:
+            return None  # the call reports it
+        tool = next((one for one in view.catalog.tools if one.name == call.tool), None)
+        if tool is None or tool.name in view.quarantined or not requires_arguments(tool.input_schema):
+            return None
+        return tool
+
+    def _open_form(self, server: str, tool: "Tool") -> None:
+        from mcphost.tui.dialogs.edit_arguments import CallToolDialog
+
+        def leave(arguments: dict[str, Any] | None) -> None:
+            if arguments is not None:
+                self.start(ManualCall(server, tool.name, arguments))
+
+        self._screen.app.push_screen(CallToolDialog(server, tool), leave)  # pyright: ignore[reportUnknownMemberType]
 
     def start(self, call: ManualCall) -> None:
         """Call a tool in the background, and show the call in the transcript.
