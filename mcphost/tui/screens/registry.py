@@ -279,8 +279,11 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
         if answer.offline_reason
         else ""
     )
+    invalid = (
+        _("Entries that are not valid were left out; mcphost servers search WORD says why.") if answer.problems else ""
+    )
     more = _("There are more: search for a word.") if answer.is_cut else ""
-    return " ".join(filter(None, (offline, *answer.problems[:3], more)))
+    return " ".join(filter(None, (offline, invalid, more)))
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
