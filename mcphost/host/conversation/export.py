@@ -187,7 +187,8 @@ def _part_to_markdown(part: Part) -> str:
             page = f"**Written by the page of `{_code(part.tool)}`** ({escape_line(part.server)})"
             return f"{page}\n\n{_fence(sanitize(part.text))}"
         case ResourcePart():
-            return f"**Attached `{_code(part.uri)}`** ({escape_line(part.server)})\n\n{_fence(sanitize(part.text))}"
+            server = f" ({escape_line(part.server)})" if part.server else ""
+            return f"**Attached `{_code(part.uri)}`**{server}\n\n{_fence(sanitize(part.text))}"
         case FilePart():
             return f"**Attached `{_code(part.name)}`** ({escape_line(part.mime_type)})"
         case ImagePart():
@@ -264,7 +265,8 @@ class _HtmlPage:
             case ResourcePart() if part.is_from_page:
                 return _details(f"Written by the page of {part.tool} ({part.server})", sanitize(part.text))
             case ResourcePart():
-                return _details(f"Attached {part.uri} ({part.server})", sanitize(part.text))
+                server = f" ({part.server})" if part.server else ""
+                return _details(f"Attached {part.uri}{server}", sanitize(part.text))
             case FilePart():
                 return f"<p>Attached {escape(_code(part.name))} ({escape(_code(part.mime_type))})</p>\n"
             case ImagePart():

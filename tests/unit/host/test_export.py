@@ -82,6 +82,15 @@ def test_what_a_page_wrote_is_not_exported_as_attached_by_the_user(form: Literal
     assert "Attached" not in text
 
 
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_an_attached_resource_names_its_server_and_a_file_names_none(form: Literal["markdown", "html"]) -> None:
+    parts = (ResourcePart("files", "file:///a.txt", "from a server"), ResourcePart("", "notes.txt", "from here"))
+    text = export_conversation(make_info(), (make_message(*parts),), form)
+    assert "(files)" in text
+    assert "notes.txt" in text
+    assert "()" not in text
+
+
 def test_no_text_of_a_stranger_becomes_an_element_or_an_attribute() -> None:
     source = random.Random(14)
     for _ in range(60):
