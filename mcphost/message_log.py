@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 from mcphost.errors import MalformedMessage
 from mcphost.header_mask import NO_MASK, HeaderMask
 from mcphost.http_log import LONGEST_SECRET, MAX_BODY_BYTES, LoggedExchange, LoggedOAuthRequest
-from mcphost.redact import redact, redact_values
+from mcphost.redact import redact
+from mcphost.secret_members import redact_values
 from mcphost.serialization import dumps, loads
 
 MAX_MESSAGES = 500

@@ -6,8 +6,8 @@ Two kinds of text are redacted: registered secrets, and text that matches patter
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import NamedTuple
 
 PLACEHOLDER = "[secret]"
 MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
@@ -72,62 +72,164 @@ _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _MAX_KEY_LINES = 200
 """Maximum lines redacted after the first line of a private key whose end is missing; a long RSA key has as many."""
-_SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
+
+
+class _SecretPattern(NamedTuple):
+    """A pattern of secrets, and what a text contains in lower case if the pattern matches in it.
+
+    The text contains at least one word of each tuple in `needs`. If there are `starts`, every match begins with one of
+    them, so that the pattern is not tried anywhere else.
+    """
+
+    regex: re.Pattern[str]
+    mark: str
+    needs: tuple[tuple[str, ...], ...] = ()
+    starts: tuple[str, ...] = ()
+    min_length: int = 0
+    """Minimum length of a text in which the pattern matches."""
+
+    def may_match(self, folded: str) -> bool:
+        """Return whether the pattern may match in a text that was folded by `_fold`."""
+        if len(folded) < self.min_length:
+            return False
+        for words in self.needs:
+            for word in words:  # a loop: `any` would take half the time of a short text
+                if word in folded:
+                    break
+            else:
+                return False
+        return True
+
+    def replace(self, text: str, folded: str) -> str:
+        """Return *text*, which *folded* is the folded form of, with each match replaced by the mark."""
+        if not self.starts or len(text) < _SHORT_LENGTH:
+            return self.regex.sub(self.mark, text)
+        parts: list[str] = []
+        end = 0
+        for start in _find_all(folded, self.starts):
+            if start >= end and (match := self.regex.match(text, start)):
+                parts += [text[end:start], match.expand(self.mark)]
+                end = match.end()
+        return "".join((*parts, text[end:])) if parts else text
+
+
+def _find_all(text: str, words: Iterable[str]) -> list[int]:
+    """Return the positions of all *words* in *text*, in order."""
+    found: list[int] = []
+    for word in words:
+        position = text.find(word)
+        while position >= 0:
+            found.append(position)
+            position = text.find(word, position + 1)
+    return sorted(found)
+
+
+def _fold(text: str) -> str:
+    """Return *text* in lower case and with the same length, as patterns that ignore case compare it."""
+    if not text.isascii():  # these four letters match "s", "i" and "k", too
+        text = text.replace("ſ", "s").replace("ı", "i").replace("İ", "i").replace("\N{KELVIN SIGN}", "k")
+    return text.lower()
+
+
+_SENSITIVE_STARTS = (
+    "token", "secret", "passw", "passphrase", "pass-phrase", "pass_phrase", "apikey", "api-key", "api_key",
+    "authorization", "credential", "privatekey", "private-key", "private_key", "accesskey", "access-key", "access_key",
+    "accountkey", "account-key", "account_key",
+)  # fmt: skip
+"""The words that `_SENSITIVE_WORDS` matches, without their last letters if these vary."""
+_SENSITIVE_HINTS = ("token", "secret", "pass", "key", "authorization", "credential")
+_API_KEY_PREFIXES = (
+    "sk-", "gho_", "ghp_", "ghq_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-",
+    "glptt-", "glft-", "glagent-", "xox", "xapp-", "aiza", "ya29.", "akia", "asia", "hf_", "k_live_", "k_test_",
+    "npm_", "tvly-", "sbp_", "gsk_", "xai-", "pplx-", "figd_", "ntn_", "lin_api_", "pypi-", "sg.", "hvs.", "dop_v1_",
+    "shp", "dckr_", "atatt3", "age-secret-key-1", ":aa",
+)  # fmt: skip
+"""What stands in each key that `_API_KEY` matches, in lower case."""
+_SHORT_LENGTH = 500
+"""Maximum length of a text in which it is faster to try a pattern everywhere than to look for its starts."""
+_MIN_MATCH = 9
+"""Minimum length of a text without "=" and "@" in which a pattern matches, such as `token":"x`."""
+_SECRET_PATTERNS: tuple["_SecretPattern", ...] = (
+    _SecretPattern(
         re.compile(rf"{_KEY_BEGIN.pattern}.*?(?:{_KEY_END.pattern}|\Z)", re.DOTALL),
         PLACEHOLDER,
+        needs=(("-----begin",),),
     ),
-    (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{PLACEHOLDER}"),
+    _SecretPattern(
+        re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"),
+        rf"\1\2{PLACEHOLDER}",
+        needs=(("bearer", "basic", "dpop"),),
+    ),
     # user:password@ in a URL, up to the last @ before the host. The user ends at "/", "?" and "#" (RFC 3986, section
     # 3.2). Many people write "?" and "#" in passwords, however; what stands before them is then no host with a port.
-    (
+    _SecretPattern(
         re.compile(
             r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^/?#\s\"'<>]{1,500}"
             r"|[^/?#\s@\"'<>:\[\]]{0,100}:(?!\d{0,100}[?#])[^/\s@\"'<>]{1,500})@"
         ),
         rf"\1{PLACEHOLDER}@",
+        needs=(("://",), ("@",)),
     ),
     # the same if it cannot be told from a query; the host, which stands before the query, is kept
-    (
+    _SecretPattern(
         re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://[^/?#\s@\"'<>]{1,300}[?#])[^/\s@\"'<>]{1,500}@"),
         rf"\1{PLACEHOLDER}@",
+        needs=(("://",), ("@",), ("?", "#")),
     ),
     # ?token=…&code=… in a URL or a form body
-    (
+    _SecretPattern(
         re.compile(
             r"(?i)([?&#;](?:[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)|code|code_verifier|state"
             r"|assertion)=)[^&\s\"'<>#]+"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(
+            ("=",),
+            ("?", "&", "#", ";"),
+            ("token", "secret", "passw", "key", "sig", "auth", "code", "state", "assertion"),
+        ),
     ),
-    (re.compile(r"(?i)(hooks\.slack\.com/services/)[\w/]{10,}"), rf"\1{PLACEHOLDER}"),
+    _SecretPattern(
+        re.compile(r"(?i)(hooks\.slack\.com/services/)[\w/]{10,}"),
+        rf"\1{PLACEHOLDER}",
+        needs=(("hooks.slack.com/services/",),),
+    ),
     # schemes of Authorization headers that are not among those above
-    (
+    _SecretPattern(
         re.compile(
             r"(?i)(authorization(?:\\{0,4}[\"'])?\s{0,8}[=:]\s{0,8}(?:\\{0,4}[\"'])?"
             r"(?:token|key|api-?key|bot|negotiate|ntlm|sso-key|private-?token)[ \t]{1,8})[^\s\"',;]{8,}"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(("authorization",),),
     ),
     # Cookie: name=value; name=value
-    (
+    _SecretPattern(
         re.compile(
             r"(?i)(\b(?:set-)?cookie(?:\\{0,4}[\"'])?\s{0,8}[=:]\s{0,8}(?:\\{0,4}[\"'])?)"
             r"[^\s=;\"'\\]{1,100}=[^\"'\\\r\n]{4,}"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(("cookie",), ("=",)),
     ),
     # "api_key": "…", API_KEY=…, Authorization: …
-    (re.compile(rf"(?i)({_SENSITIVE_NAMES}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{PLACEHOLDER}"),
-    (
+    _SecretPattern(
+        re.compile(rf"(?i)({_SENSITIVE_NAMES}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"),
+        rf"\1{PLACEHOLDER}",
+        needs=(('"',), (":",)),
+        starts=_SENSITIVE_STARTS,
+    ),
+    _SecretPattern(
         re.compile(
             rf"(?i)({_SENSITIVE_NAMES}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)"
             r"[^\s\"',;&]{6,}"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(("=", ":"),),
+        starts=_SENSITIVE_STARTS,
     ),
     # the same in other quotes: 'api_key': '…', password='…', \"token\": \"…\"; names of variables are kept
-    (
+    _SecretPattern(
         re.compile(
             rf"(?i)({_SENSITIVE_NAMES}(?:\\{{0,4}}[\"'])?\s{{0,8}}[=:]\s{{0,8}}(?P<quote>\\{{0,4}}[\"']))"
             r"(?!\[secret\]|\$\{|bearer |basic |dpop |\d{1,7}\b"
@@ -135,18 +237,30 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
             r"(?:(?!(?P=quote))(?:\\.|[^\r\n])){6,}+"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(("=", ":"), ('"', "'")),
+        starts=_SENSITIVE_STARTS,
     ),
-    (_API_KEY, PLACEHOLDER),
+    _SecretPattern(_API_KEY, PLACEHOLDER, needs=(_API_KEY_PREFIXES,), min_length=len("xapp-") + 10),
     # --token …, --api-key "…", '--password', '…'
-    (
+    _SecretPattern(
         re.compile(
             rf"(?i)({_SECRET_FLAG}(?P<quote>\\{{0,4}}[\"'])){_PLAIN_VALUE}"
             r"(?:(?!(?P=quote))(?:\\.|[^\r\n])){6,}+"
         ),
         rf"\1{PLACEHOLDER}",
+        needs=(("-",), _SENSITIVE_HINTS),
+        min_length=len("-token secret"),
     ),
-    (re.compile(rf"(?i)({_SECRET_FLAG}){_PLAIN_VALUE}[^\s\"',;\\]{{6,}}"), rf"\1{PLACEHOLDER}"),
+    _SecretPattern(
+        re.compile(rf"(?i)({_SECRET_FLAG}){_PLAIN_VALUE}[^\s\"',;\\]{{6,}}"),
+        rf"\1{PLACEHOLDER}",
+        needs=(("-",), _SENSITIVE_HINTS),
+        min_length=len("-token secret"),
+    ),
 )
+_OTHER_HINTS = ("@", "=", "eyj", "pat", "auth", "-----begin", "bearer", "basic", "dpop", "hooks.slack", "cookie")
+_ANY_HINT = re.compile("|".join(map(re.escape, (*_OTHER_HINTS, *_SENSITIVE_HINTS, *_API_KEY_PREFIXES))))
+"""Pattern that matches in every folded text that contains a secret; one search, which is fast for a short text."""
 # --key, --deploy-key, --pat, --auth or --cookie with its value. Many programs use these names for other values, too.
 _AMBIGUOUS_FLAG = re.compile(
     r"(?i)(?P<flag>(?<![\w-])--?(?:[\w-]{0,40}[_-])?(?P<name>key|pat|auth|cookie)(?:\\{0,4}[\"'])?"
@@ -161,40 +275,8 @@ _MIXED_LENGTH = 12
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
-# Names of members whose value is secret even if it is a number, a list or an object. Other words in a name say what
-# else it is: the number of tokens, the address of a token endpoint, the name of a secret.
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SECRET_WORDS = re.compile(
-    r"(?:token|secret|passw(?:or)?d|passphrase|pass_phrase|passcode|api_?key|authorization|credential"
-    r"|(?:private|access|account)_?key)(?P<plural>s?)(?=_|\Z)"
-)
-_OTHER_WORD = re.compile(
-    r"(?:allowed|available|budget|class|cost|count|counts|details|enabled|endpoint|endpoints|estimate|exp"
-    r"|expiration|expires|expiry|field|fields|file|files|format|has|id|ids|index|is|kind|len|length|level"
-    r"|limit|limits|line|logprobs|max|maximum|metadata|method|methods|min|minimum|mode|name|names|num"
-    r"|number|offset|page|path|per|policies|policy|position|prefix|price|progress|public|rate|required"
-    r"|rules|schema|scope|scopes|servers|size|store|suffix|supported|threshold|timeout|total|ttl|type"
-    r"|types|uri|url|usage|used|version|window)"
-)
-_PLAIN_WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
+PLAIN_WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
 """Values under the name of a secret that say only whether there is one."""
-_SHORT_SECRET_NAMES = frozenset({"pass", "pwd", "pin", "otp", "totp", "cvv", "cvc"})
-_MIN_PIN = 1_000
-"""Smaller numbers under the name "pin" are pins of a chip, not personal identification numbers."""
-_SCHEMA_PARENTS = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
-)
-_SCHEMA_KEYS = frozenset(
-    {
-        "type", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "description", "title", "minLength",
-        "maxLength", "pattern", "readOnly", "writeOnly", "properties", "additionalProperties",
-    }
-)  # fmt: skip
-_NAMES_OF_PROPERTIES = "dependentRequired"
-"""Member of a JSON schema whose members are lists of names."""
-_SCHEMA_VALUES = frozenset({"default", "const", "examples"})
-_PROTOCOL_MEMBERS = frozenset({"progressToken"})
-"""Members of MCP messages with a name like that of a secret."""
 
 
 def register_secret(secret: str) -> None:
@@ -273,114 +355,6 @@ def redact_command(text: str) -> str:
     return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 
 
-def redact_values(value: Any) -> Any:
-    """Redact secrets in JSON data, including values that are probably secrets according to their keys.
-
-    The keys themselves are not changed. See `is_probable_secret` for what counts as probable, and `mask_members` for
-    values that are not texts.
-    """
-    return _redact_texts(mask_members(value))
-
-
-def mask_members(value: Any, parent: str = "") -> Any:
-    """Mask numbers, lists and objects under the name of a secret in JSON data, such as `{"password": ["x"]}`.
-
-    Every value inside is masked, except booleans, null, references such as `${env:NAME}`, and numbers that count
-    something, as in `max_tokens`. Texts directly under such a name are left to `redact`. In a JSON schema, only the
-    default value and the examples of a secret are masked. *parent* is the name of the member that contains *value*.
-    """
-    if value is None or isinstance(value, str | int | float):  # most values, and much faster than the checks below
-        return value
-    if isinstance(value, Mapping):
-        members = cast("Mapping[Any, Any]", value)
-        return {name: _mask_member(str(name)[:200], inner, parent) for name, inner in members.items()}
-    if isinstance(value, list | tuple):
-        return [mask_members(inner) for inner in cast("Sequence[Any]", value)]
-    return value
-
-
-def may_have_secret_members(text: str) -> bool:
-    """Return whether `mask_members` may change the JSON *text*; this is much faster."""
-    return _MEMBER_HINT.search(text) is not None
-
-
-_MEMBER_HINT = re.compile(r"(?i)token|secret|pass|key|authorization|credential|pwd|pin|otp|cv[vc]")
-
-
-def _mask_member(name: str, value: Any, parent: str) -> Any:
-    if value is None or isinstance(value, bool) or name in _PROTOCOL_MEMBERS or parent == _NAMES_OF_PROPERTIES:
-        return value
-    if not may_have_secret_members(name):
-        return mask_members(value, name)
-    short = name.lower()
-    if short in _SHORT_SECRET_NAMES:
-        return _mask_short(short, value)
-    words = [word.lower() for word in _NAME_WORD.findall(name)]
-    found = _SECRET_WORDS.search("_".join(words))
-    if found is None or _counts_or_describes(words) or isinstance(value, str):
-        return mask_members(value, name)
-    is_plural = bool(found["plural"])
-    if isinstance(value, int | float):
-        return value if is_plural else PLACEHOLDER
-    schema: Mapping[Any, Any] = {}
-    if parent in _SCHEMA_PARENTS and isinstance(value, Mapping):
-        schema = cast("Mapping[Any, Any]", value)
-    if not _SCHEMA_KEYS.isdisjoint(schema):
-        return {
-            key: _mask_leaves(inner) if key in _SCHEMA_VALUES else mask_members(inner, str(key))
-            for key, inner in schema.items()
-        }
-    # the tokens of a text, and counts of them, are called "tokens" like those of a sign-in
-    return _mask_leaves(value, are_tokens=is_plural and found[0] == "tokens")
-
-
-def _counts_or_describes(words: list[str]) -> bool:
-    """Return whether a name with these words counts or describes secrets, such as `max_tokens`."""
-    is_design = "design" in words and not {"token", "tokens"}.isdisjoint(words)
-    return is_design or any(map(_OTHER_WORD.fullmatch, words))
-
-
-def _mask_short(name: str, value: Any) -> Any:
-    """Mask the value of a member such as `pin` or `pass`, unless it is a count, a path or the pin of a chip."""
-    if isinstance(value, Mapping | list | tuple):
-        return mask_members(value, name)
-    if isinstance(value, str):
-        is_pin = name != "pin" or (value.isdecimal() and len(value) >= len(str(_MIN_PIN)))
-        is_plain = len(value) < len(str(_MIN_PIN)) or value.lower() in _PLAIN_WORDS or "/" in value
-        return PLACEHOLDER if is_pin and not is_plain else value
-    is_count = name in ("pass", "pwd") or (name == "pin" and value < _MIN_PIN)
-    return value if is_count else PLACEHOLDER
-
-
-def _mask_leaves(value: Any, name: str = "", *, are_tokens: bool = False) -> Any:
-    if isinstance(value, Mapping):
-        members = cast("Mapping[Any, Any]", value).items()
-        return {key: _mask_leaves(inner, str(key)[:200], are_tokens=are_tokens) for key, inner in members}
-    if isinstance(value, list | tuple):
-        return [_mask_leaves(inner, name, are_tokens=are_tokens) for inner in cast("Sequence[Any]", value)]
-    if isinstance(value, str):
-        is_short = len(value) < (MIN_SECRET_LENGTH if are_tokens else 1)
-        return value if is_short or (value.startswith("${") and value.endswith("}")) else PLACEHOLDER
-    if value is None or isinstance(value, bool) or are_tokens:
-        return value
-    words = [word.lower() for word in _NAME_WORD.findall(name)]
-    return value if _counts_or_describes(words) else PLACEHOLDER
-
-
-def _redact_texts(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {name: _redact_member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_redact_texts(inner) for inner in cast("Sequence[Any]", value)]
-    return value
-
-
-def _redact_member(name: str, value: Any) -> Any:
-    return PLACEHOLDER if isinstance(value, str) and is_probable_secret(name, value) else _redact_texts(value)
-
-
 def redact_registered(text: str) -> str:
     """Remove registered secrets from *text*; this is fast enough for each line that a server prints."""
     return _replace_values(text, _all_secrets)
@@ -409,7 +383,7 @@ def is_probable_secret(name: str, value: str) -> bool:
     if not value or value.lower() in _SCHEMES:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):
-        return value.lower() not in _PLAIN_WORDS
+        return value.lower() not in PLAIN_WORDS
     return redact_patterns(value) != value
 
 
@@ -483,9 +457,19 @@ def find_key_spans(text: str) -> tuple[tuple[int, int], ...]:
 
 def redact_patterns(text: str) -> str:
     """Remove everything that looks like a secret from *text*."""
-    for pattern, mark in _SECRET_PATTERNS:
-        text = pattern.sub(mark, text)
-    return _JWT.sub(_redact_jwt, _AMBIGUOUS_FLAG.sub(_redact_ambiguous_flag, text))
+    if len(text) < _MIN_MATCH and "=" not in text and "@" not in text:
+        return text
+    folded = _fold(text)
+    if len(text) < _SHORT_LENGTH and _ANY_HINT.search(folded) is None:
+        return text
+    for pattern in _SECRET_PATTERNS:
+        if pattern.may_match(folded):
+            replaced = pattern.replace(text, folded)
+            if replaced != text:
+                text, folded = replaced, _fold(replaced)
+    if "-" in folded and any(word in folded for word in ("key", "pat", "auth", "cookie")):
+        text = _AMBIGUOUS_FLAG.sub(_redact_ambiguous_flag, text)
+    return _JWT.sub(_redact_jwt, text) if "eyj" in folded else text
 
 
 def _redact_ambiguous_flag(match: re.Match[str]) -> str:

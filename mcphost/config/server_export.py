@@ -14,10 +14,10 @@ from mcphost.redact import (
     PLACEHOLDER,
     is_probable_secret,
     is_secret_name,
-    mask_members,
     redact_command,
     redact_patterns,
 )
+from mcphost.secret_members import mask_members
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
 _RANDOM_SEGMENT = re.compile(

@@ -12,10 +12,9 @@ from mcphost.redact import (
     find_key_spans,
     is_secret_name,
     is_strong,
-    mask_members,
-    may_have_secret_members,
     redact_patterns,
 )
+from mcphost.secret_members import mask_members, may_have_secret_members
 from mcphost.serialization import decode, dumps, replace
 
 MASK = "[hidden]"

@@ -11,16 +11,14 @@ import pytest
 from mcphost.redact import (
     identifier_digest,
     is_probable_secret,
-    mask_members,
-    may_have_secret_members,
     redact,
     redact_command,
     redact_identifier,
     redact_patterns,
-    redact_values,
     register_secret,
     register_server_secret,
 )
+from mcphost.secret_members import mask_members, may_have_secret_members, redact_values
 
 LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcphost.redact import (
-    mask_members,
-    may_have_secret_members,
     redact,
     redact_command,
     redact_identifier,
-    redact_values,
 )
+from mcphost.secret_members import mask_members, may_have_secret_members, redact_values
 from mcphost.serialization import decode, dumps
 
 if TYPE_CHECKING:
