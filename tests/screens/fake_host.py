@@ -436,6 +436,10 @@ class FakeConversation:
     def id(self) -> str:
         return self._opened_id if self._messages else ""
 
+    @property
+    def reserved_id(self) -> str:
+        return self._opened_id
+
     def add_manual_call(self, call: StoredManualCall, page: StoredPageCall | None = None) -> str:
         self.manual_calls.append(call)
         return self.id

@@ -174,6 +174,23 @@ async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_at
         assert "for the new one" in "".join((await read_places(host.database)).values())
 
 
+async def test_a_text_that_is_stored_just_after_another_conversation_was_opened_stays_with_its_own(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        drafts = driver.app.chat.drafts
+        assert drafts is not None
+        await driver.type("for the new one")
+        await host.conversation.open("c9")
+        drafts.capture()  # before the screen shows the opened conversation
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "")
+        await host.history.unsent.flush()
+        places = await read_places(host.database)
+        assert [place.partition("-")[0] for place in places] == ["new"]
+        assert "for the new one" in "".join(places.values())
+
+
 @pytest.mark.parametrize("command", ["/context", "!files/search_files pattern=x", "/main.py", "!"])
 async def test_a_command_typed_after_a_restored_text_is_sent_with_it_only_after_a_second_enter(
     run: Run, command: str

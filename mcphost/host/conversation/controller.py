@@ -135,6 +135,11 @@ class ConversationController:
         return self._active.id
 
     @property
+    def reserved_id(self) -> str:
+        """The id of the open conversation, or the id that it will get when its first message is added."""
+        return self._active.current.reserved_id
+
+    @property
     def title(self) -> str:
         """The title of the open conversation; "" until it has a message."""
         return self._active.current.title

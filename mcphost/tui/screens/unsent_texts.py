@@ -43,6 +43,7 @@ class DraftSaver:
         self._screen, self._host = screen, host
         self._queue, self._attachments, self._restore_draft = queue, attachments, restore
         self._place = ""
+        self._reserved_id = ""  # the id that the new conversation on the screen will get; "" if none is
         self._saved: UnsentText = UnsentText()
 
     def start(self) -> None:
@@ -54,9 +55,14 @@ class DraftSaver:
         if conversation_id:
             self._place, text = conversation_id, await unsent.load(conversation_id)
         else:
+            self._reserve_id()
             self._place, text = await unsent.claim_new()
         self._restore(text)
         self._screen.set_interval(SAVE_SECONDS, self.save_soon)
+
+    def _reserve_id(self) -> None:
+        conversation = self._host.conversation
+        self._reserved_id = "" if conversation.id else conversation.reserved_id
 
     def _run(self, work: Callable[[], Awaitable[Any]]) -> None:
         self._screen.run_worker(work, group="drafts")
@@ -74,7 +80,9 @@ class DraftSaver:
         if not self._place or not self._screen.is_attached:
             return False
         text = self._read()
-        place = self._host.conversation.id or self._place
+        # The host may have opened another conversation, whose event has not arrived yet.
+        opened_id = self._host.conversation.id
+        place = opened_id if opened_id and opened_id == self._reserved_id else self._place
         if text == self._saved and place == self._place:
             return False
         if place != self._place:
@@ -87,8 +95,10 @@ class DraftSaver:
         """Save the unsent text of the previous conversation, and restore the opened conversation's text."""
         if not self._place or conversation_id == self._place:
             return
-        if not conversation_id and self._place.startswith("new-"):
-            return
+        if not conversation_id:
+            self._reserve_id()
+            if self._place.startswith("new-"):
+                return
         self._host.history.unsent.keep(self._place, self._read())
         self._clear()
         self._place, self._saved = conversation_id or make_new_place(), UnsentText()
