@@ -48,6 +48,16 @@ class PageCall:
         return self.offered.definition.page.resource_uri
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the call has a result, or ended without one."""
+        return self.result is not None or bool(self.failure)
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether the user reviews the results of the server, so that a result is stored only after that."""
+        return self.offered.connection.config.review_results
+
+    @property
     def size(self) -> int:
         """The size of the result in bytes; 0 if there is none."""
         result = self.result
@@ -71,6 +81,7 @@ class PageCallRecorder:
         self._keep = keep
         self._keep_passed = keep_passed
         self._calls: dict[str, PageCall] = {}
+        self._left: dict[str, PageCall] = {}  # calls of other conversations whose results may still be stored
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         """Remember a call that is being sent, and offer its page."""
@@ -80,8 +91,15 @@ class PageCallRecorder:
         self._events.publish(PageOffered(call, offered.connection.config.name, offered.definition.name))
 
     def finish(self, call: str, result: CallToolResult) -> None:
-        """Remember the result of a call."""
-        if (known := self._calls.get(call)) is not None:
+        """Remember the result of a call; that of a call of another conversation is only passed on."""
+        if (left := self._left.get(call)) is not None:
+            left.result = result
+            self._keep(left)
+            self._end(left)
+            if not left.is_reviewed:
+                del self._left[call]
+            self._forget_oldest()
+        elif (known := self._calls.get(call)) is not None:
             known.result = result
             self._keep(known)
             self._end(known)
@@ -89,7 +107,7 @@ class PageCallRecorder:
 
     def pass_reviewed(self, call: str) -> None:
         """Note that the user reviewed the result of a call, and passed all of it to the model."""
-        if (known := self._calls.get(call)) is not None:
+        if (known := self._left.pop(call, None) or self._calls.get(call)) is not None:
             self._keep_passed(known)
 
     def cancel(self, call: str, error: McpHostError | None) -> None:
@@ -97,9 +115,10 @@ class PageCallRecorder:
 
         Do nothing if the call has a result.
         """
-        known = self._calls.get(call)
+        known = self._left.get(call) or self._calls.get(call)
         if known is not None and known.result is None:
             known.failure = NO_RESULT if error is None else explain_to_page(error)
+            self._left.pop(call, None)
             self._end(known)
 
     def _end(self, known: PageCall) -> None:
@@ -108,10 +127,9 @@ class PageCallRecorder:
             listener()
 
     def _forget_oldest(self) -> None:
-        while len(self._calls) > MAX_CALLS or (
-            len(self._calls) > 1 and sum(one.size for one in self._calls.values()) > MAX_BYTES
-        ):
-            del self._calls[next(iter(self._calls))]
+        for calls in (self._calls, self._left):
+            while len(calls) > MAX_CALLS or (len(calls) > 1 and sum(one.size for one in calls.values()) > MAX_BYTES):
+                del calls[next(iter(calls))]
 
     def find(self, call: str = "") -> PageCall | None:
         """Return the call with this id, or the newest one if *call* is ""; None if there is none."""
@@ -131,7 +149,7 @@ class PageCallRecorder:
     @property
     def ended(self) -> frozenset[str]:
         """The ids of the remembered calls that have ended."""
-        return frozenset(call.call for call in self._calls.values() if call.result is not None or call.failure)
+        return frozenset(call.call for call in self._calls.values() if call.has_ended)
 
     def forget(self, calls: Collection[str]) -> None:
         """Forget the calls with these ids."""
@@ -139,5 +157,7 @@ class PageCallRecorder:
             self._calls.pop(call, None)
 
     def clear(self) -> None:
-        """Forget all calls, because another conversation is open."""
+        """Offer no call any more, because another conversation is open; results that are still to come are stored."""
+        self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.is_reviewed}
         self._calls.clear()
+        self._forget_oldest()

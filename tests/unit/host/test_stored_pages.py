@@ -15,7 +15,8 @@ from mcphost.host.questions.questions import AllowOnce, PassEditedResult, PassRe
 from mcphost.store.manual_calls import StoredManualCall
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.page_server import PAGE_URI, PageFrontend, browser_for, create_page_peer, initialize
-from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition
+from tests.unit.host.scripted_host import InProcessServer, open_host_with, tool_definition, tools_result
+from tests.unit.host.slow_server import SlowServer
 
 pytestmark = pytest.mark.anyio
 
@@ -227,6 +228,36 @@ async def test_a_copy_has_only_the_pages_of_its_messages(tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         rows = database.execute("SELECT use_id FROM page_results WHERE conversation = ? ORDER BY at", (copy,))
         assert rows.fetchall() == [(manual,), (first,)]
+
+
+@pytest.mark.parametrize("reviewed", [(), ("peer",)])
+async def test_the_page_of_a_call_that_ends_while_another_conversation_is_open_is_stored(
+    tmp_path: Path, reviewed: tuple[str, ...]
+) -> None:
+    tools = tools_result(tool_definition("slow", _meta={"ui": {"resourceUri": PAGE_URI}}))
+    server = SlowServer(**{"tools/list": tools})
+    model = ScriptedModel(tool_round(("peer__slow", {})), text_round("going on"))
+    frontend = PageFrontend(AllowOnce(), PassResult())
+    async with open_host_with(tmp_path, server, model, frontend, reviewed=reviewed) as host:
+
+        async def send_to_background() -> None:
+            await server.called.wait()
+            host.conversation.send_to_background(host.running_calls.list()[0].call)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send_to_background)
+            await host.conversation.send("go")
+        conversation = host.conversation.id
+        host.conversation.open_new()
+        server.finish("42 files indexed")
+        with anyio.fail_after(10):
+            while host.running_calls.list():
+                await anyio.lowlevel.checkpoint()
+        assert host.pages.calls.find() is None
+        await host.conversation.open(conversation)
+        with anyio.fail_after(10):
+            while await host.pages.list_stored_calls() != ("use-1",):
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_a_result_over_the_limit_is_not_stored_and_the_oldest_ones_are_deleted(tmp_path: Path) -> None:
