@@ -30,6 +30,7 @@ from mcphost.store.database import Database
 from mcphost.store.migrations import Migrations
 
 INITIAL_HASH = "0" * 64
+_MAX_ROW_NUMBER = 2**63 - 1  # of SQLite
 _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
@@ -88,7 +89,9 @@ class AuditCheckpoint:
 
 def _read_checkpoint(file: int) -> AuditPosition | None:
     match = _LINE_PATTERN.fullmatch(os.pread(file, 200, 0))
-    return AuditPosition(int(match[1]), match[2].decode()) if match else None
+    if match is None or int(match[1]) > _MAX_ROW_NUMBER:
+        return None
+    return AuditPosition(int(match[1]), match[2].decode())
 
 
 HASH_FORMAT = 1

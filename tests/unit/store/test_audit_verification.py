@@ -238,6 +238,12 @@ def test_an_unreadable_checkpoint_counts_as_missing_and_reading_changes_no_file(
     assert (tmp_path / "l.db").read_bytes() == before
 
 
+def test_a_checkpoint_with_an_impossible_number_counts_as_missing(tmp_path: Path) -> None:
+    reader = create_audit_reader(tmp_path)
+    (tmp_path / "l.head").write_text(f"{10**19:020d} {'a' * 64}\n")
+    assert findings_of(reader.verify()) == [(ROWS, "head")]
+
+
 def test_bytes_edited_in_the_file_are_found(tmp_path: Path) -> None:
     reader = create_audit_reader(tmp_path)
     with closing(sqlite3.connect(tmp_path / "l.db")) as db:
