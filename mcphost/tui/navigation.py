@@ -316,13 +316,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
 
     def action_prompts(self) -> None:
         """Open the prompts screen; after a choice, ask for the prompt's arguments and insert the prompt."""
-        from mcphost.tui.screens.prompts import PromptsScreen
+        from mcphost.tui.screens.prompts import open_prompts
 
-        def fill(chosen: Any) -> None:
-            if chosen is not None:
-                self.fill_prompt(*chosen)
-
-        self.open_page(PromptsScreen(self.host), fill)
+        open_prompts(self)
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
         """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""

@@ -92,6 +92,29 @@ async def test_a_prompt_is_filled_and_inserted(run: Run) -> None:
         await driver.until(lambda: driver.app.query_one(Composer).composer_input.text == "Please review path main.py")
 
 
+@pytest.mark.parametrize("is_clicked", [False, True])
+async def test_back_from_the_form_of_a_prompt_returns_to_the_list_of_prompts(run: Run, is_clicked: bool) -> None:
+    async with run(size=(100, 30)) as driver:
+        await driver.pilot.press("f5")
+        await driver.until(lambda: len(driver.app.screen.visible_rows) > 1, "the prompts")
+        await driver.pilot.press("down")
+        _, chosen = driver.app.screen.current_row().value
+        await driver.pilot.press("enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
+        await (driver.pilot.click("#leave") if is_clicked else driver.pilot.press("escape"))
+        await driver.until(lambda: type(driver.app.screen).__name__ == "PromptsScreen", "the list")
+        await driver.until(lambda: driver.app.screen.current_row().value[1] == chosen, "the prompt chosen before")
+
+
+async def test_esc_in_the_form_of_a_prompt_chosen_with_a_slash_returns_to_the_message(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("/files:gre")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "PromptArgumentsForm", "the form")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+
+
 async def test_a_slash_offers_the_servers_prompts(run: Run) -> None:
     async with run() as driver:
         await driver.type("/files:gre")

@@ -4,7 +4,7 @@ A result that is a single user message with only text goes into the composer; an
 before it is added to the conversation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -44,6 +44,7 @@ from mcphost.tui.widgets.stepped_column import SteppedColumn
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.tui.navigation import NavigationApp
     from mcphost.tui.screens.chat import ChatScreen
 
 
@@ -114,8 +115,8 @@ class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
             yield SuggestionInput(f"argument-{number}", partial(self._suggest, argument.name))
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of the Insert button."""
-        return (("insert", _("Insert")),)
+        """Return the action and the label of each button."""
+        return (("insert", _("Insert")), ("leave", _("Back")))
 
     def input_hints(self) -> str:
         """Return the key hints; hints about suggestions are included only if the server supports completion."""
@@ -190,10 +191,18 @@ class PromptsScreen(ListScreen):
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("fill in and insert"), "screen.choose"),)
 
-    def __init__(self, host: "Host") -> None:
+    def __init__(self, host: "Host", selected: tuple[str, str] = ("", "")) -> None:
+        """Create the list; the cursor starts on the prompt *selected*, a (server name, prompt name) pair."""
         super().__init__()
-        self.host = host
+        self.host, self._selected = host, selected
         self.add_class("bare")  # there is no text to show below the details
+
+    def on_mount(self) -> None:
+        """Show the prompts, and move the cursor to the selected one."""
+        super().on_mount()
+        names = [(row.value[0], row.value[1].name) for row in self.visible_rows]
+        if self._selected in names:
+            self.list_widget.cursor = names.index(self._selected)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each prompt of each server."""
@@ -436,8 +445,24 @@ def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterato
                 yield part.text
 
 
-def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
-    """Open a form for the arguments of a prompt, then insert the filled prompt.
+def open_prompts(app: "NavigationApp", selected: tuple[str, str] = ("", "")) -> None:
+    """Open the list of prompts with the cursor on the prompt *selected*; after a choice, fill in and insert the prompt.
+
+    A user who goes back from the form for the arguments returns to the list.
+    """
+
+    def fill(chosen: "tuple[str, Prompt] | None") -> None:
+        if chosen is not None:
+            server, prompt = chosen
+            fill_prompt(app.chat, server, prompt, partial(open_prompts, app, (server, prompt.name)))
+
+    app.open_page(PromptsScreen(app.host, selected), fill)
+
+
+def fill_prompt(
+    chat: "ChatScreen", server: str, prompt: "Prompt", on_leave: Callable[[], object] = lambda: None
+) -> None:
+    """Open a form for the arguments of a prompt, then insert the filled prompt; call *on_leave* if the user goes back.
 
     A single user message with only text is inserted into the composer, where the user can edit it. Any other prompt
     is shown in a preview, and then added to the conversation as messages.
@@ -451,6 +476,7 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
         """Insert or preview the filled prompt; None means that the user canceled the form."""
         if result is None:
             composer.composer_input.focus()
+            on_leave()
         elif is_plain_text(result.messages):
             insert_text(result, result.text)
             composer.composer_input.focus()
