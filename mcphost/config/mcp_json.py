@@ -311,7 +311,9 @@ class _ServerEntry:
         if self.source == "user" or not widening:
             return oauth
         for name in widening:
-            self.on_problem(f'{self.location}: "mcphost.oauth.{name}" is ignored: it counts only in your own mcp.json.')
+            self.on_problem(
+                f'{self.location}: "mcphost.oauth.{name}" is ignored: it applies only in your own mcp.json.'
+            )
         return replace(oauth, private=False, resource="")
 
     def _check_name(self) -> None:

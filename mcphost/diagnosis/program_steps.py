@@ -74,7 +74,7 @@ def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
     yield make_step("command", "ok", program)
     interpreter = _find_missing_interpreter(Path(program), environment)
     if interpreter.endswith("\r"):
-        detail = f"{program} has the line ends of Windows, so its interpreter is not found."
+        detail = f"{program} has Windows line endings, so its interpreter is not found."
         yield make_step("interpreter", "failed", detail, f"Convert it: dos2unix {quote(program)}")
         return
     if interpreter:

@@ -271,7 +271,7 @@ async def _enforce_schema(
             check = await schema.check(result.text)
             if check.problem and check.is_checked:
                 print_message(
-                    _("the answer does not match the schema, asking once more: {problem}").format(
+                    _("the answer does not match the schema, asking again: {problem}").format(
                         problem=translate_sentence(check.problem)
                     )
                 )

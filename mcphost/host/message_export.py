@@ -81,7 +81,7 @@ def make_curl_command(exchange: LoggedExchange) -> tuple[str, tuple[str, ...]]:
     """
     body = LoggedMessage(exchange.number, exchange.at, "sent", exchange.body, exchange.request_size, exchange.mask)
     if body.cut_bytes:
-        raise UsageError("The request is longer than what is logged of it.")
+        raise UsageError("Only the beginning of this request was logged.")
     url = quote(exchange.template_url(), safe=_URL_CHARACTERS)
     command = _Command(["curl", "-sS", "-N"])
     if any(character in "[]{}" for character in url.replace(PLACEHOLDER, "")):

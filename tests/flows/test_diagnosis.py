@@ -59,8 +59,8 @@ async def test_a_broken_program_is_explained(open_host: OpenHost, tmp_path: Path
     [
         ("#!/usr/bin/env nope-interpreter", "needs 'nope-interpreter'", "Install nope-interpreter"),
         ("#!/nowhere/node", "needs '/nowhere/node'", "Install Node.js"),
-        ("#!/usr/bin/env python3\r", "line ends of Windows", "dos2unix"),
-        ("#!/bin/sh\r", "line ends of Windows", "dos2unix"),
+        ("#!/usr/bin/env python3\r", "Windows line endings", "dos2unix"),
+        ("#!/bin/sh\r", "Windows line endings", "dos2unix"),
     ],
 )
 async def test_a_script_without_its_interpreter_is_explained(

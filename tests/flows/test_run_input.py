@@ -96,7 +96,7 @@ def test_an_answer_that_never_matches_its_schema_is_exit_code_7(program: Program
     assert done.returncode == document["exit_code"] == 7
     assert "does not match the schema" in document["error"]
     assert document["value"] is None
-    assert b"asking once more" in done.stderr
+    assert b"asking again" in done.stderr
 
 
 def test_the_flag_takes_the_place_of_the_system_prompt_of_a_resumed_conversation(program: Program) -> None:

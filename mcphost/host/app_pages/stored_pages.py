@@ -99,7 +99,7 @@ class StoredPages:
             raise ServerError(f"The server {server!r} uses another account than during this call.", _CALL_AGAIN)
         listed = found.tool(tool)
         if listed is None or not listed.page.resource_uri:
-            raise ServerError(f"The tool {tool!r} of {server!r} has no page any more.", _CALL_AGAIN)
+            raise ServerError(f"The tool {tool!r} of {server!r} no longer has a page.", _CALL_AGAIN)
         if listed.digest != stored.definition or found.tool_changes.is_quarantined(tool):
             raise ServerError(f"The tool {tool!r} of {server!r} changed after this call.", _CALL_AGAIN)
         return OfferedTool(found, listed, found.account)

@@ -42,7 +42,7 @@ def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any
     if message.direction == "received":
         raise UsageError("The server sent this message.", "Select a request that mcphost sent.")
     if message.cut_bytes:
-        raise UsageError("The request is longer than what is logged of it.", "Make it where it was made.")
+        raise UsageError("Only the beginning of this request was logged.", "Repeat the action that sent it.")
     try:
         request = parse_message(message.data)
         if isinstance(request, JsonRpcNotification):

@@ -29,7 +29,7 @@ WATCHED_HINT = "It restarts when you save one of its watched files."
 """The beginning of the hint for a server with watched files that failed."""
 NEW_START_WORDS = "start mcphost again"
 """Words in the hint for a server that a restart of the server cannot help, such as a missing environment variable."""
-_RECONNECT_HINT = "mcphost connects again by itself as soon as the server answers."
+_RECONNECT_HINT = "mcphost reconnects automatically as soon as the server answers."
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""
 
@@ -146,7 +146,7 @@ class ServerStatus:
             hint = (
                 f"mcphost tries again every {retry.seconds:g} s."
                 if is_loopback(self._config.url)
-                else f"mcphost tries again by itself, at least every {MAX_UNREACHABLE_DELAY:g} s."
+                else f"mcphost tries again automatically, at least every {MAX_UNREACHABLE_DELAY:g} s."
             )
             self.set_state("unreachable", error.message, f"{error.hint} {hint}".lstrip())
 

@@ -299,7 +299,7 @@ class SkillTool:
         async def check_current(_doubtful: bool) -> None:
             if not await self._is_allowed(server, skill, account, approval.grant_id):
                 raise ConsentDenied(
-                    f"The skill {skill.name!r} of {server!r} is not allowed any more; it was not read.",
+                    f"The skill {skill.name!r} of {server!r} is no longer allowed; it was not read.",
                     "Load it again to be asked.",
                 )
             if not self._skills.is_current(server, skill, account):

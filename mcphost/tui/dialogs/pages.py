@@ -17,7 +17,7 @@ _MAX_IGNORED = 100
 _NOTES = (
     N_("It is shown by your browser, from an address on this machine that only you can reach."),
     N_("It cannot read your files, or other sites than those above. Its server can get what you enter in it."),
-    N_("It sends no message to the model by itself."),
+    N_("It never sends messages to the model automatically."),
 )
 
 

@@ -87,8 +87,8 @@ class MessagesScreen(ListScreen):
     def empty_text(self) -> str:
         """Return a text that explains when messages will be logged, and which key restarts the server now."""
         said = _(
-            "The messages of the server are logged from its next start on: the newest {count}, only until mcphost "
-            "ends. {{messages-restart}} restarts the server now."
+            "The server's messages are logged from its next start on: the newest {count}, and only until mcphost "
+            "quits. {{messages-restart}} restarts the server now."
         )
         return keys_in_use(self).fill(said.format(count=MAX_MESSAGES))
 

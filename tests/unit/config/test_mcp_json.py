@@ -471,8 +471,8 @@ def test_private_addresses_and_wider_resources_of_a_sign_in_count_only_in_the_us
         load_config(folder, files=[str(folder / "named.json")]),
     ):
         assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False, resource="")
-        assert '"mcphost.oauth.private" is ignored: it counts only in your own mcp.json' in config.problems[0]
-        assert '"mcphost.oauth.resource" is ignored: it counts only in your own mcp.json' in config.problems[1]
+        assert '"mcphost.oauth.private" is ignored: it applies only in your own mcp.json' in config.problems[0]
+        assert '"mcphost.oauth.resource" is ignored: it applies only in your own mcp.json' in config.problems[1]
 
 
 def test_spaces_and_private_use_characters_of_a_command_are_marked_in_its_description() -> None:

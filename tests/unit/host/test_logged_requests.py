@@ -71,7 +71,7 @@ REFUSED: list[tuple[LoggedMessage, str]] = [
     (request("tasks/cancel", taskId="a"), "may change"),
     (request("resources/read", uri="https://h/?token=abcdef123456"), "masked"),
     (request("prompts/get", name="p", arguments={"password": "hunter2hunter2"}), "masked"),
-    (request("ping", filler="x" * 70_000), "longer"),
+    (request("ping", filler="x" * 70_000), "Only the beginning"),
 ]
 
 

@@ -99,7 +99,7 @@ REFRESH = tool_definition("refresh")
         ({"other": create_page_peer()}, {}, "'peer' of this call is no longer configured"),
         (create_page_peer(), {"args": {"peer": ("other",)}}, "its settings changed"),
         (create_page_peer(CHANGED, REFRESH), {}, "'show' of 'peer' changed after this call"),
-        (create_page_peer(REFRESH), {}, "'show' of 'peer' has no page any more"),
+        (create_page_peer(REFRESH), {}, "'show' of 'peer' no longer has a page"),
     ],
 )
 async def test_the_page_of_a_server_or_tool_that_changed_is_refused_with_the_reason(
