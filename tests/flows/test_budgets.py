@@ -263,7 +263,9 @@ async def test_a_free_model_is_never_asked_about(open_host: OpenHost) -> None:
     assert frontend.asked == []
 
 
-async def test_a_model_of_unknown_price_is_told_once_and_stops_when_the_budget_is_used_up(open_host: OpenHost) -> None:
+async def test_a_model_of_unknown_price_is_reported_once_and_stops_when_the_budget_is_used_up(
+    open_host: OpenHost,
+) -> None:
     model = priced_model(answer_round(0.6), answer_round(0.6), facts=ModelFacts())
     frontend = ScriptedFrontend(StopTurn())
     async with open_host(model, frontend, budget=BudgetConfig(per_conversation=1)) as host:

@@ -32,7 +32,7 @@ def configure(program: Program, api_base: str, more: str = "") -> None:
     (folder / "config.toml").write_text(text, encoding="utf-8")
 
 
-def test_a_run_is_recorded_with_prices_of_your_own_and_told_by_the_costs_command(program: Program) -> None:
+def test_a_run_is_recorded_with_prices_of_your_own_and_reported_by_the_costs_command(program: Program) -> None:
     file = program.servers(demo=DEMO)
     with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
         configure(program, stub.api_base)
@@ -74,7 +74,7 @@ def test_the_budget_of_the_day_counts_earlier_runs(program: Program) -> None:
     assert b"$0.0125 of per_day = $0.0900 is spent" in done.stderr
 
 
-def test_what_the_caches_saved_is_told(program: Program) -> None:
+def test_what_the_caches_saved_is_reported(program: Program) -> None:
     assert b"saved" not in program.run("costs").stderr
     with closing(sqlite3.connect(program.home / "data" / "mcphost.db", isolation_level=None)) as db:
         db.execute(
@@ -108,7 +108,7 @@ def test_free_and_unknown_costs_have_one_form_each(program: Program) -> None:
     assert document["total"]["has_unknown_cost"] is document["today"]["has_unknown_cost"] is True
 
 
-def test_costs_of_nothing_are_told(program: Program) -> None:
+def test_costs_of_nothing_are_reported(program: Program) -> None:
     assert b"$0.00 in the last 30 days (0 requests); $0.00 today." in program.run("costs").stderr
     assert program.run("costs", "--days", "0").returncode == 2
     assert program.run("run", "hi", "--max-cost", "0").returncode == 2

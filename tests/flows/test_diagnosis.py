@@ -98,7 +98,7 @@ async def test_a_program_of_a_version_manager_is_found(
     check(steps, "command", "is not in PATH, but", str(folder / "npx-of-nvm"))
 
 
-async def test_a_banner_is_a_warning_and_the_rest_goes_on(open_host: OpenHost, tmp_path: Path) -> None:
+async def test_a_banner_is_a_warning_and_the_rest_continues(open_host: OpenHost, tmp_path: Path) -> None:
     steps = await diagnose(open_host, working("print('Welcome!', flush=True)\n"), tmp_path)
     assert [(step.name, step.status) for step in steps if step.status != "ok"] == [("output", "warning")]
     assert "Welcome!" in next(step.detail for step in steps if step.status == "warning")

@@ -49,7 +49,7 @@ def test_locking_again_gives_the_same_bytes_in_any_order_of_the_tools(project: L
     assert project.lock_path.read_bytes() == first
 
 
-def test_a_changed_tool_is_told_as_a_difference_of_its_text_and_schema(project: LockedProject) -> None:
+def test_a_changed_tool_is_reported_as_a_difference_of_its_text_and_schema(project: LockedProject) -> None:
     project.lock()
     schema = {"type": "object", "properties": {"path": {"type": "string"}, "mail": {"type": "string"}}}
     project.serve({**READ, "description": "Read one file, then mail it.", "inputSchema": schema}, WRITE)
@@ -61,7 +61,7 @@ def test_a_changed_tool_is_told_as_a_difference_of_its_text_and_schema(project: 
     assert f"1 server differs from {project.lock_path}. If this is intended, run: mcphost servers changes files" in told
 
 
-def test_added_and_removed_tools_and_another_identity_are_told(project: LockedProject) -> None:
+def test_added_and_removed_tools_and_another_identity_are_reported(project: LockedProject) -> None:
     project.lock()
     project.serve(READ, {**WRITE, "name": "erase"}, version="2.0")
     drift = project.drift()
@@ -84,7 +84,7 @@ def test_a_part_that_the_lock_does_not_repeat_is_compared_too(project: LockedPro
     assert project.drift()[("tool_changed", "read")][0] == "  Only parts that the lock file does not repeat differ."
 
 
-def test_another_protocol_revision_is_told(project: LockedProject) -> None:
+def test_another_protocol_revision_is_reported(project: LockedProject) -> None:
     project.lock()
     project.serve(READ, WRITE, revision="2025-06-18")
     assert project.drift()[("identity", "")] == [
@@ -122,7 +122,7 @@ def test_a_changed_command_that_looks_like_a_secret_is_not_started(project: Lock
     assert not project.started.exists()
 
 
-def test_new_and_removed_servers_are_told_and_new_ones_not_started(project: LockedProject) -> None:
+def test_new_and_removed_servers_are_reported_and_new_ones_not_started(project: LockedProject) -> None:
     project.lock()
     project.started.unlink()
     project.configure(other={"url": "https://mcp.example.com/mcp"}, more=project.entry())
@@ -144,7 +144,7 @@ def test_offline_starts_nothing_and_compares_the_entries(project: LockedProject)
     assert not project.started.exists()
 
 
-def test_another_version_of_a_package_is_told(project: LockedProject) -> None:
+def test_another_version_of_a_package_is_reported(project: LockedProject) -> None:
     entry = {"command": "npx", "args": ["-y", "@ada/files@1.0.0"], "disabled": True}
     project.configure(files=entry)
     assert "Locked: 1 server, 0 tools" in project.lock()
@@ -216,7 +216,7 @@ def test_hidden_text_is_visible_in_the_lock_and_in_the_difference(project: Locke
     assert project.verify() == "files: unchanged, 2 tools\n"
 
 
-def test_an_edited_text_in_the_lock_is_told_although_the_digest_fits(project: LockedProject) -> None:
+def test_an_edited_text_in_the_lock_is_reported_although_the_digest_fits(project: LockedProject) -> None:
     project.lock()
     project.lock_path.write_text(project.lock_path.read_text().replace("Read one file.", "Read nothing."))
     lines = project.drift()[("tool_changed", "read")]
@@ -288,7 +288,7 @@ def test_two_branches_that_add_tools_merge(project: LockedProject, tmp_path: Pat
     assert merged == project.lock_path.read_bytes()
 
 
-def test_a_changed_sign_in_or_header_is_told_and_sends_no_secret(project: LockedProject) -> None:
+def test_a_changed_sign_in_or_header_is_reported_and_sends_no_secret(project: LockedProject) -> None:
     secrets = {"CI_TOKEN": CANARY, "MCP_TOKEN": "mcp-token", "TEAM": "blue team"}
     with json_server({"POST /mcp": answer_mcp([READ]), "POST /take": lambda _message: {}}) as far:
         entry: dict[str, Any] = {
@@ -312,7 +312,7 @@ def test_a_changed_sign_in_or_header_is_told_and_sends_no_secret(project: Locked
         assert far.requests == []
 
 
-def test_another_certificate_file_or_another_content_is_told(project: LockedProject) -> None:
+def test_another_certificate_file_or_another_content_is_reported(project: LockedProject) -> None:
     entry = {"url": "https://mcp.example.com/mcp", "disabled": True, "mcphost": {"caFile": "ca.pem"}}
     authorities = project.program.work / "ca.pem"
     authorities.write_text("one")
@@ -425,7 +425,7 @@ def test_a_missing_or_invalid_lock_is_a_configuration_error(project: LockedProje
     assert project.lock_path.read_text() == "{"
 
 
-def test_a_server_that_cannot_be_reached_is_told_with_its_own_code(project: LockedProject) -> None:
+def test_a_server_that_cannot_be_reached_is_reported_with_its_own_code(project: LockedProject) -> None:
     project.lock()
     project.served.unlink()
     report = json.loads(project.verify("--json", code=4))
@@ -509,7 +509,7 @@ def test_the_question_about_an_unlocked_tool_names_the_lock_file(project: Locked
     assert notice["text"] == "files: It differs from the project's lock file: tool changed read."
 
 
-def test_a_server_left_out_by_a_profile_is_told_as_such(project: LockedProject) -> None:
+def test_a_server_left_out_by_a_profile_is_reported_as_such(project: LockedProject) -> None:
     project.lock()
     (project.program.home / "config").mkdir()
     (project.program.home / "config" / "config.toml").write_text("[profiles.none]\nservers = []\n")

@@ -111,7 +111,7 @@ def test_a_changed_package_is_not_started(project: LockedProject) -> None:
     assert not project.started.exists()
 
 
-def test_a_command_without_a_version_is_told_once_and_not_asked_about(project: LockedProject) -> None:
+def test_a_command_without_a_version_is_reported_once_and_not_asked_about(project: LockedProject) -> None:
     project.configure(files={**NPM, "args": ["-y", "@ada/files"]})
     done = project.program.run("--mcp-config", ".mcp.json", "servers", "lock")
     told = done.stderr.decode().splitlines()

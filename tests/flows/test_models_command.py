@@ -52,7 +52,7 @@ def test_an_embedding_model_is_not_listed(program: Program) -> None:
     assert [model["name"] for model in document["models"]] == ["ollama_chat/qwen3"]
 
 
-def test_without_any_model_the_way_to_one_is_told(program: Program) -> None:
+def test_without_any_model_the_way_to_one_is_reported(program: Program) -> None:
     done = program.run("models", **NOTHING)
     assert done.returncode == 0
     assert "ANTHROPIC_API_KEY" in done.stderr.decode()

@@ -88,7 +88,7 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
         assert kinds[last:] == ["tool_finished", "result"]
 
 
-def test_a_call_goes_on_in_the_background_and_its_result_is_reported(program: Program) -> None:
+def test_a_call_continues_in_the_background_and_its_result_is_reported(program: Program) -> None:
     with program.pipe("--mcp-config", program.servers(demo=DEMO), "--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         turn = pipe.send("send", text="count slowly to 3")

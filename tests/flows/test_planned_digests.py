@@ -82,7 +82,7 @@ def test_the_digest_of_a_python_package_is_that_of_all_its_files(
     assert runners.started == [["uvx", "ada-clock@1.0.0"]]
 
 
-def test_a_digest_that_nobody_knows_is_said_and_stops_nothing(
+def test_an_unknown_digest_is_reported_and_stops_nothing(
     program: Program, runners: PackageRunners, registry: RegistryServer
 ) -> None:
     runners.tools.answer("npm", "", error="npm error code ENOTFOUND", code=1)

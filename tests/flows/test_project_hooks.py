@@ -109,7 +109,7 @@ async def test_hooks_whose_approval_is_revoked_stop_at_once_and_are_asked_about_
         assert await hooked.call() == "done"
 
 
-async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_goes_on(
+async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_continues(
     tmp_path: Path, places: ProjectPlaces
 ) -> None:
     file = places.folder / ".mcphost" / "hooks.toml"

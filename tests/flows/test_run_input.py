@@ -30,7 +30,7 @@ def test_standard_input_beside_a_prompt_is_an_attachment(program: Program) -> No
     assert b"You attached" not in program.run(*ASK).stdout
 
 
-def test_a_pipe_that_stays_silent_is_not_waited_for_and_that_is_told(program: Program) -> None:
+def test_a_pipe_that_stays_silent_is_not_waited_for_and_that_is_reported(program: Program) -> None:
     reader, writer = os.pipe()
     try:
         with program.start(*ASK, stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -176,13 +176,13 @@ async def test_no_chat_outlives_a_killed_server(program: Program) -> None:
             chat.wait(END_SECONDS)
 
 
-def test_a_port_in_use_is_told(program: Program) -> None:
+def test_a_port_in_use_is_reported(program: Program) -> None:
     with serve(program) as serving:
         port = str(urlsplit(serving.address).port)
         assert f"Port {port} cannot be used" in program.error("serve", "--port", port, code=2)
 
 
-def test_an_unknown_profile_or_conversation_is_told_before_anything_is_served(program: Program) -> None:
+def test_an_unknown_profile_or_conversation_is_reported_before_anything_is_served(program: Program) -> None:
     assert "no profile 'nope'" in program.error("serve", "--profile", "nope", code=2)
     assert "no conversation 'zz'" in program.error("serve", "--resume", "zz", code=2)
 

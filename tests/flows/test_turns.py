@@ -384,7 +384,9 @@ async def test_a_model_that_refuses_tools_is_named_in_a_notice_that_shows_contro
     assert "[model]" in notices[0].hint
 
 
-async def test_a_refusal_of_an_earlier_run_is_told_with_its_date_and_the_way_to_try_again(open_host: OpenHost) -> None:
+async def test_a_refusal_of_an_earlier_run_is_reported_with_its_date_and_the_way_to_try_again(
+    open_host: OpenHost,
+) -> None:
     model = ScriptedModel([ToolsRefused("no tools", refused_at=1_795_000_000.0), *text_round("Hello.")])
     async with open_host(model, ScriptedFrontend()) as host:
         feed = host.events.subscribe()

@@ -232,7 +232,7 @@ def test_without_a_newer_version_nothing_changes(program: Program) -> None:
 
 
 @pytest.mark.req("market.verify")
-def test_a_failed_installation_is_undone_on_a_yes(program: Program) -> None:
+def test_a_failed_installation_is_undone_after_confirmation(program: Program) -> None:
     runners = PackageRunners(program, "uvx", fails=True)
     with registry_server(ENTRIES) as registry:
         command = ("servers", "install", "io.github.ada/clock", "--registry", registry.url)
@@ -247,7 +247,7 @@ def test_a_failed_installation_is_undone_on_a_yes(program: Program) -> None:
 
 
 @pytest.mark.req("market.verify")
-def test_a_failed_update_is_undone_on_a_yes(program: Program) -> None:
+def test_a_failed_update_is_undone_after_confirmation(program: Program) -> None:
     PackageRunners(program, "uvx")
     with registry_server(ENTRIES) as registry:
         program.text("servers", "install", "io.github.ada/clock", "--registry", registry.url, "--yes")

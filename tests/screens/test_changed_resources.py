@@ -85,7 +85,7 @@ async def test_a_sent_resource_that_changed_is_marked_at_its_message_and_sent_as
         assert "changed since" not in driver.transcript()
 
 
-async def test_a_change_can_be_ignored_and_one_that_changed_nothing_is_told(run: Run) -> None:
+async def test_a_change_can_be_ignored_and_one_that_changed_nothing_is_reported(run: Run) -> None:
     async with run(turn=answer_ok, size=(100, 30)) as driver:
         await attach(driver, "old text")
         await send(driver, "look")
@@ -108,7 +108,7 @@ async def test_hidden_text_that_was_not_sent_is_no_change() -> None:
     assert not is_same_version(replace(newer, text="other"), newer)
 
 
-async def test_a_change_of_what_was_not_attached_is_only_told(run: Run) -> None:
+async def test_a_change_of_what_was_not_attached_is_only_reported(run: Run) -> None:
     async with run(turn=answer_ok, size=(100, 30)) as driver:
         await attach(driver, "old text")
         driver.host.put(ResourceChanged("files", "file:///other"))

@@ -160,7 +160,7 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
         await driver.until(lambda: any("2,000 characters" in one.message for one in driver.app._notifications), "limit")
 
 
-async def test_the_end_of_summarizing_and_a_refused_summary_are_told(
+async def test_the_end_of_summarizing_and_a_refused_summary_are_reported(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [text_round(f"{word} {LONG}") for word in ("one", "two", "three", "four")]

@@ -48,7 +48,7 @@ async def test_a_file_of_servers_that_cannot_be_read_is_not_shown_as_an_empty_on
         assert "not valid JSON" not in driver.text()
 
 
-async def test_changes_are_told_reviewed_and_applied_together(files: Files) -> None:
+async def test_changes_are_reported_reviewed_and_applied_together(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a", "env": {"KEY": "secret-one"}}, gone={"command": "/nowhere/b"})
     async with files.open((120, 40)) as driver:
         files.write_servers(time={"command": "/nowhere/c", "env": {"KEY": "secret-two"}})
@@ -197,7 +197,7 @@ async def test_leaving_the_page_applies_nothing(files: Files) -> None:
         assert driver.host.servers.find("time")
 
 
-async def test_a_file_with_an_error_is_told_and_nothing_changes(files: Files) -> None:
+async def test_a_file_with_an_error_is_reported_and_nothing_changes(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a"})
     async with files.open((200, 40)) as driver:
         (files.folder / "mcp.json").write_text("{")
@@ -401,7 +401,7 @@ async def test_settings_that_cannot_be_read_are_the_reason_shown_for_a_missing_m
         assert "Choose a model to start chatting" not in words_of(driver)
 
 
-async def test_mistakes_in_a_changed_file_are_still_told_after_the_change_was_applied(files: Files) -> None:
+async def test_mistakes_in_a_changed_file_are_still_reported_after_the_change_was_applied(files: Files) -> None:
     files.write_settings("")
     async with files.open((120, 40)) as driver:
         files.write_settings("[limits]\nmax_rounds = 30\nfoo = 1\n")

@@ -276,7 +276,7 @@ async def test_a_name_that_is_not_meant_as_a_mention_is_sent_without_a_warning(r
         assert not list(driver.app._notifications)
 
 
-async def test_what_is_left_out_of_a_file_is_told_in_chinese(run: Run, folder: Path) -> None:
+async def test_what_is_left_out_of_a_file_is_reported_in_chinese(run: Run, folder: Path) -> None:
     (folder / "long.txt").write_text("a line of text\n" * 20_000)
     set_language(CHINESE)
     try:

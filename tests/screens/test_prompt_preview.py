@@ -168,7 +168,7 @@ async def test_linked_resources_that_were_read_are_in_the_text_to_edit(run: Run)
         assert driver.host.features.noted == [("files", "prompt greet", composer_text(driver))]
 
 
-async def test_a_link_that_cannot_be_read_is_told_and_stays_a_link(run: Run) -> None:
+async def test_a_link_that_cannot_be_read_is_reported_and_stays_a_link(run: Run) -> None:
     async def refuse(server: str, uri: str) -> Any:
         raise RequestRefused(f"There is no {uri}.", code=-32002)
 

@@ -62,7 +62,7 @@ async def test_binary_contents_are_saved_as_they_are(run: Run, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("blobs", [("!",), ("", "")], ids=["no base64", "two parts"])
-async def test_what_cannot_be_one_file_is_told_and_nothing_is_written(
+async def test_what_cannot_be_one_file_is_reported_and_nothing_is_written(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -61,7 +61,7 @@ async def test_work_for_a_closed_page_ends_silently(run: Run) -> None:
         assert driver.app.is_running
 
 
-async def test_a_closed_text_is_not_checked_any_more(run: Run) -> None:
+async def test_a_closed_text_is_no_longer_checked(run: Run) -> None:
     async with run() as driver:
         page = TextViewerScreen("Title", "text")
         await driver.app.push_screen(page)

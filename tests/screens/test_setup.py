@@ -520,7 +520,7 @@ async def test_an_address_written_as_a_message_is_offered_as_the_address_of_a_mo
         await driver.until(lambda: driver.app.chat.composer_input.text == "http://10.0.0.7:8123/v1", "the text")
 
 
-async def test_the_card_opens_by_itself_only_once_and_never_over_a_message(run: Run) -> None:
+async def test_the_card_opens_automatically_only_once_and_never_over_a_message(run: Run) -> None:
     setup = FakeSetup(is_first_run=False)
     async with run(size=(80, 24), **first_run(setup)) as driver:
         await driver.pilot.pause()

@@ -136,7 +136,7 @@ async def click_background_key(driver: AppDriver) -> None:
 
 
 @pytest.mark.parametrize("send", [press_background_key, click_background_key])
-async def test_the_answer_goes_on_without_the_selected_call_which_stays_listed(
+async def test_the_answer_continues_without_the_selected_call_which_stays_listed(
     run: Run, send: Callable[[AppDriver], Awaitable[None]]
 ) -> None:
     async with run(size=(120, 30)) as driver:
@@ -187,5 +187,5 @@ async def test_the_sidebar_counts_running_calls_and_opens_the_tasks_by_a_click(r
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.9, "0 s"), (59.9, "59 s"), (185, "3 min 5 s"), (7_860, "2 h 11 min")])
-def test_a_duration_is_told_in_at_most_two_units(seconds: float, text: str) -> None:
+def test_a_duration_is_shown_in_at_most_two_units(seconds: float, text: str) -> None:
     assert format_elapsed(seconds) == text

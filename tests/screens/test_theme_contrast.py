@@ -157,7 +157,9 @@ async def test_a_theme_is_read_again_while_it_is_edited(
         assert driver.app.chat.styles.background == Color.parse("#102030")
 
 
-async def test_a_theme_file_that_cannot_be_used_is_told_once_and_the_default_is_shown(run: Run, tmp_path: Path) -> None:
+async def test_a_theme_file_that_cannot_be_used_is_reported_once_and_the_default_is_shown(
+    run: Run, tmp_path: Path
+) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[colors]\nbackground = '\\e[31m'\n" + "x = 1\n" * 9)
     async with run(theme=ThemeOptions(configured="mine", user_folder=tmp_path)) as driver:

@@ -36,7 +36,7 @@ def verify_audit(session: ChatSession) -> None:
     session.terminal.wait_for("rows are unchanged")
 
 
-def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_space(session: ChatSession) -> None:
+def test_a_chat_continues_with_a_full_disk_and_is_saved_automatically_once_there_is_space(session: ChatSession) -> None:
     mounts, data = Mounts(session.terminal), session.folder / "data"
     begin_on_disks(session, mounts, "data")
     session.send("the first lighthouse")
@@ -59,7 +59,7 @@ def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_sp
     assert places == sorted(places)
 
 
-def test_messages_that_cannot_be_saved_are_told_when_the_chat_ends(session: ChatSession) -> None:
+def test_messages_that_cannot_be_saved_are_reported_when_the_chat_ends(session: ChatSession) -> None:
     mounts, data = Mounts(session.terminal), session.folder / "data"
     begin_on_disks(session, mounts, "data")
     mounts.fill(data)
@@ -112,7 +112,7 @@ def test_a_chat_that_starts_with_a_full_disk_saves_once_there_is_space(session: 
     session.terminal.wait_for("the first lighthouse", "the second lighthouse")
 
 
-def test_an_export_to_a_full_disk_is_told_and_leaves_no_part_of_a_file(session: ChatSession) -> None:
+def test_an_export_to_a_full_disk_is_reported_and_leaves_no_part_of_a_file(session: ChatSession) -> None:
     mounts, full = Mounts(session.terminal), session.folder / "full"
     mounts.add_disk(full)
     begin_on_disks(session, mounts)

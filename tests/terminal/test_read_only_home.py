@@ -75,7 +75,9 @@ def test_with_a_read_only_configuration_a_change_is_refused_by_the_name_of_its_f
     leave(session, "to continue this conversation")
 
 
-def test_with_a_read_only_state_tools_run_and_the_unguarded_end_of_the_audit_log_is_told(session: ChatSession) -> None:
+def test_with_a_read_only_state_tools_run_and_the_unguarded_end_of_the_audit_log_is_reported(
+    session: ChatSession,
+) -> None:
     make_read_only(session, Mounts(session.terminal), "state")
     session.terminal.wait_for("1/1 server", "cannot be written (Read-only file system): rows removed at the end")
     session.send('call add {"a": 2, "b": 40}')

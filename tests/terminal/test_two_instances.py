@@ -76,7 +76,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(
     second.terminal.wait_for("Go back", "third harbour", "another branch")
 
 
-def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(
+def test_a_conversation_deleted_in_one_chat_continues_in_the_other_which_is_told(
     first: ChatSession, second: ChatSession
 ) -> None:
     ask(first, "the first lighthouse")
@@ -89,7 +89,7 @@ def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(
     assert "first lighthouse" not in texts
 
 
-def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_on_request(
+def test_a_server_disabled_in_one_chat_is_reported_in_the_other_and_disabled_there_on_request(
     first: ChatSession, second: ChatSession
 ) -> None:
     second.terminal.run(*with_forked_worker())

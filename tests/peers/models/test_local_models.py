@@ -35,7 +35,7 @@ def ollama(raw_provider: tuple[RawProvider, str]) -> tuple[RawProvider, str]:
     return ours, base
 
 
-async def test_a_local_model_that_takes_no_tools_gets_none_and_the_loss_is_told(
+async def test_a_local_model_that_takes_no_tools_gets_none_and_the_loss_is_reported(
     worker: WorkerProcess, ollama: tuple[RawProvider, str]
 ) -> None:
     ours, base = ollama

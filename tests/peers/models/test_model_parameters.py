@@ -288,7 +288,7 @@ REFUSED_DEFINITIONS = {
 
 
 @pytest.mark.parametrize("api_route", list(REFUSED_DEFINITIONS))
-async def test_a_tool_whose_definition_is_refused_is_quarantined_and_the_answer_goes_on(
+async def test_a_tool_whose_definition_is_refused_is_quarantined_and_the_answer_continues(
     api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = brief_provider
@@ -327,7 +327,7 @@ async def test_a_tool_whose_schema_is_refused_is_offered_with_a_simpler_one(
     assert "pattern" not in json.dumps(ours.bodies[-1])
 
 
-async def test_two_tools_that_a_local_server_cannot_use_are_found_and_the_answer_goes_on(
+async def test_two_tools_that_a_local_server_cannot_use_are_found_and_the_answer_continues(
     worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = brief_provider

@@ -172,7 +172,9 @@ async def test_a_declined_passphrase_is_asked_for_again_only_when_the_user_resta
 
 
 @pytest.mark.parametrize("configured", ["encrypted", ""])
-async def test_without_a_user_a_locked_sign_in_is_told_from_a_missing_one(tmp_path: Path, configured: Any) -> None:
+async def test_without_a_user_a_locked_sign_in_is_distinguished_from_a_missing_one(
+    tmp_path: Path, configured: Any
+) -> None:
     token_store = TokenStore(create_storage(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as peer:
         await send_with_sign_in(create_oauth(peer, BrowserUser(), token_store), peer)

@@ -130,7 +130,7 @@ async def test_a_revision_of_the_other_era_in_the_handshake_is_refused() -> None
 
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("life.mod.version-retry-once")
-async def test_a_version_offered_and_refused_at_once_is_tried_once_more_only() -> None:
+async def test_a_version_offered_and_refused_at_once_is_tried_only_once_more() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
 

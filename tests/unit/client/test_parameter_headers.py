@@ -161,7 +161,7 @@ async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None
 
 @pytest.mark.anyio
 @pytest.mark.req("hdr.mismatch-refresh")
-async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> None:
+async def test_a_header_mismatch_lists_the_tools_again_and_tries_again() -> None:
     refusals = 0
 
     async def call(request: ReceivedRequest) -> object:
@@ -185,7 +185,7 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
 @pytest.mark.anyio
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("life.mod.version-retry-once")
-async def test_a_version_refused_and_offered_at_once_is_tried_once_more_only() -> None:
+async def test_a_version_refused_and_offered_at_once_is_tried_only_once_more() -> None:
     asked = 0
 
     async def handler(request: ReceivedRequest) -> object:

@@ -337,7 +337,7 @@ def test_folders_that_the_environment_names_are_searched(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_the_folders_that_oterm_and_opencode_are_told_are_searched(platform: str, tmp_path: Path) -> None:
+def test_the_folders_configured_for_oterm_and_opencode_are_searched(platform: str, tmp_path: Path) -> None:
     write(tmp_path, "data/oterm/config.json", {"mcpServers": {"a": STDIO}})
     write(tmp_path, "own/config.json", {"mcpServers": {"b": STDIO}})
     write(tmp_path, "open/opencode.json", {"mcp": {"c": {"type": "local", "command": ["x"]}}})

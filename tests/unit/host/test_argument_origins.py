@@ -57,7 +57,7 @@ def result(server: str, text: str, **more: Any) -> Message:
     return Message(role="tool", parts=(ToolReturnPart("1", f"{server}_t", text, server=server, tool="t", **more),))
 
 
-def test_a_copy_is_told_with_its_argument_source_length_and_place() -> None:
+def test_a_copy_is_reported_with_its_argument_source_length_and_place() -> None:
     (origin,) = search({"to": "bob", "body": f"FYI {SECRET}!"}).found
     assert (origin.argument, origin.server, origin.source) == ("body", "mail", "read_message")
     assert (origin.characters, origin.spans, origin.encoding) == (45, ((4, 49),), "")

@@ -53,7 +53,9 @@ async def test_a_model_that_is_not_known_to_take_pdf_files_gets_the_text(
     assert found.note in found.part.text, "the model is told too"
 
 
-async def test_where_a_link_to_a_pdf_file_led_is_still_told_when_its_text_is_attached(fitter: AttachmentFitter) -> None:
+async def test_where_a_link_to_a_pdf_file_led_is_still_reported_when_its_text_is_attached(
+    fitter: AttachmentFitter,
+) -> None:
     linked = replace(pdf(make_pdf("The tide is high")), note="a link to private/salary.pdf")
     assert (await fitter.fit(linked, REFUSES)).note.startswith("a link to private/salary.pdf; only the text")
 
@@ -112,7 +114,7 @@ async def test_a_resource_that_cannot_be_made_to_fit_becomes_a_note(fitter: Atta
     assert await fitter.fit_parts(parts, REFUSES) == (TextPart("words"), found.part)
 
 
-async def test_a_picture_over_what_providers_take_is_scaled_down_and_told(fitter: AttachmentFitter) -> None:
+async def test_a_picture_over_what_providers_take_is_scaled_down_and_reported(fitter: AttachmentFitter) -> None:
     found = await fitter.fit(picture(9_000, 3_000), UNKNOWN)
     assert isinstance(found.part, ImagePart)
     image = Image.open(io.BytesIO(base64.b64decode(found.part.data)))

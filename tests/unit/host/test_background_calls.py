@@ -79,7 +79,7 @@ def tool_parts(messages: tuple[Message, ...]) -> list[ToolReturnPart]:
     return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
-async def test_the_turn_goes_on_with_a_result_that_says_so_and_names_the_call(tmp_path: Path) -> None:
+async def test_the_turn_continues_with_a_result_that_says_so_and_names_the_call(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         await scene.take_turn()
         (told,) = tool_parts(scene.messages)
@@ -209,7 +209,7 @@ async def test_a_result_that_comes_after_going_back_is_stored_with_the_branch_th
         assert not [event for event in scene.feed.drain() if isinstance(event, NoticeEvent)]
 
 
-async def test_a_call_that_is_cancelled_after_going_back_is_told_so_in_the_branch_that_asked(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_after_going_back_is_reported_in_the_branch_that_asked(tmp_path: Path) -> None:
     async with open_scene(tmp_path, tool_round(("peer__slow", {})), *[text_round("ok")] * 3) as scene:
         await scene.take_turn()
         conversation = scene.host.conversation
@@ -313,7 +313,7 @@ async def test_a_late_result_that_is_too_big_is_cut_and_kept_as_any_other(tmp_pa
         assert await store.read_all(late.kept) == "x" * 1_000_000
 
 
-async def test_a_late_result_is_told_as_a_result_in_texts_for_models_and_people(tmp_path: Path) -> None:
+async def test_a_late_result_is_described_as_a_result_in_texts_for_models_and_people(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         await scene.take_turn()
         scene.server.finish("42 files indexed")

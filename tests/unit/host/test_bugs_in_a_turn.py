@@ -26,7 +26,7 @@ async def test_a_bug_before_the_model_is_asked_is_reported_and_the_next_message_
         assert (await host.conversation.send("hi")).text == "hello"
 
 
-async def test_a_bug_while_messages_are_inserted_is_reported_and_the_host_goes_on(
+async def test_a_bug_while_messages_are_inserted_is_reported_and_the_host_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedModel(text_round("hello"))

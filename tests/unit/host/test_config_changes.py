@@ -491,7 +491,7 @@ async def test_a_changed_environment_file_counts_once_it_is_applied_and_approved
             assert (await detector.check()).is_empty
 
 
-async def test_a_missing_environment_file_is_told_and_stops_no_running_server(tmp_path: Path) -> None:
+async def test_a_missing_environment_file_is_reported_and_stops_no_running_server(tmp_path: Path) -> None:
     variables = tmp_path / "demo.env"
     variables.write_text("SHARED_TOKEN=first-value\n")
     write_servers(tmp_path, demo=DEMO_ENTRY | {"envFile": str(variables)})

@@ -249,7 +249,7 @@ async def test_an_expiring_grant_is_inactive_while_the_clock_is_before_its_creat
 
 
 @pytest.mark.req("sec.consent.tools", "ui.rules")
-async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(open_consent: Make) -> None:
+async def test_a_grant_that_is_revoked_elsewhere_ends_at_once(open_consent: Make) -> None:
     consent = open_consent(AllowAlways(), NO)
     approval = await consent.decide(create_identity())
     assert isinstance(approval, Approval)

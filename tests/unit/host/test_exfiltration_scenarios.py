@@ -133,7 +133,7 @@ def is_marked(scenario: Scenario) -> bool:
     return bool(find_origins(index, scenario.callee, scenario.arguments).found)
 
 
-def test_there_are_48_scenarios_and_the_rate_is_told() -> None:
+def test_there_are_48_scenarios_and_the_rate_is_reported() -> None:
     marked = [scenario for scenario in SCENARIOS if is_marked(scenario)]
     for scenario in SCENARIOS:
         print(f"{'marked  ' if scenario in marked else 'unmarked'}  {scenario.name}")

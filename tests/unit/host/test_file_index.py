@@ -130,7 +130,7 @@ def test_shared_roots_outside_of_the_folder_are_named_absolutely(tmp_path: Path)
     assert index.paths == ("a", "sub/", "sub/b", f"{tmp_path}/root/c")
 
 
-def test_files_depth_and_time_are_bounded_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_depth_and_time_are_bounded_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create(tmp_path, *(f"{number}" for number in range(20)), "/".join(["d"] * 30 + ["file"]))
     assert "/".join(["d"] * 30 + ["file"]) not in build_index(str(tmp_path)).paths
     monkeypatch.setattr(file_index, "MAX_FILES", 10)

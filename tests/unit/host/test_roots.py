@@ -196,7 +196,7 @@ async def test_only_existing_readable_folders_are_shared_by_their_real_paths(
 
 @pytest.mark.req("roots.monitor")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
+async def test_a_folder_that_vanished_is_no_longer_shared_and_is_marked(
     revision: str, configured_folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, frontend = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())

@@ -31,7 +31,7 @@ async def connect(host: Host, *names: str) -> EventQueue:
     return feed
 
 
-async def test_a_rule_for_a_tool_that_the_server_does_not_have_is_told_once(tmp_path: Path) -> None:
+async def test_a_rule_for_a_tool_that_the_server_does_not_have_is_reported_once(tmp_path: Path) -> None:
     never = tuple(rule for text in ("peer/saev", "peer/save", "peer/load_skill") for rule in parse_alternatives(text))
     async with open_host_with(tmp_path, server_with("save"), never=never, wait=lambda _: False) as host:
         feed = await connect(host, "peer")

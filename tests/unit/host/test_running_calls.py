@@ -47,7 +47,7 @@ async def test_a_running_call_is_listed_with_its_latest_progress_until_it_ends(t
         assert not host.running_calls.list()
 
 
-async def test_a_cancelled_call_of_the_model_stops_alone_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_a_cancelled_call_of_the_model_stops_alone_and_the_turn_continues(tmp_path: Path) -> None:
     server = SlowServer()
     model = ScriptedModel(tool_round(("peer__slow", {}), ("peer__quick", {})), text_round("ok"))
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce())

@@ -244,7 +244,7 @@ async def test_a_server_whose_command_was_not_seen_or_has_a_risk_is_not_approved
             assert not await host.servers.is_approved(name)
 
 
-async def test_a_part_that_fails_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
+async def test_a_part_that_fails_is_reported_and_the_rest_is_done(tmp_path: Path) -> None:
     write_claude_code(tmp_path, secret={**DEMO_ENTRY, "env": {"API_KEY": "abcdefghij0123456789"}}, demo=DEMO_ENTRY)
     async with open_setup(tmp_path, backend=FailingBackend()) as (host, setup):
         offers = await setup.find()

@@ -246,7 +246,7 @@ async def test_the_user_sees_how_many_tools_are_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": "  "}, {"query": 5}, {"query": "x", "limit": "many"}, None])
-async def test_a_search_that_asks_for_nothing_is_told_what_to_ask(tmp_path: Path, arguments: Any) -> None:
+async def test_a_search_for_nothing_explains_what_to_search_for(tmp_path: Path, arguments: Any) -> None:
     model = ScriptedModel(tool_round((SEARCH_TOOLS, arguments)), text_round("ok"))
     async with open_many(tmp_path, model) as host:
         await host.conversation.send("hi")

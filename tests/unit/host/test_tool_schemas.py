@@ -346,7 +346,7 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
     assert tool_return(model).text == 'The user changed the arguments before the call ran. It ran with: {"n":2}\n\ndone'
 
 
-async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allowed_once_more(tmp_path: Path) -> None:
+async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allowed_again(tmp_path: Path) -> None:
     peer = create_peer(
         tools__list=tools_result(tool_definition("count", inputSchema=COUNT)), tools__call=text_result("counted")
     )

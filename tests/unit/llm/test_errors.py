@@ -85,7 +85,7 @@ def test_too_many_or_too_large_tools_are_answered_with_the_advice_to_enable_fewe
         (400, "Invalid schema for tool fs__read", False),
     ],
 )
-def test_a_model_without_tools_is_told_from_other_refusals(status: int, message: str, refuses: bool) -> None:
+def test_a_model_without_tools_is_distinguished_from_other_refusals(status: int, message: str, refuses: bool) -> None:
     assert refuses_tools(CallFailure(status=status, message=message)) is refuses
 
 

@@ -97,7 +97,7 @@ async def test_the_number_of_requests_is_bounded_if_everything_is_refused() -> N
         (401, "tools[0]", False),
     ],
 )
-def test_a_refused_definition_is_told_from_other_refusals(status: int, message: str, refuses: bool) -> None:
+def test_a_refused_definition_is_distinguished_from_other_refusals(status: int, message: str, refuses: bool) -> None:
     assert refuses_definition(CallFailure(status=status, message=message)) is refuses
 
 
@@ -175,7 +175,7 @@ def test_what_is_no_schema_becomes_an_empty_object(schema: Any) -> None:
     assert simplify(schema) == {"type": "object", "properties": {}}
 
 
-def test_of_many_or_long_refused_names_only_some_are_told() -> None:
+def test_of_many_or_long_refused_names_only_some_are_reported() -> None:
     names = ["x/" * 300, *(f"name/{at}" for at in range(200))]
     described = simplify(an_object(a=an_object(**dict.fromkeys(names, TEXT))))["properties"]["a"]["description"]
     assert described.startswith('It also has "name/0" (string), "name/1" (string), ')

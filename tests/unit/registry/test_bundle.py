@@ -185,7 +185,7 @@ async def test_a_download_connects_to_the_address_that_was_checked(
     assert looked_up.count("localhost") == 1
 
 
-async def test_a_download_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path) -> None:
+async def test_a_download_that_cannot_be_read_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with registry_server([]) as server:
         server.override = lambda _: (200, {"content-encoding": "br"}, b"x")
         with pytest.raises(RegistryError) as exc_info:

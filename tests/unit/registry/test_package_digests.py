@@ -171,7 +171,7 @@ async def test_a_missing_tool_is_named(
     assert answer == PackageDigest("", "npm was not started: The command 'npm' was not found.")
 
 
-async def test_a_cache_folder_that_cannot_be_created_is_told(
+async def test_a_cache_folder_that_cannot_be_created_is_reported(
     tmp_path: Path, tools: FakePackageTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

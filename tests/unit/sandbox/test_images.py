@@ -322,7 +322,7 @@ async def test_an_image_is_made_smaller_until_it_has_few_enough_bytes(scaler: Im
     assert image.width < 800
 
 
-async def test_a_turned_photo_stands_upright(scaler: ImageScaler) -> None:
+async def test_a_rotated_photo_is_shown_upright(scaler: ImageScaler) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     found, _ = await scale(scaler, encode_image(Image.new("RGB", (1600, 800)), "JPEG", exif=exif))
@@ -334,7 +334,7 @@ async def test_a_photo_of_108_megapixels_is_scaled(scaler: ImageScaler) -> None:
     assert (found.width, found.height) == (2_048, 1_536)
 
 
-async def test_damaged_giant_and_endless_images_are_told_and_the_next_one_is_scaled(scaler: ImageScaler) -> None:
+async def test_damaged_giant_and_endless_images_are_reported_and_the_next_one_is_scaled(scaler: ImageScaler) -> None:
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
     chunk = struct.pack(">I", 13) + b"IHDR" + header + struct.pack(">I", zlib.crc32(b"IHDR" + header))
     rows = zlib.compress(bytes(1_000))

@@ -39,7 +39,7 @@ async def test_the_text_of_each_page_is_read_with_its_number(reader: PdfReader) 
 
 
 @pytest.mark.parametrize("algorithm", ["RC4-128", "AES-128", "AES-256"])
-async def test_an_encrypted_file_without_a_password_is_read_and_one_with_a_password_is_told(
+async def test_an_encrypted_file_without_a_password_is_read_and_one_with_a_password_is_reported(
     reader: PdfReader, algorithm: str
 ) -> None:
     plain = make_pdf("Hidden words")
@@ -65,7 +65,7 @@ async def test_a_damaged_page_does_not_lose_the_others(reader: PdfReader) -> Non
 
 
 @pytest.mark.parametrize("body", [b"", b"%PDF-1.7", b"%PDF-1.7\n%%EOF", b"%PDF-1.7\n" + bytes(range(256)) * 40])
-async def test_what_is_no_pdf_file_is_told_in_one_clause(reader: PdfReader, body: bytes) -> None:
+async def test_what_is_no_pdf_file_is_reported_in_one_clause(reader: PdfReader, body: bytes) -> None:
     said = await reader.read(body, LIMIT)
     assert isinstance(said, str), said
     assert said == "it is damaged"
@@ -103,7 +103,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
-async def test_a_hostile_file_is_told_or_read_within_the_bounds(reader: PdfReader, name: str) -> None:
+async def test_a_hostile_file_is_reported_or_read_within_the_bounds(reader: PdfReader, name: str) -> None:
     body = HOSTILE[name]()
     began = monotonic()
     said = await reader.read(body, LIMIT)
@@ -117,7 +117,7 @@ async def test_a_file_over_the_limit_is_not_sent_to_the_process(reader: PdfReade
     assert reader.pid is None
 
 
-async def test_reading_that_takes_too_long_is_told_and_the_next_file_is_read() -> None:
+async def test_reading_that_takes_too_long_is_reported_and_the_next_file_is_read() -> None:
     reader = PdfReader(timeout=0.2)
     try:
         slow = HOSTILE["operators"]()

@@ -184,7 +184,7 @@ async def test_no_search_raises_whatever_it_contains(tmp_path: Path) -> None:
     assert await find_ids(database, "NEAR AND") == {"0"}
 
 
-async def test_a_wrong_date_is_told_and_the_rest_is_searched(tmp_path: Path) -> None:
+async def test_a_wrong_date_is_reported_and_the_rest_is_searched(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_texts(database, "pear")
     result = await SearchStore(database).search("pear before:soon")

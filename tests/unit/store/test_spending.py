@@ -51,7 +51,7 @@ async def test_what_a_cache_saved_is_stored_and_summed(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_request_of_unknown_price_counts_its_tokens_and_is_told(tmp_path: Path) -> None:
+async def test_a_request_of_unknown_price_counts_its_tokens_and_is_reported(tmp_path: Path) -> None:
     store = SpendingStore(Database(tmp_path / "s.db"))
     await store.add(entry(None))
     await store.add(entry(0.5))

@@ -92,13 +92,13 @@ def test_no_action_gets_a_key_that_types_confirms_or_leaves(name: str, key: str)
 
 
 @pytest.mark.parametrize("key", ["", "ctrl+", "+", "hello", "ctrl+hello", "strg+k", "f0", "f25", "ctrl+f99", "^K"])
-def test_what_is_no_key_is_told_with_an_example(key: str) -> None:
+def test_what_is_no_key_is_reported_with_an_example(key: str) -> None:
     keys, problems = change(theme=key)
     assert keys["theme"] == ("ctrl+l",)
     assert "ctrl+k" in problems[0]
 
 
-def test_an_unknown_action_is_told_with_the_closest_one() -> None:
+def test_an_unknown_action_is_reported_with_the_closest_one() -> None:
     assert change(themes_="ctrl+k")[1] == ('"themes_" is not an action; did you mean "theme"?',)
     assert change(xyzzy="ctrl+k")[1] == ('"xyzzy" is not an action; /help lists them.',)
 
@@ -113,7 +113,7 @@ def test_a_key_that_another_action_had_moves_to_the_users() -> None:
     assert change(theme="f6", history=())[1] == ()
 
 
-def test_an_action_that_is_written_twice_is_told() -> None:
+def test_an_action_that_is_written_twice_is_reported() -> None:
     keys, (problem,) = change(sidebar="f2", toggle_servers="ctrl+k")
     assert keys["toggle_servers"] == ("f2",)
     assert problem == '"toggle_servers" is the same action as "sidebar"; write all its keys there.'
@@ -139,7 +139,7 @@ def test_an_action_without_a_default_key_stays_at_its_command() -> None:
     )
 
 
-def test_a_key_that_some_pages_use_for_themselves_is_told_with_their_actions() -> None:
+def test_a_key_that_some_pages_use_themselves_is_reported_with_their_actions() -> None:
     keys, (moved, problem) = change(history="ctrl+f")
     assert moved.startswith('ctrl+f is now assigned to "history", which leaves "find" with /find.')
     assert keys["history"] == ("ctrl+f",)
@@ -180,7 +180,7 @@ def test_every_key_of_a_question_or_form_is_known() -> None:
     [("ctrl+1", "Kitty"), ("ctrl+shift+k", "Kitty"), ("super+k", "Kitty"), ("f13", "missing"), ("shift+f3", "missing"),
      ("f11", "full screen")],
 )  # fmt: skip
-def test_a_key_that_common_terminals_do_not_send_is_told_and_used(key: str, said: str) -> None:
+def test_a_key_that_common_terminals_do_not_send_is_reported_and_used(key: str, said: str) -> None:
     keys, (problem,) = change(theme=key)
     assert keys["theme"] == (key,)
     assert said in problem

@@ -122,7 +122,7 @@ def test_a_key_of_an_action_that_works_everywhere_is_refused() -> None:
     )
 
 
-def test_a_key_of_another_action_on_the_same_screen_moves_and_is_told() -> None:
+def test_a_key_of_another_action_on_the_same_screen_moves_and_is_reported() -> None:
     keys, (problem,) = change(servers__restart=("t",))
     assert keys == {"servers-restart": ("t",), "servers-tools": ()}
     assert problem == (
@@ -155,7 +155,7 @@ def test_what_works_in_text_fields_gets_no_key_that_types(name: str) -> None:
     assert "k types text or moves the cursor" in problem.text
 
 
-def test_an_unknown_name_is_told_with_the_closest_one() -> None:
+def test_an_unknown_name_is_reported_with_the_closest_one() -> None:
     assert change(servers__restrat=("k",))[1] == (
         '"servers-restrat" is not an action; did you mean "servers-restart"?',
     )
