@@ -1,4 +1,4 @@
-"""Tests for the lock file of a project that has no servers, or none any more."""
+"""Tests for the lock file of a project that has no servers, or no longer has any."""
 
 import json
 

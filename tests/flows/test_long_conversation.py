@@ -1,4 +1,4 @@
-"""Tests that a conversation five times as long as the model's window goes on, and that its early facts are found."""
+"""Tests that a conversation five times as long as the model's window continues, and that early facts are found."""
 
 from pathlib import Path
 

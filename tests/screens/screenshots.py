@@ -256,7 +256,7 @@ async def show_tools(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_messages(pilot: Any, host: FakeHost) -> None:
-    """Show the messages exchanged with a server, among them a line that is no message."""
+    """Show the messages exchanged with a server, among them a line that is not a message."""
     log = host.servers.log_messages("files")
     log.add("sent", b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_folder"}}')
     log.add("received", b"Listening on stdio")

@@ -1,4 +1,4 @@
-"""Tests for lists whose entries stand below a heading for each server."""
+"""Tests for lists whose entries are below a heading for each server."""
 
 from collections.abc import Sequence
 from typing import ClassVar

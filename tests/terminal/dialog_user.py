@@ -173,7 +173,7 @@ class DialogUser:
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
     ) -> bool:
-        """Open a dialog while pressing keys, and press the keys once more when it appears.
+        """Open a dialog while pressing keys, and press the keys again when it appears.
 
         On a busy machine, keys are not pressed faster than they are drawn: nothing else would be done.
 

@@ -28,7 +28,7 @@ def drawn_lines(text: str) -> list[str]:
 
 
 def wait_for_block(terminal: Terminal, block: str, or_else: str | None = None) -> None:
-    """Wait until every line of a page's block stands on the screen, in its order, or *or_else* does."""
+    """Wait until every line of a page's block is on the screen, in order, or until *or_else* is."""
     wanted = "\n".join(drawn_lines(block))
     terminal.wait_until(
         lambda screen: wanted in "\n".join(drawn_lines(screen)) or bool(or_else and or_else in screen),

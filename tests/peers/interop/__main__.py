@@ -1,7 +1,7 @@
 """Run the interop matrix (all peers, transports and start delays) and print a table.
 
 Usage: uv run python -m tests.peers.interop [--only WORDS] [--jobs N] [--write]. At most five combinations with failed
-probes are tried once more, alone. With --write, the result of the whole matrix is also written to docs/interop.md. The
+probes are tried again, one by one. With --write, the result of the whole matrix is also written to docs/interop.md. The
 exit status is 1 if a probe failed unexpectedly.
 """
 

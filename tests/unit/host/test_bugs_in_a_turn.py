@@ -1,4 +1,4 @@
-"""Tests for bugs during a turn or a change of the conversation: they are reported, and the host goes on."""
+"""Tests for bugs during a turn or a change of the conversation: they are reported, and the host continues."""
 
 from pathlib import Path
 

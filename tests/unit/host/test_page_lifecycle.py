@@ -1,4 +1,4 @@
-"""Tests of what a page is told while it is open and when mcphost ends: changes of the theme, and the teardown."""
+"""Tests of what is sent to a page while it is open and when mcphost quits: changes of the theme, and the teardown."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests for mcphost's terminal driver: output after the terminal is lost is no error, and pictures are written."""
+"""Tests for mcphost's terminal driver: output after the terminal is lost is not an error, and pictures are written."""
 
 import contextlib
 import fcntl
