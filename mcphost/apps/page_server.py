@@ -160,7 +160,7 @@ class PageServer:
         return False
 
     def _check_sender(self, request: BrowserRequest) -> None:
-        """Raise RequestRejected unless the request is addressed to this server by its own document or by the user."""
+        """Raise RequestRejected for a wrong Host header, and for requests from other sites."""
         headers = request.headers
         if headers.get("host") != self._host:
             raise RequestRejected(421)  # a sign of DNS rebinding: a web page sent the request

@@ -72,7 +72,7 @@ class ConnectionRecorder:
             self._span = await self._approvals.audit.start_span(self._subject, who=self._who)
 
     def finish(self) -> None:
-        """Record that the attempts that share two rows have ended without reaching the server, if there are any.
+        """Record the end of a series of failed attempts, which share two rows; do nothing if there is none.
 
         The recorded outcome is "failed". The next attempt is recorded in its own rows.
         """

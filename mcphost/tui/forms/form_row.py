@@ -344,7 +344,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """From now on, show an error whenever the field is required but empty.
+        """Show an error from now on whenever the field is required but empty.
 
         This error is not shown until the user leaves the field or the form is validated.
         """
