@@ -91,15 +91,15 @@ class ChatSession:
         return started, sorted(about for event, _, about in rows if event == "ended")
 
 
-def begin_chat(session: ChatSession) -> None:
-    """Open a chat with a configured model and server, and approve the server.
+def begin_chat(session: ChatSession, settings: str = "") -> None:
+    """Open a chat with a configured model and server, and approve the server; *settings* are added to config.toml.
 
     The shell copies the configuration files, because they may belong on a file system that only the shell sees. Without
     a configuration, the start card would open, whose content depends on how fast the model server is found.
     """
     config, seed = session.folder / "config", session.folder / "seed"
     seed.mkdir()
-    (seed / "config.toml").write_text(f'[model]\nname = "ollama_chat/{MODEL}"\n')
+    (seed / "config.toml").write_text(f'[model]\nname = "ollama_chat/{MODEL}"\n{settings}')
     (seed / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
     session.terminal.run("mkdir", "-p", str(config))
     session.terminal.run("cp", str(seed / "config.toml"), str(seed / "mcp.json"), str(config))
