@@ -167,3 +167,10 @@ def test_quitting_while_a_call_runs_leaves_nothing(terminal: Terminal) -> None:
     terminal.press("a")
     terminal.wait_until(lambda screen: TOOL_QUESTION not in screen, "the question answered")
     quit_program(terminal)
+
+
+def test_the_chat_is_in_the_language_that_the_flag_names(terminal: Terminal) -> None:
+    terminal.start_chat("demo", "--lang", "zh-CN")
+    terminal.wait_for("服务器", "输入消息")
+    terminal.press("C-q")
+    terminal.wait_for_shell()

@@ -78,7 +78,8 @@ class _Tunnel(socketserver.BaseRequestHandler):
             self.server.asked.append(path)
             text = self.server.files.get(path, "").encode()
             status = "200 OK" if text else "404 Not Found"
-            there.sendall(f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text)
+            head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+            there.sendall(head.encode() + text)
 
     def _read_head(self, source: Any) -> str:
         head = b""
