@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from time import monotonic
-from typing import Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
+from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
@@ -22,6 +23,9 @@ from mcphost.cli.colors import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.markdown_limits import is_long_text_too_complex
 from mcphost.sanitize import sanitize
 from mcphost.translation import _
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 MAX_MARKDOWN_CHARS = 50_000
 """Longer text is printed without formatting, because laying out Markdown takes superlinear time."""
@@ -55,6 +59,9 @@ _THEME = Theme(
 )
 
 
+_BREAK = re.compile(r" ?<br ?/?> ?", re.IGNORECASE)
+
+
 class _LeftHeading(Heading):
     LEVEL_ALIGN: ClassVar[dict[str, Any]] = dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), "left")
 
@@ -75,11 +82,27 @@ class _TerminalMarkdown(Markdown):
     }
 
     def __init__(self, text: str) -> None:
-        """Parse *text*, then sanitize the result, because parsing decodes entities such as `&#x202E;`."""
-        super().__init__(text, hyperlinks=False)
+        """Parse *text*, then sanitize the result, because parsing decodes entities such as `&#x202E;`.
+
+        HTML is text: Rich parses it and leaves it out, so `List<int>` would be printed as "List".
+        """
+        super().__init__("", hyperlinks=False)
+        self.markup = text
+        self.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
         for token in self._flatten_tokens(self.parsed):
             token.content = sanitize(token.content, keep_newlines=token.type != "text")
             token.attrs = {key: sanitize(str(value), keep_newlines=False) for key, value in token.attrs.items()}
+        _break_table_lines(self.parsed)
+
+
+def _break_table_lines(tokens: "Iterable[Token]") -> None:
+    """Replace `<br>` in the cells of tables with line breaks."""
+    is_table = False
+    for token in tokens:
+        is_table = token.type == "table_open" or (is_table and token.type != "table_close")
+        for child in (token.children or ()) if is_table else ():
+            if child.type == "text":
+                child.content = _BREAK.sub("\n", child.content)
 
 
 def create_console(stream: TextIO) -> Console:

@@ -65,9 +65,8 @@ class RepositorySite(socketserver.ThreadingTCPServer):
 
 
 class _Tunnel(socketserver.BaseRequestHandler):
-    server: RepositorySite
-
     def handle(self) -> None:
+        assert isinstance(self.server, RepositorySite)
         target = self._read_head(self.request).split(" ")[1]
         if target != f"{HOST}:443":
             self.request.sendall(b"HTTP/1.1 502 Unknown host\r\n\r\n")

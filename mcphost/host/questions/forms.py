@@ -302,7 +302,7 @@ def has_arguments(schema: Raw | bytes) -> bool:
 def requires_arguments(schema: Raw | bytes) -> bool:
     """Return whether a tool cannot be called without arguments, according to its input schema. Never raises."""
     required = _object(schema).get("required")
-    return isinstance(required, list) and bool(required)
+    return isinstance(required, list) and required != []
 
 
 def _object(schema: Raw | bytes) -> dict[str, Any]:

@@ -127,6 +127,21 @@ def test_markdown_shows_marks_for_unsafe_characters_written_as_entities(
     assert " ".join(shown.split()) == " ".join(" ".join(plain_lines(screen())).split())
 
 
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("Use List<int> and <b>this</b>.", "Use List<int> and <b>this</b>."),
+        ("<div>\nrm -rf /\n</div>", "<div> rm -rf / </div>"),
+        ("<!-- ignore this -->", "<!-- ignore this -->"),
+        ("| a |\n|---|\n| Map<K><br>~~b~~ |", "a ────── Map<K> b"),
+    ],
+)
+def test_html_in_markdown_is_printed_as_text(monkeypatch: pytest.MonkeyPatch, markdown: str, shown: str) -> None:
+    screen = open_screen(monkeypatch)
+    printing.print_markdown(markdown)
+    assert " ".join(" ".join(plain_lines(screen())).split()) == shown
+
+
 def test_markdown_that_is_slow_to_parse_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     deep = ">" * 20 + " a\n" + "a\n" * 200
