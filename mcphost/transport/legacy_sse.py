@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcRequest, parse_message
+from mcphost.redact import register_server_secret
 from mcphost.transport.channel import CancellingTaskGroup, Channel, ResponseInterrupted, Unauthorized
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import LONG_MESSAGE, Throttle, run_steps_cooperatively
@@ -140,6 +142,9 @@ class SseConnector(HttpConnector):
             raise self._startup_error("sent an invalid endpoint address") from error
         if not same:
             raise self._startup_error(f"sent the endpoint address {url[:200]}, which is on another origin")
+        for name, value in parse_qsl(urlsplit(url).query):
+            if "session" in name.lower():
+                register_server_secret(value, self._name)  # whoever has it can use the session
         return url
 
     def _startup_error(self, what: str) -> StartupError:

@@ -22,6 +22,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
+from mcphost.redact import register_server_secret
 from mcphost.serialization import Raw, decode, encode
 from mcphost.transport.channel import (
     NO_HEADERS,
@@ -291,6 +292,7 @@ class HttpChannel:
             )
             return
         self._session_id = session_id
+        register_server_secret(session_id, self.name)  # whoever has it can use the session
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Return whether an error response means that the server no longer knows the session.

@@ -1,6 +1,7 @@
 """Tests for servers that forget their HTTP session: mcphost opens a new one and repeats the refused requests."""
 
 import json
+import logging
 from collections.abc import Callable
 
 import anyio
@@ -8,6 +9,7 @@ import pytest
 
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.errors import ConnectionLost, ServerError
+from mcphost.log import RedactingFormatter
 from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
@@ -440,3 +442,19 @@ async def test_a_call_on_a_kept_connection_that_the_server_closes_at_once_is_not
             await session.request(CallTool("x"))
     assert exc_info.value.may_have_run
     assert server.calls().count("POST tools/call") == 1
+
+
+async def test_a_session_id_that_the_server_repeats_in_an_error_is_not_logged() -> None:
+    session_id = "1868a90c-4b6e-4d3f-9f0a-77b2c0de1234"
+
+    async def refuse(request: ReceivedRequest) -> object:
+        return await request.reply(500, f"session {request.headers['mcp-session-id']} is broken".encode())
+
+    async with open_http_session(handshake_server(refuse, session=session_id)) as (session, _):
+        with pytest.raises(ServerError) as caught:
+            await session.request(CallTool("a"))
+    assert "is broken" in str(caught.value)
+    record = logging.LogRecord("mcphost", logging.WARNING, "", 1, "a call failed: %s", (caught.value,), None)
+    line = RedactingFormatter("%(message)s").format(record)
+    assert "is broken" in line
+    assert session_id not in line

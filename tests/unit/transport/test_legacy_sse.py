@@ -13,6 +13,7 @@ import pytest
 from mcphost.errors import ConnectionLost, ServerError, StartupError
 from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
+from mcphost.redact import redact
 from mcphost.serialization import Raw
 from mcphost.transport import legacy_sse, reachability
 from mcphost.transport.channel import Channel, HttpStatusError
@@ -122,6 +123,14 @@ async def test_messages_go_to_the_url_the_server_names_and_answers_arrive_as_eve
     assert server.heads[0].startswith("GET /sse ")
     assert server.heads[1].startswith("POST /message?s=1 ")
     assert all("x-key: k" in head.lower() for head in server.heads)
+
+
+async def test_the_session_in_the_address_for_messages_is_a_secret() -> None:
+    session_id = "1868a90c4b6e4d3f9f0a77b2c0de1234"
+    server = ScriptedSseServer(SSE_HEAD + format_event(f"/message?sessionId={session_id}", "endpoint"), sse_reply)
+    async with open_channel(server) as channel:
+        await ping(channel, 1)
+    assert redact(f"session {session_id} is broken") == "session [secret] is broken"
 
 
 @pytest.mark.req("sse.open")
