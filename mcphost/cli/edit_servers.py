@@ -330,13 +330,15 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
     *before* is the server before a saved change. The names of the deleted secrets are printed unless *is_quiet*
     is set.
     """
+    from mcphost.cli.secret_storage import print_deleted, print_used_secrets
     from mcphost.host.servers.server_editor import describe_left_secrets
 
     data = await editor.find_unused_secrets(before)
     try:
         forgotten = await editor.forget(before, data)
-        for what in () if is_quiet else forgotten:
-            print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
+        if not is_quiet:
+            print_deleted(forgotten)
+            print_used_secrets(editor.describe_used(before, data))
     except McpHostError as error:
         print_note(translate_sentence(describe_left_secrets(data, error)))
 
@@ -412,6 +414,7 @@ async def _remove(options: "Options", args: argparse.Namespace, *, yes: bool, fo
     from mcphost import paths
     from mcphost.cli.accounts import StoredSignIns
     from mcphost.cli.choose_entry import choose_entry, print_left_entries
+    from mcphost.cli.secret_storage import print_deleted, print_used_secrets
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.entry_scopes import load_other_entries
     from mcphost.config.target_secrets import masked_argv, masked_url
@@ -453,8 +456,8 @@ async def _remove(options: "Options", args: argparse.Namespace, *, yes: bool, fo
             except SecretDeletionError as error:
                 left = error
             deleted += tuple(await sign_ins.sign_out())
-    for what in deleted:
-        print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
+            print_used_secrets(editor.describe_used(server, listed))
+    print_deleted(deleted)
     if left is not None:
         raise left
     return 0

@@ -1,5 +1,6 @@
 """Storage for secrets that commands move out of servers' entries: the keyring or, if the user chooses it, a file."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mcphost.cli.printing import print_note, print_text
@@ -8,6 +9,8 @@ from mcphost.sanitize import sanitize
 from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.cli.parser import Options
     from mcphost.config.schema import SecretStore
@@ -120,3 +123,15 @@ async def choose_secret_store(options: "Options") -> int:
     else:
         await CommandSecretEntries(options, "").use_file()
     return 0
+
+
+def print_deleted(deleted: Iterable[str]) -> None:
+    """Print a line for each stored item that was deleted with a server or a part of it."""
+    for what in deleted:
+        print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
+
+
+def print_used_secrets(used: "Iterable[tuple[str, Path]]") -> None:
+    """Print a line for each secret that was kept because a configuration file still refers to it."""
+    for what, file in used:
+        print_text(_("  kept: {what}; {file} refers to it").format(what=translate_sentence(what), file=file))

@@ -30,8 +30,8 @@ def list_secret_names(value: object) -> Iterator[str]:
 
 def find_referenced_secrets(
     files: Iterable[Path], planned: Mapping[Path, bytes] | None = None
-) -> tuple[frozenset[str], ConfigError | None]:
-    """Return the names of the keyring secrets that the given JSON and TOML files refer to.
+) -> tuple[dict[str, Path], ConfigError | None]:
+    """Return the names of the keyring secrets that the given JSON and TOML files refer to, each with the first file.
 
     References in disabled servers and in entries for other folders are included. A missing file is ignored.
     *planned* maps the path of a file to content that replaces the one on disk. The second result is the error of the
@@ -39,19 +39,19 @@ def find_referenced_secrets(
     """
     unreadable: ConfigError | None = None
     contents = {os.path.realpath(path): content for path, content in (planned or {}).items()}
-    names: set[str] = set()
+    names: dict[str, Path] = {}
     for path in files:
         try:
             content = contents.get(os.path.realpath(path))
             content = read_bytes(path, MAX_FILE_BYTES) if content is None else content
             text = decode_text(content, str(path)).removeprefix("\ufeff")
             if "keyring" in text or "\\u" in text.lower():
-                names.update(list_secret_names(_parse(text, path)))
+                names = dict.fromkeys(list_secret_names(_parse(text, path)), path) | names
         except FileNotFoundError:
             continue
         except ConfigError as error:
             unreadable = unreadable or error
-    return frozenset(names), unreadable
+    return names, unreadable
 
 
 def _parse(text: str, path: Path) -> Any:

@@ -226,6 +226,13 @@ class GrantStore:
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
+    async def list_trusted_files(self, name: str) -> tuple[str, ...]:
+        """Return the paths of the approved files with this file name, in any folder, whatever their content is now."""
+        query = "SELECT server FROM trust WHERE substr(server, ?) = ? ORDER BY server LIMIT ?"
+        values = (-len(name) - 1, f"/{name}", MAX_LISTED)
+        rows = await self._database.run(lambda db: list(valid_rows(db.execute(query, values), TEXT)))
+        return tuple(path for (path,) in rows)
+
     async def remove_trusted(self, server: str) -> None:
         """Delete the stored approval of a server or file; do nothing if there is none."""
         await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))

@@ -356,6 +356,27 @@ def test_a_secret_that_another_file_refers_to_is_not_listed_as_deleted(program: 
     assert is_stored(program, "demo-the_token")
 
 
+@pytest.mark.parametrize(
+    "command", [("edit", "demo", "--unset-env", "THE_TOKEN"), ("remove", "demo", "--forget", "--yes")]
+)
+def test_a_secret_that_an_approved_project_elsewhere_uses_is_kept_and_the_project_is_named(
+    program: Program, command: tuple[str, ...]
+) -> None:
+    program.configure_secret_store("file")
+    program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)
+    project, here = program.home / "repo", program.work
+    project.mkdir()
+    entry = {"command": DEMO[0], "env": {"A": "${keyring:demo-the_token}"}}
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"same": entry}}))
+    program.work = project
+    program.text("servers", "trust", ".mcp.json", "--yes", **NO_KEYRING)
+    program.work = here
+    said = program.text("servers", *command, **NO_KEYRING)
+    assert f"  kept: secrets file: demo-the_token; {project / '.mcp.json'} refers to it\n" in said
+    assert "deleted: secrets file" not in said
+    assert is_stored(program, "demo-the_token")
+
+
 def test_secrets_that_stay_because_a_file_cannot_be_read_are_named(program: Program) -> None:
     program.configure_secret_store("file")
     program.text("servers", "add", "demo", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, **NO_KEYRING)

@@ -56,6 +56,9 @@ class ServerData(Struct, frozen=True, kw_only=True):
     """
 
     secrets: tuple[str, ...] = ()
+    used: tuple[tuple[str, Path], ...] = ()
+    """Secrets of the server that are kept, each with a configuration file that still refers to it."""
+
     inputs: tuple[ServerInput, ...] = ()
     bundle: Path | None = None
 

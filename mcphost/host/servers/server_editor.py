@@ -138,6 +138,9 @@ class ServerEditor:
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, is_approved=is_approved, secrets=secrets)
         data = await self._editor.find_unused_secrets(config)
+        used = self._editor.describe_used(config, data)
+        kept = tuple(f"Kept, because {file} refers to it: {what}." for what, file in used)
+        saved = replace(saved, notes=(*saved.notes, *kept))
         try:
             stored = await self._editor.read_secrets(data)
         except McpHostError as error:

@@ -14,7 +14,6 @@ from mcphost.config.approval_digest import server_digest, with_file_digests
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config, make_project_file
 from mcphost.config.rules import Rule
 from mcphost.config.schema import ServerConfig, ServerInput
-from mcphost.config.secret_references import find_referenced_secrets
 from mcphost.config.secrets import (
     NOTHING_KNOWN,
     KnownSecrets,
@@ -39,6 +38,7 @@ from mcphost.config.server_files import (
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, KeyringMissing, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.servers.secret_use import SecretUse, find_secret_use
 from mcphost.host.servers.server_approval import (
     RunApprovals,
     approval_source,
@@ -253,11 +253,12 @@ class ServerFileEditor:
     async def find_unused_secrets(self, before: ServerConfig) -> ServerData:
         """Return the secrets that mcphost moved to the keyring for a server and that no file uses any longer.
 
-        *before* is the server before a saved change. Configuration files that cannot be read are not searched; in this
-        case, `forget` raises UnreadableReferencesError.
+        Those that its entry or another file still uses are in `used`. *before* is the server before a saved change.
+        Configuration files that cannot be read are not searched; in this case, `forget` raises
+        UnreadableReferencesError.
         """
-        unused, _ = await self._find_unused(before, find_moved_secrets(before))
-        return ServerData(secrets=unused)
+        use = await self._find_use(before, find_moved_secrets(before))
+        return ServerData(secrets=use.unused, used=use.used)
 
     async def find_deletable(self, server: ServerConfig, data: ServerData) -> ServerData:
         """Return the part of *data* that `forget` deletes after `remove`.
@@ -266,28 +267,25 @@ class ServerFileEditor:
         cannot be removed.
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
-        unused, unreadable = await self._find_unused(server, data.secrets, {edit.file.path: edit.content})
-        return replace_fields(data, secrets=() if unreadable else unused)
+        use = await self._find_use(server, data.secrets, edit)
+        return replace_fields(data, secrets=() if use.unreadable else use.unused, used=use.used)
 
-    async def _find_unused(
-        self, server: ServerConfig, secrets: tuple[str, ...], planned: Mapping[Path, bytes] | None = None
-    ) -> tuple[tuple[str, ...], ConfigError | None]:
-        """Return the *secrets* that no configuration file refers to, and the error of an unreadable file.
-
-        The error is None if all files can be read. Secrets to which only an unreadable file refers are also returned.
-        *planned* maps files to content that is checked instead of the content on disk.
-        """
-        files = [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
-        files += [self.folder / PROJECT_FILE, *([Path(server.file)] if server.file else [])]
+    async def _find_use(self, server: ServerConfig, secrets: tuple[str, ...], *planned: ServerEdit) -> SecretUse:
+        """Look for references to *secrets* in all known files, as they are after the *planned* edits."""
+        files = [Path(server.file)] if server.file else []
+        files += [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
+        files += [self.folder / PROJECT_FILE]
         files += self._sources.files if self._sources is not None else ()
-        if not secrets:
-            return (), None
-        used, unreadable = await anyio.to_thread.run_sync(find_referenced_secrets, files, planned)
-        return tuple(name for name in secrets if name not in used), unreadable
+        return await find_secret_use(secrets, files, self._grants, {edit.file.path: edit.content for edit in planned})
 
     def describe_data(self, data: ServerData) -> tuple[str, ...]:
         """Return a phrase for each item of *data*, with the place in which it is stored."""
         return data.describe(self.inputs_file, self._secrets.place_of)
+
+    def describe_used(self, server: ServerConfig, data: ServerData) -> tuple[tuple[str, Path], ...]:
+        """Return a phrase for each secret that only another file than the server's keeps, and that file."""
+        used = ((name, file) for name, file in data.used if str(file) != server.file)
+        return tuple((*self.describe_data(ServerData(secrets=(name,))), file) for name, file in used)
 
     async def read_secrets(self, data: ServerData) -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""
@@ -301,8 +299,9 @@ class ServerFileEditor:
         are kept. Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be used.
         Raises SecretDeletionError if all other data was deleted but some secrets could not be deleted.
         """
-        unused, unreadable = await self._find_unused(server, data.secrets)
-        found = await self.read_secrets(replace_fields(data, secrets=unused))
+        use = await self._find_use(server, data.secrets)
+        unreadable = use.unreadable
+        found = await self.read_secrets(replace_fields(data, secrets=use.unused))
         secrets = found if unreadable is None else {}
         deleted = self.describe_data(replace_fields(data, secrets=tuple(secrets)))
         for what in deleted:

@@ -1,0 +1,42 @@
+"""Which secrets of a server are still in use, also in projects elsewhere, and by which configuration file."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import anyio.to_thread
+
+from mcphost.config.loader import PROJECT_FILE
+from mcphost.config.secret_references import find_referenced_secrets
+from mcphost.errors import ConfigError
+from mcphost.serialization import Struct
+from mcphost.store.grants import GrantStore
+
+
+class SecretUse(Struct, frozen=True, kw_only=True):
+    """Secrets that no configuration file refers to, and those that stay with a file that refers to each.
+
+    If a file cannot be read, `unreadable` is its error; the unused secrets may then be those of that file.
+    """
+
+    unused: tuple[str, ...] = ()
+    used: tuple[tuple[str, Path], ...] = ()
+    unreadable: ConfigError | None = None
+
+
+async def find_secret_use(
+    secrets: Iterable[str], files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
+) -> SecretUse:
+    """Look for references to *secrets* in *files*, and in the `.mcp.json` of each folder where the user approved one.
+
+    *planned* maps files to content that is checked instead of the content on disk. Raises StoreError.
+    """
+    names = tuple(secrets)
+    if not names:
+        return SecretUse()
+    known = [*files, *map(Path, await grants.list_trusted_files(PROJECT_FILE))]
+    found, unreadable = await anyio.to_thread.run_sync(find_referenced_secrets, known, planned)
+    return SecretUse(
+        unused=tuple(name for name in names if name not in found),
+        used=tuple((name, found[name]) for name in names if name in found),
+        unreadable=unreadable,
+    )
