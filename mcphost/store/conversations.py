@@ -103,18 +103,18 @@ class RecordedCall(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-_CALLS_QUERY = """
-    SELECT c.id, c.title, m.body FROM messages m JOIN conversations c ON c.id = m.conversation
-    WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
-    ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
-"""
 # In a damaged file, any column may have a value of any type.
 _TITLE = "CASE WHEN typeof(title) = 'text' THEN title ELSE '' END"
 _TITLE_QUERY = f"SELECT {_TITLE}, named IS 2 FROM conversations WHERE id = ?"  # noqa: S608 - only constants
 _LEAF_QUERY = "SELECT CASE WHEN typeof(leaf) = 'integer' THEN leaf END FROM conversations WHERE id = ?"
-_NEWEST_FIRST = "updated > CAST(strftime('%s', 'now') AS INTEGER) + 86400, updated DESC"
+_NEWEST_FIRST = f"updated > CAST(strftime('%s', 'now') AS INTEGER) + {search_index.FUTURE_SECONDS}, updated DESC"
 """SQL order of conversations; one whose time is over a day ahead, after the clock was set back, is not the newest."""
 
+_CALLS_QUERY = f"""
+    SELECT c.id, c.title, m.body FROM messages m JOIN conversations c ON c.id = m.conversation
+    WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
+    ORDER BY {_NEWEST_FIRST}, m.seq DESC LIMIT ?4
+"""  # noqa: S608 - only constants
 _IDS_QUERY = f"SELECT id FROM conversations WHERE {IS_ID.format('id')} ORDER BY {_NEWEST_FIRST}, id LIMIT ?"  # noqa: S608
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
@@ -508,7 +508,8 @@ class ConversationStore:
                     tool = tools.get((conversation_id, use.id))
                     if message and tool is not None and use.arguments is not None:
                         calls.append(RecordedCall(conversation_id, title, message.at, tool, use.arguments))
-            return tuple(sorted(calls, key=lambda call: -call.at)[:limit])
+            latest = time.time() + search_index.FUTURE_SECONDS
+            return tuple(sorted(calls, key=lambda call: (call.at > latest, -call.at))[:limit])
 
         return await self._database.run(work)
 

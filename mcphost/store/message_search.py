@@ -359,22 +359,36 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=(NO_FULL_TEXT,))
     if not query.match:
         return SearchResult(notes=query.notes)
-    newest = _find_newest(db, query, MAX_RANKED + 1)
+    newest = _find_newest(db, query, MAX_RANKED + 1, now)
     # For very common words, relevance means little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
     is_ranked = is_complete and query.is_ranked
     relevance = _measure_relevance(db, query) if is_ranked else dict.fromkeys(newest, 1.0)
-    ranked = sorted(relevance, key=lambda document: (-_score(relevance[document], document, now), -document))
+
+    def rank(document: int) -> tuple[float, bool, int]:
+        return -_score(relevance[document], document, now), search_index.is_in_future(document, now), -document
+
+    ranked = sorted(relevance, key=rank)
     notes = query.notes
     if has_pending(db):
         notes = (*notes, STILL_INDEXING)
     return SearchResult(_group(db, ranked, query.marks), is_complete, notes)
 
 
-def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int) -> list[int]:
-    """Return the ids of the newest documents that match *query*, newest first, at most *limit*."""
-    matches, values = _select_matches(query)
-    return [document for (document,) in db.execute(f"SELECT rowid {matches} ORDER BY rowid DESC LIMIT {limit}", values)]
+def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int, now: float) -> list[int]:
+    """Return the ids of the newest documents that match *query*, newest first, at most *limit*.
+
+    Documents from the future, which a wrong clock has dated, follow the oldest ones.
+    """
+    matches, (words, first, last) = _select_matches(query)
+    first_future = search_index.first_id_in_future(now)
+    newest: list[int] = []
+    for low, high in ((first, min(last, first_future - 1)), (max(first, first_future), last)):
+        left = limit - len(newest)
+        if left > 0 and low <= high:
+            rows = db.execute(f"SELECT rowid {matches} ORDER BY rowid DESC LIMIT {left}", (words, low, high))
+            newest += [document for (document,) in rows]
+    return newest
 
 
 def _measure_relevance(db: sqlite3.Connection, query: SearchQuery) -> dict[int, float]:
@@ -383,7 +397,7 @@ def _measure_relevance(db: sqlite3.Connection, query: SearchQuery) -> dict[int, 
     return dict(db.execute(f"SELECT rowid, -bm25(search_index) {matches}", values).fetchall())
 
 
-def _select_matches(query: SearchQuery) -> tuple[str, tuple[str | int, ...]]:
+def _select_matches(query: SearchQuery) -> tuple[str, tuple[str, int, int]]:
     """Return the FROM and WHERE clauses that select the documents matching *query*, and their values."""
     origin = {None: "", True: f" AND {_OF_RUN}", False: f" AND NOT {_OF_RUN}"}[query.is_run]
     return f"{_MATCHES}{origin}", (query.match, *search_index.id_range(query.after, query.before))
@@ -395,6 +409,8 @@ def _score(relevance: float, document: int, now: float) -> float:
     *document* is the document id, which contains the time of the message, and *now* is the current time in seconds
     since 1970.
     """
+    if search_index.is_in_future(document, now):
+        return relevance
     age = max(0.0, now - search_index.time_of(document))
     return relevance * (1 + 1 / (1 + age / _AGE_OF_HALF))
 
@@ -508,7 +524,7 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
     query = parse_query(f"role:user {text}", now=now, is_typing=True)
     found: dict[str, EarlierPrompt] = {}
     size = read = 0
-    for document in _find_newest(db, query, MAX_READ):
+    for document in _find_newest(db, query, MAX_READ, now):
         read += 1
         row = first_valid(db.execute(_PROMPT_QUERY, (document, _MAX_BODY)), TEXT, TEXT, BLOB)
         if row is None:

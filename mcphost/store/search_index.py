@@ -160,6 +160,8 @@ NO_FULL_TEXT = "This Python's SQLite has no full-text search (FTS5)."
 STILL_INDEXING = "Still indexing older conversations; more soon."
 PIECE_MESSAGES = 400
 PIECE_BYTES = 4_000_000
+FUTURE_SECONDS = 86_400
+"""What is dated more than this ahead got its time from a wrong clock, and is not the newest."""
 _SERIAL_BITS = 20
 _MAX_MILLISECONDS = 2**42
 _LAST_ID = 2**63 - 1
@@ -196,6 +198,16 @@ def id_range(after: float | None, before: float | None) -> tuple[int, int]:
     means no limit.
     """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
+
+
+def first_id_in_future(now: float) -> int:
+    """Return the least id of a document that is dated too far after *now*; see FUTURE_SECONDS."""
+    return first_id(now + FUTURE_SECONDS)
+
+
+def is_in_future(document: int, now: float) -> bool:
+    """Return whether a document is dated too far after *now*; see FUTURE_SECONDS."""
+    return document >= first_id_in_future(now)
 
 
 def time_of(document: int) -> float:

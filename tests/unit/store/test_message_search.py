@@ -389,3 +389,38 @@ KNOWN = "its words are searched. Filters: server, tool, role, from, before, afte
 def test_a_misspelt_filter_is_named_with_the_known_ones(text: str, notes: tuple[str, ...]) -> None:
     query = parse_query(text, now=0.0)
     assert query.notes == notes
+
+
+async def test_messages_from_the_future_are_found_after_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "s.db")
+    now = time.time()
+    times = {"old": now - 1_000 * DAY, "clock-jump": 2_208_988_800.0, "new": now - 10, "skewed": now + 60}
+    for name, at in times.items():
+        await store_parts(database, name, TextPart(f"the weather of {name}"), at=at)
+    search = SearchStore(database)
+    expected = ["skewed", "new", "old", "clock-jump"]
+    assert [one.id for one in (await search.search("weather")).conversations] == expected
+    assert [one.conversation for one in (await search.find_prompts("weather")).prompts] == expected
+    assert [one.id for one in (await search.search("weather after:2035-01-01")).conversations] == ["clock-jump"]
+    monkeypatch.setattr(message_search, "MAX_RANKED", 2)
+    newest = await search.search("weather")
+    assert [one.id for one in newest.conversations] == expected[:3]
+    assert not newest.is_complete
+    await database.close()
+
+
+async def test_a_call_from_the_future_is_listed_after_all_others(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    now = time.time()
+    for name, at in (("old", now - 1_000), ("clock-jump", 2_208_988_800.0), ("new", now - 10)):
+        use = ToolUsePart(f"use-{name}", "files__read", {"path": name})
+        await store_parts(database, name, use, role="assistant", at=at)
+        result = ToolReturnPart(use.id, "files__read", "x", server="files", tool="read")
+        await store_parts(database, name, result, role="tool", at=at)
+    conversations = ConversationStore(database)
+    for limit in (1, 10):
+        calls = await conversations.list_calls("files", limit)
+        assert [call.conversation for call in calls] == ["new", "old", "clock-jump"][:limit]
+    await database.close()
