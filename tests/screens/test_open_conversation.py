@@ -105,6 +105,17 @@ async def test_the_earlier_messages_come_in_many_small_parts(run: Run) -> None:
         assert max(parts[1:]) < NEWEST_MESSAGES
 
 
+async def test_a_part_of_long_answers_has_few_messages(run: Run) -> None:
+    async with run() as driver:
+        parts: list[int] = []
+        texts = (("user", "Again"), ("assistant", "> long answer\n" * 3_000))
+        turn = tuple(Message(role=role, parts=(TextPart(text),)) for role, text in texts)
+        driver.app.chat.presenter.load(turn * 20, lambda part: parts.append(len(part)))
+        transcript = driver.app.chat.query_one(Transcript)
+        await driver.until(lambda: len(list_questions(transcript)) == 20, "the earlier messages")
+        assert parts == [2] * 20
+
+
 @pytest.mark.usefixtures("slow_loading")
 async def test_the_text_in_view_stays_while_the_earlier_messages_are_added(run: Run) -> None:
     async with run() as driver:

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import NamedTuple
 
-from mcphost.llm.messages import Message
+from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.transcript.blocks import TranscriptBlock
 from mcphost.tui.transcript.transcript import Transcript
 
 NEWEST_MESSAGES = 300
 """Number of messages shown immediately; building the blocks of 100,000 would stop the event loop for 0.5 s."""
 _PART_MESSAGES = 100
+_PART_CHARACTERS = 40_000
+"""Number of characters of text after which a part begins with the next question, because splitting it takes time."""
 SLICE_SECONDS = 0.004
 _MAX_INSERTED = 8_000
 """Maximum number of blocks collected before they are inserted; each insertion redraws the screen."""
@@ -28,10 +30,13 @@ PAUSE_SECONDS = 0.002
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
     """Return the start index of a part of the conversation that ends before index *end*.
 
-    A part has about *count* messages. It begins with a user message, or at index 0, so that it can be shown
-    independently of other parts.
+    A part has about *count* messages, or fewer if they are long. It begins with a user message, or at index 0, so that
+    it can be shown independently of other parts.
     """
-    start = max(0, end - count)
+    start, characters = end, 0
+    while start > max(0, end - count) and characters < _PART_CHARACTERS:
+        start -= 1
+        characters += sum(len(part.text) for part in messages[start].parts if isinstance(part, TextPart))
     while start and messages[start].role != "user":
         start -= 1
     return start

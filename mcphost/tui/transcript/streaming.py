@@ -12,6 +12,8 @@ _SLICE_CHARACTERS, _SLICE_LINES = 4000, 400
 """Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
 MAX_MARKDOWN = 100_000
 """Maximum number of characters that are parsed as Markdown; the rest is shown as plain text."""
+_LINE_COST = 15
+"""Number of characters that a line counts for in addition to its own, because each line takes time to parse."""
 _MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 100
 """Maximum characters and lines of a plain text block; the last block is drawn again each time text is added."""
 
@@ -78,7 +80,7 @@ class StreamingText:
             return []
         from mcphost.tui.transcript.markdown import split_stream  # imported with the first answer
 
-        self._size += len(text)
+        self._size += len(text) + _LINE_COST * text.count("\n")
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
         if not done:
             return []

@@ -86,6 +86,14 @@ def test_the_rest_of_a_very_long_answer_is_shown_as_plain_text(parsed_sizes: lis
     assert max(len(block.copy_text()) for block in plain) <= 2 * MAX_SOURCE
 
 
+@pytest.mark.parametrize("line", ["> a\n", "a\n\n", "1. a\n", "- a\n  ", "a|b\n-|-\n"])
+def test_of_an_answer_of_very_many_short_lines_only_the_beginning_is_parsed(line: str) -> None:
+    blocks = build_markdown_blocks(line * 20_000)
+    parsed = [block for block in blocks if isinstance(block, MarkdownBlock) and not block.is_plain]
+    assert 1_000 < sum(block.text.count("\n") for block in parsed) < 8_000
+    assert sum(block.copy_text().count("a") for block in blocks) >= 20_000
+
+
 def test_usual_markdown_is_parsed() -> None:
     text = "".join(f"- **item {n}**: see [a link](https://example.com/{n}) and `code_{n}`\n" for n in range(80))
     assert len(text) < MAX_SOURCE
