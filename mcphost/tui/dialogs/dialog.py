@@ -11,7 +11,6 @@ from textual._cells import cell_len
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -26,6 +25,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
+from mcphost.tui.widgets.laid_out_once import Column, StaticText
 from mcphost.tui.widgets.one_line_text import OneLineText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.stable_scroll import StableScroll
@@ -267,14 +267,14 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def compose(self) -> ComposeResult:
         """Create the frame with the reason for the request, the body, hidden inputs, buttons and key hints."""
         self.set_class(self.app.size.height < _SHORT_HEIGHT, "short", update=False)  # pyright: ignore[reportUnknownMemberType]
-        with Vertical(id="box") as box:
+        with Column(id="box") as box:
             box.border_title = ""
-            yield Static(self._requester_text(), id="why", markup=False)
+            yield StaticText(self._requester_text(), id="why", markup=False)
             yield from self.compose_pinned()
             with StableScroll(id="body", can_focus=True):
                 yield from self._body_widgets()
             yield OneLineText("", id="more", markup=False)
-            with Vertical(id="extra"):
+            with Column(id="extra"):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
                 for button_id, label in self.BUTTONS:
@@ -292,7 +292,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def _body_widgets(self) -> Iterator[Widget]:
         for piece in self.body():
-            yield Static(piece, markup=False) if isinstance(piece, Content) else piece
+            yield StaticText(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
         """Rebuild the body, scroll to its beginning, and ignore keys for a moment.

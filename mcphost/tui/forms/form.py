@@ -22,10 +22,8 @@ from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field
 from mcphost.translation import _
@@ -39,6 +37,7 @@ from mcphost.tui.forms.field_widgets import (
 from mcphost.tui.forms.form_row import FormRow, cell_width
 from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.laid_out_once import Column, Row, StaticText
 
 _MAX_LABEL_WIDTH = 40
 _PAGE_KEYS = {"pagedown": 1, "pageup": -1}
@@ -51,10 +50,8 @@ _GROUP_FIELDS = 3
 _MAX_ANNOUNCED = 5
 
 
-class RowGroup(Vertical):
+class RowGroup(Column):
     """Rows of a page that are mounted and laid out in one step."""
-
-    DEFAULT_CSS = "RowGroup { height: auto; }"
 
     def __init__(self, rows: tuple[FormRow, ...]) -> None:
         super().__init__()
@@ -65,14 +62,12 @@ class RowGroup(Vertical):
         yield from self.rows
 
 
-class FormPage(Vertical):
+class FormPage(Column):
     """Page of a form: consecutive rows that are shown together.
 
     The page is mounted when the form first needs it. Its rows are mounted and shown in small groups, because
     Textual cannot be interrupted while it styles and lays out new widgets.
     """
-
-    DEFAULT_CSS = "FormPage { height: auto; }"
 
     def __init__(self, rows: tuple[FormRow, ...]) -> None:
         super().__init__()
@@ -124,7 +119,7 @@ class FormPage(Vertical):
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
 
-class PageLink(Static):
+class PageLink(StaticText):
     """Text that shows another page of the form when it is clicked."""
 
     class Clicked(Message):
@@ -144,7 +139,7 @@ class PageLink(Static):
         self.post_message(self.Clicked(self.step))
 
 
-class PageNavigation(Horizontal):
+class PageNavigation(Row):
     """Line above a page of fields that shows which fields are visible, and has links to the other pages."""
 
     DEFAULT_CSS = """
@@ -155,7 +150,7 @@ class PageNavigation(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._position = Static("", markup=False)
+        self._position = StaticText("", markup=False)
         self._links = (PageLink(-1, _("‹ page up")), PageLink(1, _("page down ›")))
 
     def compose(self) -> ComposeResult:
@@ -196,14 +191,13 @@ def split_into_groups(rows: tuple[FormRow, ...]) -> tuple[tuple[FormRow, ...], .
     return tuple(map(tuple, groups))
 
 
-class Form(Vertical):
+class Form(Column):
     """Column of form fields, in the given order.
 
     The messages that a form posts contain no field values.
     """
 
     DEFAULT_CSS = """
-    Form { height: auto; }
     Form.whole TextArea { max-height: 4001; }
     """
 

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.pluralize import translate_count
@@ -27,6 +25,7 @@ from mcphost.tui.forms.field_widgets import (
 from mcphost.tui.forms.read_only_value import ReadOnlyValue
 from mcphost.tui.screen_text import clean_beginning, clean_line, is_clean
 from mcphost.tui.widgets.key_values import QuotedPart, QuotedText
+from mcphost.tui.widgets.laid_out_once import Column, Row, StaticText
 
 _MAX_LINE_LENGTH = 35
 """Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
@@ -136,12 +135,10 @@ def _count_choices(number: int) -> str:
     return f"{number} {_('of them')}"
 
 
-class FormRow(Vertical):
+class FormRow(Column):
     """Row of a form: the title of a field, its input widget, and a note with the description or errors."""
 
     DEFAULT_CSS = """
-    FormRow { height: auto; }
-    FormRow > Horizontal { height: auto; }
     FormRow .title { height: auto; padding: 0 1 0 0; }
     FormRow TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
                    padding: 0 1; }
@@ -177,7 +174,7 @@ class FormRow(Vertical):
         self.is_masked = field.secret and field.kind == "text" and value is None
         self._description = clean_beginning(field.description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
         self._field_widget: FieldWidget | None = None
-        self.label = Static(self._render_label(), classes="title", markup=False)
+        self.label = StaticText(self._render_label(), classes="title", markup=False)
         self.label.styles.width = width
         self._note = QuotedText(())
         self._note.add_class("note", update=False)  # the style sheet is applied when the note is mounted
@@ -224,7 +221,7 @@ class FormRow(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the title, the input widget and the note."""
-        with Horizontal():
+        with Row():
             yield self.label
             yield self.field_widget
         yield self._note
@@ -376,7 +373,7 @@ class FormRow(Vertical):
         before = self.field_widget
         self._field_widget = self._create_widget(value)
         if before.is_attached:  # otherwise, `compose` adds the new widget
-            await self.query_one(Horizontal).mount(self.field_widget, after=before)
+            await self.query_one(Row).mount(self.field_widget, after=before)
             await before.remove()
         if focused:
             self.field_widget.focus()

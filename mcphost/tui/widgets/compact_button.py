@@ -3,10 +3,11 @@
 from textual.content import ContentText
 from textual.widgets import Button
 
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce
 from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
-class CompactButton(StyledOnMount, Button):
+class CompactButton(StyledOnMount, LaidOutOnce, Button):
     """Button of one row without a border; a locked one looks disabled."""
 
     def __init__(self, label: ContentText, *, id: str, classes: str = "", locked: bool = False) -> None:  # noqa: A002

@@ -7,7 +7,8 @@ from textual._cells import cell_len
 from textual.content import Content
 from textual.style import Style
 from textual.visual import VisualType
-from textual.widgets import Static
+
+from mcphost.tui.widgets.laid_out_once import StaticText
 
 SEPARATOR = " · "
 _KEY_NAMES = {"esc": "escape", "enter": "enter", "tab": "tab", "space": "space", "shift+tab": "shift+tab"}
@@ -54,7 +55,7 @@ def wrap_key_hints(key_hints: str, width: int) -> list[str]:
     return rows
 
 
-class KeyHints(Static):
+class KeyHints(StaticText):
     """Clickable key hints; a click on a hint simulates a press of its key.
 
     The simulated key is handled in the same way as a key on the keyboard.

@@ -12,10 +12,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.visual import Visual
 from textual.widget import Widget
-from textual.widgets import Static
 
 from mcphost.tui.screen_reader import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, has_stable_width
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce, StaticText
 
 _MAX_KEY_WIDTH = 24
 _MIN_VALUE_WIDTH = 16
@@ -82,7 +82,7 @@ def _wrap_value(value: Content, width: int, mark: str) -> Iterator[Content]:
         yield from rows
 
 
-class KeyValueList(Static):
+class KeyValueList(StaticText):
     """Widget that shows name-value pairs in two columns, wrapped to its width.
 
     If *marks_wrapping* is true, a bar precedes each row that continues a line of a value, so that the row cannot be
@@ -193,7 +193,7 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
                 yield QuotedRow(more if number else first, row.plain, style)
 
 
-class QuotedText(Widget):
+class QuotedText(LaidOutOnce, Widget):
     """Widget that shows headings and quoted text, wrapped to its width."""
 
     DEFAULT_CSS = """

@@ -2,10 +2,11 @@
 
 from textual.content import Content
 from textual.visual import VisualType
-from textual.widgets import Static
+
+from mcphost.tui.widgets.laid_out_once import StaticText
 
 
-class OneLineText(Static):
+class OneLineText(StaticText):
     """Text of one row that fills the available width, so that the screen is not laid out again when it changes."""
 
     DEFAULT_CSS = "OneLineText { height: 1; }"

@@ -3,8 +3,10 @@
 from textual.containers import VerticalScroll
 from textual.geometry import Size
 
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce
 
-class StableScroll(VerticalScroll):
+
+class StableScroll(LaidOutOnce, VerticalScroll):
     """Vertical scrolling container that computes its automatic height correctly with a reserved column.
 
     It is meant for `scrollbar-gutter: stable`, which reserves a column for the scrollbar. Textual 8.2.8 measures
@@ -15,4 +17,4 @@ class StableScroll(VerticalScroll):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height of the content, excluding the reserved column from the available width."""
         reserved = self.styles.scrollbar_size_vertical if self.styles.scrollbar_gutter == "stable" else 0
-        return super().get_content_height(container, viewport, max(1, width - reserved))
+        return super().get_content_height(Size(container.width, 0), viewport, max(1, width - reserved))

@@ -7,6 +7,8 @@ from textual.geometry import Offset, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce
+
 
 class FlowLayout(Layout):
     """Layout that places widgets side by side at their own widths, and starts a new row when necessary."""
@@ -32,7 +34,7 @@ class FlowLayout(Layout):
         return placements
 
 
-class WrappingRow(Widget):
+class WrappingRow(LaidOutOnce, Widget):
     """Container that places its children side by side, and starts a new row when a child does not fit."""
 
     DEFAULT_CSS = """

@@ -1,0 +1,47 @@
+"""Widgets whose size only the layout decides, so that a change is laid out once."""
+
+from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
+from textual.reactive import var
+from textual.widgets import Static
+
+
+class LaidOutOnce:
+    """Mixin for a widget whose virtual size is only set by the layout.
+
+    Textual 8.2.8 requests another layout of the whole screen when a layout has changed the virtual size of a widget,
+    because widgets such as TextArea set it themselves. For all other widgets, the second layout equals the first. It is
+    deliberately not a DOMNode, like StyledOnMount.
+    """
+
+    virtual_size = var(Size(0, 0))
+
+
+class Column(LaidOutOnce, Vertical):
+    """Container whose children are below each other, and whose height is that of its children.
+
+    The height must not depend on that of the container around it, so no child may have a height in percent or `fr`.
+    """
+
+    DEFAULT_CSS = "Column { height: auto; }"
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height of the children, which Textual computes again only if they or *width* have changed.
+
+        Textual caches it for each size of *container*, which changes whenever a sibling grows.
+        """
+        return super().get_content_height(Size(container.width, 0), viewport, width)
+
+
+class Row(LaidOutOnce, Horizontal):
+    """Container whose children are side by side, and whose height is that of the tallest child."""
+
+    DEFAULT_CSS = "Row { height: auto; }"
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height of the tallest child, as Column does."""
+        return super().get_content_height(Size(container.width, 0), viewport, width)
+
+
+class StaticText(LaidOutOnce, Static):
+    """Static whose size is that of its text."""
