@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 from textual import events as ui
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, join_list, translate_sentence
@@ -31,6 +30,7 @@ from mcphost.tui.widgets.composer import (
     Draft,
     join_drafts,
 )
+from mcphost.tui.widgets.laid_out_once import FlexRow
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 from mcphost.tui.widgets.styled_on_mount import StyledOnce
@@ -60,7 +60,7 @@ PARTLY_TYPED = N_(
 )
 
 
-class ChatBody(Horizontal):
+class ChatBody(FlexRow):
     """Container that places the transcript and the server list side by side."""
 
     BLANK = True

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.screen import ModalScreen
@@ -23,6 +22,7 @@ from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.compact_button import CompactButton
 from mcphost.tui.widgets.key_hints import KeyHints
+from mcphost.tui.widgets.laid_out_once import FlexColumn, FlexRow, StaticText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.text_inputs import OrderedInput, wait_for_typed_text
 
@@ -131,12 +131,12 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
 
     def compose(self) -> ComposeResult:
         """Create the box with the title, body, error line, buttons and key hints."""
-        with Vertical(id="box") as box:
+        with FlexColumn(id="box") as box:
             box.border_title = Content(clean_line(self.headline(), 80))
             yield from self.body()
-            yield Static("", id="fault", markup=False)
+            yield StaticText("", id="fault", markup=False)
             if buttons := self.buttons():
-                with Horizontal(id="buttons"):
+                with FlexRow(id="buttons"):
                     for action, label in buttons:
                         yield CompactButton(label, id=action)
             yield _KeyHintLine(self.key_hints())

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.css.query import QueryType
 from textual.screen import Screen
@@ -23,7 +22,9 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.entry_list import Entries, EntryGroup, EntryList, EntryOption
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.key_values import layout_pairs
+from mcphost.tui.widgets.laid_out_once import FlexColumn, FlexRow, StaticText
 from mcphost.tui.widgets.long_text import LongText, Section
+from mcphost.tui.widgets.one_line_text import OneLineText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.stable_scroll import StableScroll
 from mcphost.tui.widgets.status_bars import KeyBar
@@ -157,14 +158,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""
         self._set_narrow(self.app.size.width, update=False)  # pyright: ignore[reportUnknownMemberType]
-        yield Static(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
+        yield OneLineText(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
         yield SearchLine(placeholder=_("Search"), id="search", compact=True)
-        with Horizontal(id="halves"):
+        with FlexRow(id="halves"):
             yield EntryList()
-            with Vertical(id="side"):
+            with FlexColumn(id="side"):
                 yield ImageView(rows=ICON_ROWS, columns=2 * ICON_ROWS, id="icon")
                 with StableScroll(id="facts", can_focus=False):
-                    yield Static("", id="about", markup=False)
+                    yield StaticText("", id="about", markup=False)
                 yield _DetailsText("", id="text")
         yield KeyBar(self._key_bar_items(), rows=2)
 
@@ -383,7 +384,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             count = _("  {found_count} of {entries_count}").format(
                 found_count=self._found_count, entries_count=len(self.entries)
             )
-        self.query_one("#head", Static).update(
+        self.query_one("#head", OneLineText).update(
             Content.assemble(
                 (_(self.TITLE_TEXT), "bold $accent"),
                 (count, "$faint"),

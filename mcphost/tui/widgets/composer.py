@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.widgets import Static
 
 from mcphost.translation import N_, _
@@ -28,6 +27,7 @@ from mcphost.tui.widget_messages import (
 )
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
+from mcphost.tui.widgets.laid_out_once import FlexColumn
 from mcphost.tui.widgets.pasted_text import (
     FoldedPastes,
     SendConfirmation,
@@ -228,7 +228,7 @@ class ComposerInput(OrderedTextArea, inherit_component_classes=False):
         return self.cursor_at_last_line
 
 
-class Composer(Vertical):
+class Composer(FlexColumn):
     """Message input with a completion popup, a list of attachments, and a hint for inserted text."""
 
     DEFAULT_CSS = """

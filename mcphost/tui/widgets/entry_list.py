@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from mcphost.translation import _
+from mcphost.tui.widgets.laid_out_once import FlexColumn
+from mcphost.tui.widgets.one_line_text import OneLineText
 from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
@@ -182,7 +183,7 @@ class Entries(StyledOnMount, OptionList):
             self.parent.show_hidden()
 
 
-class EntryList(Vertical):
+class EntryList(FlexColumn):
     """List of entries, with the heading of the topmost group above it and a count of the hidden entries below it."""
 
     class Shown(Message):
@@ -202,11 +203,11 @@ class EntryList(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the heading above the list, the list and the line below it."""
-        heading = Static("", id="top-heading", markup=False)
+        heading = OneLineText("", id="top-heading", markup=False)
         heading.display = False
         yield heading
         yield Entries()
-        yield Static("", id="hidden-entries", markup=False)
+        yield OneLineText("", id="hidden-entries", markup=False)
 
     @property
     def is_whole(self) -> bool:
@@ -238,7 +239,7 @@ class EntryList(Vertical):
         """Show the heading of the topmost group above the list, or nothing if there are no groups."""
         if not self.is_whole:
             return
-        heading, line = self.query_one("#entries", Entries).top_heading(), self.query_one("#top-heading", Static)
+        heading, line = self.query_one("#entries", Entries).top_heading(), self.query_one("#top-heading", OneLineText)
         line.display = heading is not None
         line.update(heading or "")
 
@@ -259,6 +260,8 @@ class EntryList(Vertical):
             _("↑ {count} more").format(count=above) if above else "",
             _("↓ {count} more").format(count=below) if below else "",
         ]
-        self.query_one("#hidden-entries", Static).update(Content.styled("   ".join(filter(None, parts)), "$accent"))
+        self.query_one("#hidden-entries", OneLineText).update(
+            Content.styled("   ".join(filter(None, parts)), "$accent")
+        )
         if entries.size.height:
             self.post_message(self.Shown(above, entries.entry_count - below))

@@ -1,8 +1,10 @@
 """Widgets whose size only the layout decides, so that a change is laid out once."""
 
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import var
+from textual.visual import VisualType
 from textual.widgets import Static
 
 
@@ -43,5 +45,23 @@ class Row(LaidOutOnce, Horizontal):
         return super().get_content_height(Size(container.width, 0), viewport, width)
 
 
+class FlexColumn(LaidOutOnce, Vertical):
+    """Container whose children are below each other, and may have heights in percent or `fr`."""
+
+
+class FlexRow(LaidOutOnce, Horizontal):
+    """Container whose children are side by side, and may have heights in percent or `fr`."""
+
+
 class StaticText(LaidOutOnce, Static):
-    """Static whose size is that of its text."""
+    """Static that does nothing if its text is replaced with the same text."""
+
+    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
+        """Show *content*, and lay out the screen if *layout* is true; do nothing if nothing changes."""
+        shown = self.content
+        if isinstance(content, Content) and isinstance(shown, Content):
+            is_equal = content.is_same(shown)
+        else:
+            is_equal = isinstance(content, str) and content == shown
+        if not is_equal:
+            super().update(content, layout=layout)

@@ -13,6 +13,4 @@ class OneLineText(StaticText):
 
     def update(self, content: VisualType = "", *, layout: bool = False) -> None:
         """Show *content*, a string or Content; do nothing if the text and its styles are unchanged."""
-        new = content if isinstance(content, Content) else Content(str(content))
-        if not (isinstance(self.content, Content) and new.is_same(self.content)):
-            super().update(new, layout=layout)
+        super().update(content if isinstance(content, Content) else Content(str(content)), layout=layout)

@@ -17,6 +17,7 @@ from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, render_with_blank_rows
 from mcphost.tui.widget_messages import ActionRequested, ServerSelected
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce
 
 # Maps the state of a server to a mark, a label and a style.
 STATES: dict[str, tuple[str, str, str]] = {
@@ -71,7 +72,7 @@ class ServerRow(NamedTuple):
     is_remote: bool = False
 
 
-class ServerList(Widget):
+class ServerList(LaidOutOnce, Widget):
     """Sidebar with a row for each server, and the numbers of resources, prompts and running tool calls."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"

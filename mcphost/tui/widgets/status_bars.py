@@ -17,6 +17,7 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import ActionRequested
+from mcphost.tui.widgets.laid_out_once import LaidOutOnce
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApprovalStatus
@@ -56,7 +57,7 @@ _PART_STYLES = ("$accent", "$success", "$muted")
 _MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"), "none": N_("no model")}
 
 
-class TopBar(Widget):
+class TopBar(LaidOutOnce, Widget):
     """Bar with the model, activity, tokens, cost, context usage and servers.
 
     If the bar is too narrow, the least important of these values are omitted.
@@ -235,7 +236,7 @@ def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[t
     return rows
 
 
-class KeyBar(Widget):
+class KeyBar(LaidOutOnce, Widget):
     """Bar of clickable keys in at most *rows* rows; keys that do not fit are omitted.
 
     *keys* are (key, label, action) tuples; by default, the keys of the chat are shown. `can_stop` determines
@@ -305,7 +306,7 @@ class KeyBar(Widget):
             self.post_message(ActionRequested(str(name)))
 
 
-class AutoApprovalBar(Widget):
+class AutoApprovalBar(LaidOutOnce, Widget):
     """Warning bar that is visible while auto-approve is on; `state` is None while auto-approve is off."""
 
     DEFAULT_CSS = """
