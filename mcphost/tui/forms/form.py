@@ -17,7 +17,6 @@ and shown three at a time for the same reason.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from textual import events
@@ -34,6 +33,7 @@ from mcphost.tui.forms.field_widgets import (
     FocusMoveRequested,
     TextEntry,
 )
+from mcphost.tui.forms.form_page import PAGE_FIELDS, split_into_pages
 from mcphost.tui.forms.form_row import FormRow, cell_width
 from mcphost.tui.screen_reader import announce
 from mcphost.tui.screen_text import clean_line
@@ -41,82 +41,8 @@ from mcphost.tui.widgets.laid_out_once import Column, Row, StaticText
 
 _MAX_LABEL_WIDTH = 40
 _PAGE_KEYS = {"pagedown": 1, "pageup": -1}
-_PAGE_FIELDS = 10
-_EXTRA_FIELDS = 3
-"""How many fields more than `_PAGE_FIELDS` a page may have, so that no page has only one or two."""
-_WHOLE_FIELDS = 5
-"""How many fields with short values are mounted at once; other forms are mounted in groups."""
-_GROUP_FIELDS = 3
+_PREPARED_FIELDS = 3
 _MAX_ANNOUNCED = 5
-
-
-class RowGroup(Column):
-    """Rows of a page that are mounted and laid out in one step."""
-
-    def __init__(self, rows: tuple[FormRow, ...]) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def compose(self) -> ComposeResult:
-        """Create the rows of this group."""
-        yield from self.rows
-
-
-class FormPage(Column):
-    """Page of a form: consecutive rows that are shown together.
-
-    The page is mounted when the form first needs it. Its rows are mounted and shown in small groups, because
-    Textual cannot be interrupted while it styles and lays out new widgets.
-    """
-
-    def __init__(self, rows: tuple[FormRow, ...]) -> None:
-        super().__init__()
-        self.rows = rows
-        self._groups = tuple(map(RowGroup, split_into_groups(rows)))
-        self._mounted = 0
-
-    def compose(self) -> ComposeResult:
-        """Create the first group of rows."""
-        self._mounted = 1
-        yield self._groups[0]
-
-    @property
-    def is_mounted_whole(self) -> bool:
-        """Whether all rows of the page are mounted."""
-        return self._mounted >= len(self._groups)
-
-    @property
-    def is_shown_whole(self) -> bool:
-        """Whether all groups of rows are mounted and visible, except that the page itself may be hidden."""
-        return self.is_mounted_whole and all(group.display for group in self._groups)
-
-    async def mount_next_rows(self, *, is_shown: bool = False) -> None:
-        """Mount the next group of rows, if there is one; it is visible only if *is_shown* is true."""
-        if not self.is_mounted_whole:
-            self._mounted += 1
-            group = self._groups[self._mounted - 1]
-            group.display = is_shown
-            await self.mount(group)
-
-    async def show_next_rows(self) -> None:
-        """Show the next group of rows; mount it if necessary."""
-        hidden = next((group for group in self._groups[: self._mounted] if not group.display), None)
-        if hidden is not None:
-            hidden.display = True
-        else:
-            await self.mount_next_rows(is_shown=True)
-
-    def show_rows_to(self, row: FormRow) -> None:
-        """Show all mounted groups of rows up to and including the group that contains *row*."""
-        for group in self._groups[: self._mounted]:
-            group.display = True
-            if row in group.rows:
-                break
-
-    @property
-    def estimated_height(self) -> int:
-        """The approximate height of the page in terminal rows if all descriptions are shown."""
-        return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
 
 class PageLink(StaticText):
@@ -167,28 +93,6 @@ class PageNavigation(Row):
             Content(_("fields {first} to {last} of {total}").format(first=first, last=last, total=total))
         )
         self._links[0].display, self._links[1].display = first > 1, last < total
-
-
-def split_into_pages(rows: tuple[FormRow, ...]) -> tuple[FormPage, ...]:
-    """Divide the rows of a form evenly into pages of about ten; a form with at most 13 fields has one page."""
-    count = max(1, -(-(len(rows) - _EXTRA_FIELDS) // _PAGE_FIELDS))
-    bounds = [len(rows) * at // count for at in range(count + 1)]
-    return tuple(FormPage(rows[begin:end]) for begin, end in pairwise(bounds))
-
-
-def split_into_groups(rows: tuple[FormRow, ...]) -> tuple[tuple[FormRow, ...], ...]:
-    """Divide the rows of a page into groups that are small enough to be mounted quickly."""
-    if sum(row.mounting_cost for row in rows) <= _WHOLE_FIELDS:
-        return (rows,)
-    groups: list[list[FormRow]] = []
-    room = 0.0
-    for row in rows:
-        if row.mounting_cost > room:
-            groups.append([])
-            room = _GROUP_FIELDS
-        groups[-1].append(row)
-        room -= row.mounting_cost
-    return tuple(map(tuple, groups))
 
 
 class Form(Column):
@@ -276,14 +180,14 @@ class Form(Column):
         self._show_position()
         self.call_after_refresh(self._finish_page, 0, 0)
         if len(self._pages) > 1:
-            self.call_after_refresh(self._prepare_rows, _PAGE_FIELDS)
+            self.call_after_refresh(self._prepare_rows, PAGE_FIELDS)
 
     def _prepare_rows(self, at: int) -> None:
         """Create the missing input widgets of all rows from index *at*, a few rows at a time."""
-        for row in self.rows[at : at + _GROUP_FIELDS]:
+        for row in self.rows[at : at + _PREPARED_FIELDS]:
             row.create_widget()
-        if at + _GROUP_FIELDS < len(self.rows):
-            self.call_after_refresh(self._prepare_rows, at + _GROUP_FIELDS)
+        if at + _PREPARED_FIELDS < len(self.rows):
+            self.call_after_refresh(self._prepare_rows, at + _PREPARED_FIELDS)
 
     # -- pages
 

@@ -195,6 +195,11 @@ class FormRow(Column):
         return 1 + length / _CHARACTERS_LIKE_A_ROW
 
     @property
+    def estimated_height(self) -> int:
+        """The approximate height of the row without the focus, in terminal rows."""
+        return 1 + self.field.secret + bool(self._shows_description and self.field.description)
+
+    @property
     def field_widget(self) -> FieldWidget:
         """The input widget; it is created if necessary."""
         return self._field_widget or self.create_widget()
