@@ -226,6 +226,15 @@ async def test_the_round_limit_asks_and_a_refusal_ends_the_turn(open_host: OpenH
     assert len(model.requests) == 4
 
 
+async def test_the_question_after_a_single_round_says_one_round(open_host: OpenHost) -> None:
+    model = ScriptedModel(tool_round(("demo__add", {"a": 1, "b": 2})))
+    frontend = ScriptedFrontend(AllowSession(), lambda question: False)
+    async with open_host(model, frontend, limits=Limits(max_rounds=1)) as host:
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("add")
+    assert frontend.asked[-1].why == "turn 1 used 1 round of tool calls"
+
+
 async def test_stopping_during_a_stream_closes_it_and_keeps_its_text(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("half an ans"), HANG])
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:

@@ -27,6 +27,7 @@ from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scop
 from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
 from mcphost.host.servers.definition_diff import REVERTED_NOTE, diff_definitions
+from mcphost.host.tools.tool_outcome import UNSENT_TEXT
 from mcphost.sandbox import schema_worker
 from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
@@ -34,6 +35,7 @@ from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sen
 from mcphost.tui.dialogs.edit_arguments import translate_violation
 from mcphost.tui.screens import help as help_screen
 from mcphost.tui.screens.help import render_help
+from mcphost.tui.transcript.blocks import SpeakerHeading, label_model
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, open_argument_editor, tool_question, trust_question
@@ -410,3 +412,16 @@ async def test_the_notice_that_no_question_waits_is_removed_by_a_question_in_chi
         PendingQuestion(driver, tool_question())
         await driver.until(lambda: bool(driver.app.screen.query("QuestionCard")), "the card")
         assert not driver.has_notified("没有等待的问题。")
+
+
+def test_a_call_that_was_stopped_and_the_name_of_the_demo_model_are_translated() -> None:
+    card = ToolCard("1", "files", "read", {})
+    card.finish("stopped", UNSENT_TEXT, 0)
+    assert "在运行之前已停止" in "".join(piece.content.plain for piece in card.render(80))
+    heading = SpeakerHeading("x", label_model("demo"))
+    assert "演示（不是 AI）" in heading.render(80)[0].content.plain
+
+
+def test_the_rounds_of_a_turn_are_counted_in_chinese() -> None:
+    assert translate_sentence("turn 3 used 1 round of tool calls") == "第 3 轮对话用了 1 轮工具调用"
+    assert translate_sentence("turn 3 used 25 rounds of tool calls") == "第 3 轮对话用了 25 轮工具调用"

@@ -473,3 +473,22 @@ async def test_a_request_that_failed_after_a_tool_call_offers_only_to_be_repeate
         await driver.pilot.press("up")
         assert composer_text(driver) == "call it"
         assert len(driver.host.conversation.messages) == 3
+
+
+async def test_the_screen_does_not_say_that_the_audit_log_was_not_read_before_it_was_read(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello", "hello")
+        read, may_read = driver.host.audit.read_page, anyio.Event()
+
+        async def read_later(*arguments: Any) -> Any:
+            await may_read.wait()
+            return await read(*arguments)
+
+        monkeypatch.setattr(driver.host.audit, "read_page", read_later)
+        await run_command(driver, "/rewind")
+        await driver.until(lambda: "Reading the audit log…" in driver.text(), "the note")
+        assert "was not read" not in driver.text()
+        may_read.set()
+        await driver.until(lambda: "No tool has been called since." in driver.text(), "the end")

@@ -90,6 +90,7 @@ class RewindScreen(ListScreen):
         self._selected = selected
         self._branches: tuple[BranchInfo, ...] = ()
         self._audit_rows: tuple[AuditRow, ...] | None = None  # None until they are loaded
+        self._reads_audit_log = True
         self._calls: tuple[CompletedCall, ...] = ()
         self._changing: list[int] = []  # positions of calls that may have changed data
 
@@ -108,6 +109,7 @@ class RewindScreen(ListScreen):
                 self._audit_rows = await self.host.audit.read_page(since, _MAX_AUDIT_ROWS)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
+        self._reads_audit_log = False
         self.reload()
 
     def _select(self, position: int) -> None:
@@ -176,7 +178,9 @@ class RewindScreen(ListScreen):
         if reading := len(calls) - len(changing):
             count = translate_count(reading, "more call") if changing else translate_count(reading, "call")
             lines += ["", _("{calls} of tools that their servers declare read-only.").format(calls=count)]
-        if self._audit_rows is None:
+        if self._reads_audit_log:
+            lines += ["", _("Reading the audit log…")]
+        elif self._audit_rows is None:
             lines += ["", _("Your own calls and those on other branches are not listed: the audit log was not read.")]
         elif len(self._audit_rows) == _MAX_AUDIT_ROWS:
             count = f"{_MAX_AUDIT_ROWS:,}"

@@ -241,7 +241,7 @@ class ServersScreen(TypeAheadListScreen):
                         _("trusted"),
                         _("read-only tools run without asking") if config.trust_annotations else "",
                     ),
-                    (_("configured in"), config.file),
+                    (_("configured in"), _("the demo") if config.source == "demo" else config.file),
                 ]
             )
         )

@@ -11,7 +11,7 @@ from textual.style import Style
 
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.sanitize import is_shown_within
-from mcphost.translation import _, ngettext
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -137,10 +137,12 @@ class SpeakerHeading(TranscriptBlock):
     """
 
     cost = 0.0
+    _DEMO_LABEL = N_("demo (not an AI)")
 
     def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
-        self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
+        detail = _(detail) if detail == self._DEMO_LABEL else clean_line(detail, 80)
+        self.name, self.detail, self.time, self.style = clean_line(name, 60), detail, time, style
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return one row with the speaker and the detail on the left, and the cost and the time on the right."""
