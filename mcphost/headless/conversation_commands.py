@@ -32,7 +32,8 @@ class ConversationCommands:
             "open": self._open,
             "new": self._new,
             "models": self._models,
-            "model": self._model,
+            "use_model": self._use_model,
+            "model": self._use_model,  # its earlier name
         }
 
     async def _conversations(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -81,7 +82,7 @@ class ConversationCommands:
         found = await setup.find_models(provider)
         return json_output.models_json(self._host.model_selection.config.name, found), 0
 
-    async def _model(self, message: dict[str, Any]) -> tuple[Any, int]:
+    async def _use_model(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Use the model named `model`, at the base URL `api_base` if given, until mcphost exits.
 
         The choice is not saved, as with the flag `--model`.

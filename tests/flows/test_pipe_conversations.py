@@ -87,7 +87,7 @@ def test_an_open_written_after_a_message_does_not_take_the_conversation_from_it(
             {"id": "sends", "do": "send", "text": "what is 2 + 40?", "files": ["notes.txt"]},
             {"id": "opens", "do": "open", "conversation": first},
             {"id": "news", "do": "new"},
-            {"id": "switches", "do": "model", "model": "demo"},
+            {"id": "switches", "do": "use_model", "model": "demo"},
         )
         pipe.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         approve = pipe.event("question", kind="approve_tool")
@@ -133,14 +133,14 @@ def test_a_program_lists_models_and_switches_to_one(program: Program) -> None:
         assert len(usable) == 1
         of_provider = pipe.ask("models", provider="demo")["result"]["models"]
         assert [one["name"] for one in of_provider] == ["demo"]
-        used = pipe.ask("model", model=usable[0]["name"])["result"]
+        used = pipe.ask("use_model", model=usable[0]["name"])["result"]
         assert used == {"model": usable[0]["name"], "api_base": ""}
         assert pipe.event("model_changed", name=usable[0]["name"])["state"] == "loading"
         assert pipe.ask("models")["result"]["selected"] == usable[0]["name"]
         assert pipe.ask("model", model="demo")["ok"]
         assert talk(pipe, "hello")
         local = {"model": "openai/any", "api_base": "http://127.0.0.1:9/v1"}
-        assert pipe.ask("model", **local)["result"] == local
+        assert pipe.ask("use_model", **local)["result"] == local
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_a_program_lists_models_and_switches_to_one(program: Program) -> None:
         ({"do": "messages", "before": "x"}, "usage", '"before" must be a number from 0'),
         ({"do": "messages", "conversation": "x"}, "usage", 'messages takes no "conversation".'),
         ({"do": "models", "provider": "no-such-provider"}, "usage", "No provider 'no-such-provider' is known."),
-        ({"do": "model"}, "usage", '"model" is missing'),
+        ({"do": "use_model"}, "usage", '"model" is missing'),
         ({"do": "model", "model": "bare"}, "usage", "The model needs a name such as openai/gpt-4o."),
         ({"do": "model", "model": "a/b", "api_base": "ftp://x"}, "usage", "does not start with http:// or https://"),
         ({"do": "model", "model": "a/" + "b" * 300}, "usage", "is over 200 characters."),
-        ({"do": "model", "name": "demo", "model": "demo", "b": 1}, "usage", 'model takes no "name", "b".'),
+        ({"do": "use_model", "name": "demo", "model": "demo", "b": 1}, "usage", 'use_model takes no "name", "b".'),
     ],
 )
 def test_an_impossible_command_about_conversations_or_models_is_refused(
