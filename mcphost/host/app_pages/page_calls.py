@@ -1,6 +1,6 @@
 """Calls of tools that have an interactive page, remembered so that the user can open the page later."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,9 @@ class PageCallRecorder:
         self._keep = keep
         self._keep_passed = keep_passed
         self._calls: dict[str, PageCall] = {}
+        self.hidden: frozenset[str] = frozenset()
+        """The ids of calls on other branches of the conversation, which `find` does not return."""
+
         self._left: dict[str, PageCall] = {}  # calls of other conversations whose results may still be stored
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
@@ -132,10 +135,13 @@ class PageCallRecorder:
                 del calls[next(iter(calls))]
 
     def find(self, call: str = "") -> PageCall | None:
-        """Return the call with this id, or the newest one if *call* is ""; None if there is none."""
+        """Return the call with this id, or the newest one if *call* is ""; None if there is none.
+
+        Hidden calls are not returned.
+        """
         if call:
-            return self._calls.get(call)
-        return next(reversed(self._calls.values()), None)
+            return None if call in self.hidden else self._calls.get(call)
+        return next((one for one in reversed(self._calls.values()) if one.call not in self.hidden), None)
 
     def restore(self, call: PageCall) -> None:
         """Remember a call of an earlier run; it counts as older than all calls of this run."""
@@ -151,13 +157,9 @@ class PageCallRecorder:
         """The ids of the remembered calls that have ended."""
         return frozenset(call.call for call in self._calls.values() if call.has_ended)
 
-    def forget(self, calls: Collection[str]) -> None:
-        """Forget the calls with these ids."""
-        for call in calls:
-            self._calls.pop(call, None)
-
     def clear(self) -> None:
         """Offer no call any more, because another conversation is open; results that are still to come are stored."""
         self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.is_reviewed}
         self._calls.clear()
+        self.hidden = frozenset()
         self._forget_oldest()

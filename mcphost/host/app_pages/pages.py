@@ -81,7 +81,7 @@ class AppPages:
         self._contexts = conversation.page_contexts
         conversation.on_replaced(self.leave_conversation)
         conversation.on_rewound(self._handle_rewound)
-        self._before_rewind: set[str] = set()  # calls that may not be on the current branch
+        self._before_rewind: frozenset[str] = frozenset()  # calls that may not be on the current branch
         self._pages: dict[int, _Page] = {}
         self._numbers = itertools.count(1)
         self._approved: set[tuple[str, str, PageOrigins]] = set()
@@ -126,19 +126,21 @@ class AppPages:
     def leave_conversation(self) -> None:
         """Close all pages and forget their calls, because another conversation is open."""
         self.calls.clear()
-        self._before_rewind.clear()
+        self._before_rewind = frozenset()
         for page in tuple(self._pages.values()):
             self._close(page, N_("another conversation was opened"))
 
     def _handle_rewound(self) -> None:
         self._contexts.forget_sent()
-        self._before_rewind |= self.calls.ids
+        self._before_rewind = self.calls.ids
 
-    async def _forget_other_branches(self) -> None:
-        """Forget the ended calls that a rewind left on another branch; the store still has them."""
+    async def _hide_other_branches(self) -> None:
+        """Hide the ended calls that a rewind left on another branch.
+
+        They are not forgotten, because the user may return to the branch, and the store has no large results.
+        """
         if ended := self._before_rewind & self.calls.ended:
-            self.calls.forget(ended - await self._stored.find_calls())
-            self._before_rewind -= ended
+            self.calls.hidden = ended - await self._stored.find_calls()
 
     async def list_stored_calls(self) -> tuple[str, ...]:
         """Return the ids of the open conversation's calls whose pages can be opened in a later run, oldest first."""
@@ -151,7 +153,7 @@ class AppPages:
         The second value is whether a browser was opened; if it is False, the user must open the page's address. Raises
         UsageError if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
         """
-        await self._forget_other_branches()
+        await self._hide_other_branches()
         known = self.calls.find(call)
         if known is None and (known := await self._stored.load(call)) is not None:
             self.calls.restore(known)

@@ -198,6 +198,26 @@ async def test_after_a_rewind_only_pages_of_the_branch_are_opened(tmp_path: Path
             await host.pages.open()
 
 
+async def test_a_page_whose_result_is_too_large_to_be_stored_is_opened_again_on_its_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.store.page_results.MAX_BYTES", 10)
+    frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
+    async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
+        await host.conversation.send("show Bern")
+        await host.conversation.send("show Chur")
+        newest = host.pages.calls.find()
+        assert newest is not None
+        await host.conversation.branches.rewind(4)
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open(newest.call)
+        (branch,) = await host.conversation.branches.list_others()
+        await host.conversation.branches.switch(branch.number)
+        assert await host.pages.list_stored_calls() == ()
+        page, _ = await host.pages.open(newest.call)
+        assert page.tool == "show"
+
+
 async def test_the_page_of_a_call_that_the_user_made_after_a_rewind_is_opened(tmp_path: Path) -> None:
     frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
     async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
