@@ -145,8 +145,8 @@ _template_case("1 MB of template", "a:" + "{b}" * 330_000)
 def _settings_case(name: str, text: str) -> None:
     @work_case(f"config.toml: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.config.settings import parse_settings
         from mcphost.errors import ConfigError
+        from tests.parsed_settings import parse_settings
 
         parse_settings('theme = "dark"\n', "config.toml", print)
 

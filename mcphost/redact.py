@@ -307,13 +307,6 @@ def register_server_secret(secret: str, issuer: str = "") -> None:
         _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
-def forget_secrets() -> None:
-    """Forget all registered secrets, so that a second run in the same process starts without them."""
-    global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
-    _user_secrets = _all_secrets = ()
-    _received_secrets.clear()
-
-
 def is_strong(secret: str) -> bool:
     """Return whether a value is too long and varied to be an ordinary word.
 

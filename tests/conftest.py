@@ -204,11 +204,10 @@ def _rank(path: str) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _forget_secrets() -> Iterator[None]:
+def _forget_secrets() -> None:
     """Forget the secrets that earlier tests registered for redaction."""
-    redact.forget_secrets()
-    yield
-    redact.forget_secrets()
+    redact._user_secrets = redact._all_secrets = ()  # pyright: ignore[reportPrivateUsage]
+    redact._received_secrets.clear()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture

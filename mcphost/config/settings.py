@@ -33,7 +33,7 @@ from mcphost.config.schema import (
     Source,
     TitlesConfig,
 )
-from mcphost.config.toml_files import TomlTable, find_entry_line, parse_toml
+from mcphost.config.toml_files import TomlTable, find_entry_line
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
@@ -129,16 +129,6 @@ class Overrides(Struct, frozen=True, kw_only=True):
 
 class _SecretsTable(Struct, frozen=True):
     store: SecretStore = ""
-
-
-def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """Parse a config.toml; an invalid value is reported to *on_problem* and replaced with its default.
-
-    Raises ConfigError if the text is too large or is not valid TOML; the message then contains the parser's
-    reason. Rules in `consent.never`, budgets and hooks are not replaced with defaults: ConfigError is raised if
-    one of them is invalid, or if the name of one of these tables or keys is misspelt.
-    """
-    return convert_settings(parse_toml(text, file), text, file, on_problem)
 
 
 def convert_settings(document: dict[str, Any], text: str, file: str, on_problem: ProblemCallback) -> HostConfig:

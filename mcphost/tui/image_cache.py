@@ -69,11 +69,6 @@ class ImageCache:
         """The number of cached images and errors."""
         return len(self._entries)
 
-    @property
-    def decoder_pid(self) -> int | None:
-        """The process ID of the decoder, or None if it is not running."""
-        return self._decoder.pid
-
     async def close(self) -> None:
         """End the decoder process if it is running. Idempotent."""
         await self._decoder.close()

@@ -384,7 +384,7 @@ async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
     async with run() as driver:
         show_images(driver.host, image_part(40, 20))
         await driver.until(lambda: colours(driver), "the picture")
-        child = driver.app.image_cache.decoder_pid
+        child = driver.app.image_cache._decoder.pid  # pyright: ignore[reportPrivateUsage]
         assert psutil.pid_exists(child)
     assert not psutil.pid_exists(child)
 

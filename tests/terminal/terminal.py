@@ -149,9 +149,12 @@ class Terminal:
 
         A screen that is being drawn can show the upper part of a page with the key bar of the page before it: the text
         must stay in its place for a moment. If the text is on both pages, in two places, wait for the new page first.
+        Fail if it still moves after WAIT_SECONDS.
         """
+        deadline = time.monotonic() + WAIT_SECONDS
         place, before = self._find(text, last=last), None
         while place != before:
+            assert time.monotonic() < deadline, f"{text!r} never stayed in its place\n{self.screen()}"
             time.sleep(_SETTLE_SECONDS)
             place, before = self._find(text, last=last), place
         row, column = place

@@ -36,11 +36,6 @@ class ResourceVersions:
         self._read: dict[tuple[tuple[str, str], int], float] = {}
 
     @property
-    def tracked(self) -> tuple[int, int]:
-        """The number of remembered changes, and the number of remembered read times."""
-        return len(self._changed), len(self._read)
-
-    @property
     def is_empty(self) -> bool:
         """Whether no server has reported a change."""
         return not self._changed

@@ -7,8 +7,8 @@ import pytest
 from mcphost.config.hooks import parse_project_hooks
 from mcphost.config.loader import load_config
 from mcphost.config.project_texts import ProjectText
-from mcphost.config.settings import parse_settings
 from mcphost.errors import ConfigError
+from tests.parsed_settings import parse_settings
 
 GOOD = '[[hooks]]\nevent = "before_call"\nmatch = "files/write*?path=under:/etc"\ncommand = ["check", "--now"]\n'
 

@@ -10,8 +10,8 @@ import pytest
 from mcphost.config.entry_keys import ENTRY_KEYS, OWN_KEYS
 from mcphost.config.json_schemas import config_toml_schema, mcp_json_schema
 from mcphost.config.mcp_json import parse_servers
-from mcphost.config.settings import parse_settings
 from mcphost.errors import ConfigError
+from tests.parsed_settings import parse_settings
 
 PROGRAM = {"command": "uvx", "args": ["mcp-server-time"]}
 REMOTE = {"url": "https://example.com/mcp"}

@@ -7,8 +7,8 @@ import pytest
 from mcphost.cli import chat
 from mcphost.cli.parser import Options
 from mcphost.config.schema import HostConfig, KeyConfig
-from mcphost.config.settings import parse_settings
 from mcphost.config.toml_files import find_entry_line
+from tests.parsed_settings import parse_settings
 
 
 def read(text: str) -> tuple[tuple[KeyConfig, ...], list[str]]:

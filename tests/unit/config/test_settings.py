@@ -10,9 +10,10 @@ import pytest
 from mcphost.config.loader import load_config
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import BudgetConfig, HostConfig, Limits, ModelConfig
-from mcphost.config.settings import Overrides, parse_settings
+from mcphost.config.settings import Overrides
 from mcphost.config.settings_edits import add_secret_store, save_model, save_secret_store
 from mcphost.errors import ConfigError
+from tests.parsed_settings import parse_settings
 
 
 def read_settings(folder: Path, text: str, **more: str) -> HostConfig:

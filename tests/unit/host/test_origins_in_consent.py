@@ -11,7 +11,6 @@ import pytest
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.rules import FILES
 from mcphost.config.schema import ConsentConfig, HostConfig
-from mcphost.config.settings import parse_settings
 from mcphost.host.argument_origins import MediaOrigin
 from mcphost.host.builtin_tool_names import READ_RESULT
 from mcphost.host.events import ToolFinished
@@ -26,6 +25,7 @@ from mcphost.store.large_results import ResultStore
 from mcphost.store.unsent_texts import UnsentText
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.parsed_settings import parse_settings
 from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.scripted_host import (
     PIXEL,

@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import PageContextsChanged
@@ -20,6 +19,7 @@ from mcphost.llm.chat_completions import ApiRoute, make_user_content
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
 from mcphost.serialization import replace
 from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.parsed_settings import parse_settings
 from tests.unit.host.page_server import PAGE_URI, PageFrontend, browser_for, create_page_peer, initialize, open_page
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 

@@ -102,7 +102,8 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(MAX_TRACKED * 3):
         versions.note_change("flood", f"x:{number}")
         versions.note_read(ResourcePart("flood", f"x:{number}", "text"))
-    assert versions.tracked == (MAX_TRACKED, MAX_TRACKED)
+    remembered = versions._changed, versions._read  # pyright: ignore[reportPrivateUsage]
+    assert [len(times) for times in remembered] == [MAX_TRACKED, MAX_TRACKED]
 
 
 def test_a_small_change_is_sent_as_a_unified_difference_and_the_whole_is_kept_for_the_next_one() -> None:

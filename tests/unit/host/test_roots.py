@@ -10,7 +10,6 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import RootConfig
-from mcphost.config.settings import parse_settings
 from mcphost.errors import ConsentDenied
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
@@ -19,6 +18,7 @@ from mcphost.host.server_requests.root_folders import RootFolders, file_uri, ins
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
 from tests.fakes.frontend import ScriptedFrontend
+from tests.parsed_settings import parse_settings
 from tests.unit.host.asking_server import (
     BOTH_ERAS,
     HANDSHAKE,

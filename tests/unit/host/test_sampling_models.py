@@ -8,7 +8,6 @@ import pytest
 
 from mcphost.config.mcp_json import parse_sampling
 from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
-from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import parse_answer
 from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ModelCandidate, ReviewSampling
@@ -16,6 +15,7 @@ from mcphost.host.server_requests.sampling_policy import SamplingBudget, choose_
 from mcphost.llm.model import ModelFacts
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
+from tests.parsed_settings import parse_settings
 from tests.unit.host.asking_server import BOTH_ERAS, AskingServer, open_asking_host, sampling_request
 
 pytestmark = pytest.mark.anyio
