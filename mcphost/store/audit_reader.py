@@ -238,10 +238,13 @@ class AuditReader:
             ) from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open the audit log for reading, even in a folder that cannot be written.
+_NO_SHARED_MEMORY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 
-    In such a folder, SQLite cannot create its shared-memory file, so the database is opened as immutable. SQLite then
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the audit log for reading, even in a folder that cannot be written and on a full disk.
+
+    There, SQLite cannot create its shared-memory file, so the database is opened as immutable. SQLite then
     ignores the write-ahead log; if there is one, the database is therefore not opened in this way.
     """
     uri = path.absolute().as_uri()
@@ -250,8 +253,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
         db.close()  # even if the file is not a database
-        has_log = path.with_name(f"{path.name}-wal").exists()
-        if has_log or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        log = path.with_name(f"{path.name}-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        if has_log or error.sqlite_errorcode & 0xFF not in _NO_SHARED_MEMORY:
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=10)
     return db

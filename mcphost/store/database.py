@@ -159,7 +159,7 @@ class Database:
         """
         if self._db is None:
             await self.run(lambda db: None)
-        if self._is_in_memory or self._path is None:
+        if self._db is None or self._is_in_memory or self._path is None:
             return await self.run(work)
         path, deadline, cancelled = self._path, time.monotonic() + seconds, threading.Event()
 
@@ -212,8 +212,8 @@ class Database:
         hint = SALVAGE_HINT if is_salvageable else "Check the disk."
         return StoreError(f"The {self._label} failed: {error}.", hint)
 
-    def _describe_full_disk(self) -> StoreError:
-        return StoreError(f"The disk is full: the {self._label} cannot be written.", "Free disk space.")
+    def _describe_full_disk(self) -> "_DiskFullError":
+        return _DiskFullError(f"The disk is full: the {self._label} cannot be written.", "Free disk space.")
 
     async def close(self) -> None:
         """Wait for running work and close the file."""
@@ -238,7 +238,10 @@ class Database:
             self._db.close()
             self._db = None
         if self._db is None:
-            self._db = self._open()
+            try:
+                self._db = self._open()
+            except _DiskFullError as error:
+                return self._read_copy(work, error)
             self._file_id = None if self._path is None else _file_identity(self._path)
         db = self._db
         try:
@@ -333,6 +336,25 @@ class Database:
         memory.close()
         return self._connect(":memory:")
 
+    def _read_copy(self, work: Callable[[sqlite3.Connection], T], error: "_DiskFullError") -> T:
+        """Return the result of *work*, which only reads, for a file that a full disk keeps SQLite from opening.
+
+        The file is read as immutable, which leaves out a write-ahead log. Raises *error* if there is such a log, or if
+        *work* changes anything: the next job tries to open the file again.
+        """
+        path = self._path
+        if self._durable or path is None or _size_of(path.with_name(f"{path.name}-wal")):
+            raise error
+        with closing(self._copy_to_memory()) as db:
+            changes = db.total_changes
+            try:
+                result = work(db)
+            except DATABASE_ERRORS as failure:
+                raise self._describe_failure(failure) from failure
+            if db.total_changes != changes:
+                raise error
+            return result
+
     def _connect_with_retries(self, path: str) -> StoreConnection:
         """Open the database at *path*, retrying while another process is creating it.
 
@@ -383,6 +405,17 @@ def _connect_checked(path: Path | str) -> StoreConnection:
     return sqlite3.connect(
         path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, factory=StoreConnection
     )
+
+
+class _DiskFullError(StoreError):
+    """Raised if the disk is full."""
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _is_about_space(error: Exception, path: Path | None) -> bool:

@@ -1,0 +1,53 @@
+"""Tests that commands that only read still print what is stored when the disk is full."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.conftest import skip_or_fail
+from tests.flows.program import MCPHOST, Program
+
+_FILL = """
+set -e
+mount -t tmpfs -o size=4m tmpfs "$0"
+cp "$1"/* "$0"
+cat /dev/zero > "$0/fill" 2>/dev/null || true
+shift
+exec "$@"
+"""
+"""A script that puts a data folder on a full disk of its own, and then runs a command."""
+
+
+def run_on_full_disk(program: Program, stored: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command with the files of the folder *stored* as its data, on a file system without space."""
+    command = ["unshare", "-rm", "sh", "-c", _FILL, str(program.home / "data"), str(stored), *MCPHOST, *arguments]
+    return subprocess.run(
+        command, env=program.env, cwd=program.work, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_stored_data_is_listed_searched_and_shown_on_a_full_disk_and_a_change_is_refused(program: Program) -> None:
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
+        skip_or_fail("no mount namespaces: unshare -rm failed")
+    program.text("servers", "add", "demo", "--", "python", "-c", "pass")
+    program.text("run", "--model", "demo", "hello there")
+    (conversation,) = json.loads(program.text("sessions", "list", "--json"))["sessions"]
+    stored = program.home / "stored"
+    shutil.copytree(program.home / "data", stored)
+    for arguments, expected in (
+        (("sessions", "list"), "hello there"),
+        (("sessions", "search", "hello"), "hello there"),
+        (("sessions", "show", conversation["id"]), "hello there"),
+        (("servers", "list"), "demo  approved  python -c pass"),
+        (("audit",), "approved  demo"),
+        (("costs",), "demo"),
+        (("--help",), "usage: mcphost"),
+    ):
+        done = run_on_full_disk(program, stored, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout, (arguments, done.stdout, done.stderr)
+    done = run_on_full_disk(program, stored, "sessions", "rename", conversation["id"], "new")
+    assert done.returncode != 0
+    assert "The disk is full: the conversation store" in done.stderr
