@@ -3,7 +3,7 @@
 It completes commands, prompts, tools, resources, resource templates and files.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 50
 _MAX_BESIDE_FILES = 5
+_MAX_COMPARED = 200
+"""Maximum characters of a title or value that are compared with the typed text, at each key press."""
 _TEMPLATES_BESIDE_FILES = 2
 """How many of the items above files are resource templates if there are many resources."""
 _TITLE_WIDTH = 24
@@ -81,12 +83,12 @@ def _split_word(word: str) -> tuple[str, str]:
 
 
 def _is_match(offer: CompletionItem, needle: str) -> bool:
-    title = offer.title.lower()
+    title = offer.title[:_MAX_COMPARED].lower()
     if offer.kind == "alias":
         return bool(needle) and title.startswith(f"/{needle}")
     if offer.kind == "value":
         return fold_separators(needle) in fold_separators(offer.value)
-    if needle in title or needle in offer.value.lower():
+    if needle in title or needle in offer.value[:_MAX_COMPARED].lower():
         return True
     return offer.kind in {"resource", "template"} and _abbreviates(needle, title)
 
@@ -97,11 +99,14 @@ def _abbreviates(needle: str, title: str) -> bool:
     This is the case if *title* contains the letters of *needle* in the same order, with the first letter at the
     start of a word.
     """
-    for start, letter in enumerate(title):
-        if letter == needle[0] and not title[start - 1 : start].isalnum():
-            rest = iter(title[start:])
-            return all(letter in rest for letter in needle)  # a later start finds no more
-    return False
+    at = title.find(needle[0])
+    while at >= 0 and title[at - 1 : at].isalnum():
+        at = title.find(needle[0], at + 1)
+    for letter in needle:
+        if at < 0 or (at := title.find(letter, at)) < 0:
+            return False
+        at += 1
+    return True
 
 
 def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
@@ -110,9 +115,19 @@ def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
     The order is: a command's value that was typed completely, titles that begin with the typed text, items that
     contain the typed text, and titles that contain only its letters.
     """
-    title = offer.title.lower().lstrip("/")
-    is_contained = needle in title or needle in offer.value.lower()
+    title = offer.title[:_MAX_COMPARED].lower().lstrip("/")
+    is_contained = needle in title or needle in offer.value[:_MAX_COMPARED].lower()
     return not (offer.kind == "value" and title == needle), not title.startswith(needle), not is_contained
+
+
+def find_matches(offers: Iterable[CompletionItem], needle: str) -> list[CompletionItem]:
+    """Return the items that match the typed text *needle*, which is in lower case, the best ones first.
+
+    Only the first 200 characters of a title or value are compared, because a server may offer very many long ones.
+    """
+    found = [offer for offer in offers if _is_match(offer, needle)]
+    found.sort(key=lambda offer: _rank(offer, needle))
+    return found
 
 
 def _limit_beside_files(found: list[CompletionItem]) -> list[CompletionItem]:
@@ -208,12 +223,10 @@ class CompletionPopup:
 
     def _find_offered(self, word: str) -> list[CompletionItem]:
         kind, needle = _split_word(word)
-        return [offer for offer in self.source(kind) if _is_match(offer, needle)]
+        return find_matches(self.source(kind), needle)
 
     def _find(self, word: str) -> list[CompletionItem]:
-        needle = _split_word(word)[1]
         found = self._find_offered(word)
-        found.sort(key=lambda offer: _rank(offer, needle))
         files = self._files[1] if self._files[0] == word else []
         return [*(_limit_beside_files(found) if files else found), *files][:_MAX_SHOWN]
 
