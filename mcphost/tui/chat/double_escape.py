@@ -1,12 +1,13 @@
 """Opening the rewind screen with Esc, pressed twice in the empty composer."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcphost.tui import input_guard
 from mcphost.tui.widget_messages import ActionRequested
 
 if TYPE_CHECKING:
-    from mcphost.tui.screens.chat import ChatScreen
+    from mcphost.tui.widgets.composer import ComposerInput
 
 DOUBLE_ESCAPE_SECONDS = 0.5
 """Maximum seconds between the two presses of Esc."""
@@ -19,11 +20,13 @@ class DoubleEscape:
     """Detector for Esc pressed twice in the empty composer while nothing else uses the key.
 
     A press that stops an answer or a call, that cancels an edit, or that comes while a question waits does not count,
-    nor do presses shortly after it.
+    nor do presses shortly after it. *has_other_effect* returns whether Esc has another effect now, or whether there is
+    no message to go back to.
     """
 
-    def __init__(self, chat: "ChatScreen") -> None:
-        self._chat = chat
+    def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:
+        self._composer_input = composer_input
+        self._has_other_effect = has_other_effect
         self._pressed_at = self._used_at = _NEVER
 
     def press(self, key: str, ago: float) -> bool:
@@ -32,20 +35,14 @@ class DoubleEscape:
         If it is the second Esc in a row, request the rewind screen and return True.
         """
         at = input_guard.clock() - ago
-        if key != "escape" or not self._chat.composer_input.is_blank:
+        if key != "escape" or not self._composer_input.is_blank:
             self._pressed_at = _NEVER
-        elif self._is_escape_used() or at - self._used_at < AFTER_USE_SECONDS:
+        elif self._has_other_effect() or at - self._used_at < AFTER_USE_SECONDS:
             self._pressed_at, self._used_at = _NEVER, at
         elif at - self._pressed_at < DOUBLE_ESCAPE_SECONDS:
             self._pressed_at = _NEVER
-            self._chat.post_message(ActionRequested("rewind"))
+            self._composer_input.post_message(ActionRequested("rewind"))
             return True
         else:
             self._pressed_at = at
         return False
-
-    def _is_escape_used(self) -> bool:
-        """Return whether Esc has another effect now, or whether there is no message to go back to."""
-        chat = self._chat
-        is_working = chat.is_answering or chat.manual_calls.is_running or chat.pending_question_count > 0
-        return is_working or chat.pending_edit is not None or not chat.host.conversation.messages

@@ -192,10 +192,9 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
 
         Invalid JSON becomes INVALID_JSON; an invalid number remains a string.
         """
-        value = _parse_text(self.field, self.text)
         if not self.text and self._is_empty_text:
-            value = [] if self.field.kind == "texts" else ""
-        return value
+            return [] if self.field.kind == "texts" else ""
+        return _parse_text(self.field, self.text)
 
     @property
     def scrolls_pages(self) -> bool:

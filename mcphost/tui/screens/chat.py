@@ -113,8 +113,8 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         with ChatBody(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
-        size = self.app.size  # pyright: ignore[reportUnknownMemberType]
-        yield Composer(roomy=size.height >= ROOMY_HEIGHT, width=size.width - HORIZONTAL_MARGIN)
+        width, height = self.app.size  # pyright: ignore[reportUnknownMemberType]
+        yield Composer(roomy=height >= ROOMY_HEIGHT, width=width - HORIZONTAL_MARGIN)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -160,7 +160,8 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self.slash_commands = SlashCommandRunner(self, host, self.custom_commands.run_line, command_values)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
-        popup, self.query_one(Composer).key_handler = self.query_one(Composer).popup, DoubleEscape(self).press
+        double_escape, popup = DoubleEscape(self.composer_input, self._is_escape_used), self.query_one(Composer).popup
+        self.query_one(Composer).key_handler = double_escape.press
         popup.file_search = FileCompletion(self, popup, host).search
         self.set_interval(update_seconds(self, 1.0), self._tick)
         self._show_greeting()
@@ -168,6 +169,10 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self._submit_early_drafts()
         self.drafts = DraftSaver(self, host, self.queue, self.attachments, self.restore)
         self.drafts.start()
+
+    def _is_escape_used(self) -> bool:
+        is_used = self.is_answering or self.manual_calls.is_running or self.pending_question_count or self.pending_edit
+        return bool(is_used or not self.host.conversation.messages)
 
     def _show_greeting(self) -> None:
         self.status.model_state = "none" if self.host.model_selection.model is None else "loading"
@@ -564,9 +569,8 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
-            prompt = self.query_one(Composer).composer_input
-            self.set_focus(prompt)
-            prompt.insert(event.character)
+            self.set_focus(self.composer_input)
+            self.composer_input.insert(event.character)
 
     # -- layout
 
@@ -586,8 +590,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
 
     def toggle_sidebar(self) -> None:
         """Show or hide the server list; its visibility no longer depends on the width of the screen."""
-        self.sidebar_preference = not self.has_class("sidebar")
-        self.set_class(self.sidebar_preference, "sidebar")
+        self.sidebar_preference = self.toggle_class("sidebar").has_class("sidebar")
 
 
 def _preload_markdown() -> None:
