@@ -318,7 +318,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         """Open the prompts screen; after a choice, ask for the prompt's arguments and insert the prompt."""
         from mcphost.tui.screens.prompts import open_prompts
 
-        open_prompts(self)
+        open_prompts(self.chat, self.open_page)
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
         """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""

@@ -44,7 +44,6 @@ from mcphost.tui.widgets.stepped_column import SteppedColumn
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.tui.navigation import NavigationApp
     from mcphost.tui.screens.chat import ChatScreen
 
 
@@ -445,18 +444,23 @@ def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterato
                 yield part.text
 
 
-def open_prompts(app: "NavigationApp", selected: tuple[str, str] = ("", "")) -> None:
+def open_prompts(
+    chat: "ChatScreen",
+    open_page: Callable[[PromptsScreen, Callable[[Any], None]], None],
+    selected: tuple[str, str] = ("", ""),
+) -> None:
     """Open the list of prompts with the cursor on the prompt *selected*; after a choice, fill in and insert the prompt.
 
-    A user who goes back from the form for the arguments returns to the list.
+    A user who goes back from the form for the arguments returns to the list. *open_page* opens a screen over the chat,
+    and calls a function with its result.
     """
 
     def fill(chosen: "tuple[str, Prompt] | None") -> None:
         if chosen is not None:
             server, prompt = chosen
-            fill_prompt(app.chat, server, prompt, partial(open_prompts, app, (server, prompt.name)))
+            fill_prompt(chat, server, prompt, partial(open_prompts, chat, open_page, (server, prompt.name)))
 
-    app.open_page(PromptsScreen(app.host, selected), fill)
+    open_page(PromptsScreen(chat.host, selected), fill)
 
 
 def fill_prompt(
