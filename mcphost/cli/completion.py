@@ -243,7 +243,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
         return [*KEY_VARIABLES, *LOCAL_PROVIDERS]
     if metavar in _SERVER_METAVARS or (metavar == "NAME" and line.command == "servers" and line.action != "add"):
         return list(_read_quietly(_iter_server_names, config_dir))
-    if action.dest == "profile":
+    if action.dest == "profile" or metavar == "PROFILE":
         return list(_read_quietly(_iter_profiles, config_dir))
     if action.dest == "model":
         return list(_read_quietly(_iter_models, config_dir))

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", N_("run one turn without the UI")),
     "pipe": ("run", N_("control the whole host from a program, over JSON lines")),
     "models": ("models", N_("list the models that can be used now, with abilities and prices")),
+    "profiles": ("profiles", N_("list the profiles of config.toml, with their models and servers")),
     "tools": ("list_features", N_("list tools")),
     "resources": ("list_features", N_("list resources")),
     "templates": ("list_features", N_("list resource templates")),

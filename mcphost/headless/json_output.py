@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcphost.client.session import Account, StoredAccount
+    from mcphost.config.schema import Profile
     from mcphost.llm.model_finder import AvailableModel
 
 MAX_PARSED_BYTES = 256 * 1024
@@ -202,6 +203,28 @@ def _model_json(model: "AvailableModel") -> dict[str, Any]:
         "reasoning": model.supports_reasoning,
         "input_price": model.input_price,
         "output_price": model.output_price,
+    }
+
+
+def profile_json(profile: "Profile", *, is_selected: bool) -> dict[str, Any]:
+    """Return a profile as JSON, without the headers and the address of its model; null is a setting that it keeps."""
+    model = profile.model
+    return {
+        "name": profile.name,
+        "selected": is_selected,
+        "description": profile.description,
+        "model": None
+        if model is None
+        else {
+            "name": model.name,
+            "reasoning_effort": model.reasoning_effort or None,
+            "temperature": model.temperature,
+            "top_p": model.top_p,
+            "max_output_tokens": model.max_output_tokens or None,
+            "context_window": model.context_window or None,
+        },
+        "system_prompt": profile.system_prompt,
+        "servers": None if profile.servers is None else list(profile.servers),
     }
 
 

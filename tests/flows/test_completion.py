@@ -142,6 +142,7 @@ def test_profiles_and_conversations_are_offered(program: Program) -> None:
     (config / "config.toml").write_text("[profiles.review]\n[profiles.write]\n")
     program.text("run", "Hello", "--model", "demo")
     assert words(program, "--profile", "") == ["review", "write"]
+    assert words(program, "profiles", "") == ["review", "write"]
     listed = json.loads(program.text("sessions", "list", "--json"))["sessions"]
     assert words(program, "--resume", "") == [listed[0]["id"]]
 
