@@ -108,8 +108,8 @@ async def test_the_earlier_messages_come_in_many_small_parts(run: Run) -> None:
 async def test_a_part_of_long_answers_has_few_messages(run: Run) -> None:
     async with run() as driver:
         parts: list[int] = []
-        texts = (("user", "Again"), ("assistant", "> long answer\n" * 3_000))
-        turn = tuple(Message(role=role, parts=(TextPart(text),)) for role, text in texts)
+        answer = Message(role="assistant", parts=(TextPart("> long answer\n" * 3_000),))
+        turn = (Message(role="user", parts=(TextPart("Again"),)), answer)
         driver.app.chat.presenter.load(turn * 20, lambda part: parts.append(len(part)))
         transcript = driver.app.chat.query_one(Transcript)
         await driver.until(lambda: len(list_questions(transcript)) == 20, "the earlier messages")
