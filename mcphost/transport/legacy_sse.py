@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import anyio
 from anyio.abc import TaskGroup
@@ -18,7 +18,7 @@ from mcphost.transport.http_exchange import EFFECTFUL_METHODS
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.streamable_http import SEND_TIMEOUT, HttpConnector
-from mcphost.unicode_forms import join_url
+from mcphost.unicode_forms import join_url, split_url
 
 ENDPOINT_TIMEOUT = 10.0
 _MAX_QUEUED_MESSAGES = 10_000
@@ -142,7 +142,7 @@ class SseConnector(HttpConnector):
             raise self._startup_error("sent an invalid endpoint address") from error
         if not same:
             raise self._startup_error(f"sent the endpoint address {url[:200]}, which is on another origin")
-        for name, value in parse_qsl(urlsplit(url).query):
+        for name, value in parse_qsl(split_url(url).query):
             if "session" in name.lower():
                 register_server_secret(value, self._name)  # whoever has it can use the session
         return url
