@@ -12,6 +12,16 @@ NAMEDTUPLE_METHODS = {"_asdict", "_replace"}
 """Documented methods of namedtuple, whose underscore does not mean that they are private."""
 PRIVATE = re.compile(r"_[A-Za-z][A-Za-z0-9_]*")
 PRIVATE_USES = {
+    "conftest.py": ["_all_secrets", "_received_secrets", "_user_secrets"],
+    "screens/test_images.py": ["_decoder"],
+    "unit/host/test_resource_changes.py": ["_changed", "_read"],
+    "unit/test_redaction_of_large_data.py": [
+        "_AMBIGUOUS_FLAG",
+        "_JWT",
+        "_SECRET_PATTERNS",
+        "_redact_ambiguous_flag",
+        "_redact_jwt",
+    ],
     # Names of Textual and asyncio, which have no public counterpart; the product happens to use them as well.
     "screens/rendering.py": ["_callbacks", "_ready"],
     "screens/test_chat.py": ["_on_key"],
