@@ -26,7 +26,7 @@ from mcphost.store.audit_store import (
     has_valid_types,
     row_hash,
 )
-from mcphost.store.database import DATABASE_ERRORS
+from mcphost.store.database import DATABASE_ERRORS, size_of
 
 DAMAGED = "[damaged]"
 """Shown in place of a text that a damaged file does not have."""
@@ -253,8 +253,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
         db.close()  # even if the file is not a database
-        log = path.with_name(f"{path.name}-wal")
-        has_log = log.exists() and log.stat().st_size > 0
+        has_log = size_of(path.with_name(f"{path.name}-wal")) > 0
         if has_log or error.sqlite_errorcode & 0xFF not in _NO_SHARED_MEMORY:
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=10)

@@ -318,10 +318,13 @@ class Database:
             _REPAIR_HINT,
         )
         self._is_in_memory = True
-        return self._copy_to_memory()
+        return self._copy_to_memory() or self._connect(":memory:")
 
-    def _copy_to_memory(self) -> StoreConnection:
-        """Return an in-memory copy of the database, so that its data can at least be read in this run."""
+    def _copy_to_memory(self) -> StoreConnection | None:
+        """Return an in-memory copy of the database, so that its data can at least be read in this run.
+
+        Return None if the file is missing, too large, unreadable, damaged, or from a newer version.
+        """
         path = self._path
         memory = _connect_checked(":memory:")
         try:
@@ -330,22 +333,32 @@ class Database:
                 with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as file:
                     file.backup(memory)
                 self._prepare(memory)
+                memory.text_factory = _decode_text
                 return memory
         except (*DATABASE_ERRORS, OSError, LookupError):
-            pass  # unreadable, damaged, or from a newer version
+            pass
         memory.close()
-        return self._connect(":memory:")
+        return None
 
     def _read_copy(self, work: Callable[[sqlite3.Connection], T], error: "_DiskFullError") -> T:
         """Return the result of *work*, which only reads, for a file that a full disk keeps SQLite from opening.
 
-        The file is read as immutable, which leaves out a write-ahead log. Raises *error* if there is such a log, or if
-        *work* changes anything: the next job tries to open the file again.
+        The file is read as immutable, which leaves out a write-ahead log, and does not wait for other processes. Raises
+        *error* if there is such a log, if the file cannot be copied or is changed meanwhile, or if *work* changes
+        anything: the next job tries to open the file again.
         """
         path = self._path
-        if self._durable or path is None or _size_of(path.with_name(f"{path.name}-wal")):
+        if self._durable or path is None:
             raise error
-        with closing(self._copy_to_memory()) as db:
+        before = _file_state(path)
+        if size_of(path.with_name(f"{path.name}-wal")):
+            raise error
+        copy = self._connect(":memory:") if before is None else self._copy_to_memory()
+        if copy is None:
+            raise error
+        with closing(copy) as db:
+            if _file_state(path) != before:
+                raise error
             changes = db.total_changes
             try:
                 result = work(db)
@@ -411,11 +424,19 @@ class _DiskFullError(StoreError):
     """Raised if the disk is full."""
 
 
-def _size_of(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the size of a file in bytes, or 0 if there is no such file."""
+    state = _file_state(path)
+    return 0 if state is None else state[0]
+
+
+def _file_state(path: Path) -> tuple[int, int] | None:
+    """Return the size and the time of the last change of a file, or None if there is no such file."""
     try:
-        return path.stat().st_size
+        status = path.stat()
     except OSError:
-        return 0
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _is_about_space(error: Exception, path: Path | None) -> bool:

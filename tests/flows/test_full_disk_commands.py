@@ -28,9 +28,13 @@ def run_on_full_disk(program: Program, stored: Path, *arguments: str) -> "subpro
     )  # fmt: skip
 
 
-def test_stored_data_is_listed_searched_and_shown_on_a_full_disk_and_a_change_is_refused(program: Program) -> None:
+def require_mount_namespaces() -> None:
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
         skip_or_fail("no mount namespaces: unshare -rm failed")
+
+
+def test_stored_data_is_listed_searched_and_shown_on_a_full_disk_and_a_change_is_refused(program: Program) -> None:
+    require_mount_namespaces()
     program.text("servers", "add", "demo", "--", "python", "-c", "pass")
     program.text("run", "--model", "demo", "hello there")
     (conversation,) = json.loads(program.text("sessions", "list", "--json"))["sessions"]
@@ -50,4 +54,17 @@ def test_stored_data_is_listed_searched_and_shown_on_a_full_disk_and_a_change_is
         assert expected in done.stdout, (arguments, done.stdout, done.stderr)
     done = run_on_full_disk(program, stored, "sessions", "rename", conversation["id"], "new")
     assert done.returncode != 0
+    assert "The disk is full: the conversation store" in done.stderr
+
+
+def test_a_store_that_cannot_be_read_on_a_full_disk_is_not_listed_as_empty(program: Program) -> None:
+    require_mount_namespaces()
+    program.text("run", "--model", "demo", "hello there")
+    stored = program.home / "stored"
+    shutil.copytree(program.home / "data", stored)
+    with (stored / "mcphost.db").open("r+b") as file:
+        file.seek(100)  # the schema follows the header
+        file.write(b"\xff" * 1_000)
+    done = run_on_full_disk(program, stored, "sessions", "list")
+    assert done.returncode != 0, done.stdout
     assert "The disk is full: the conversation store" in done.stderr
