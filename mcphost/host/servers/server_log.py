@@ -72,6 +72,15 @@ class ServerLogBuffer:
         self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
 
+    def copy(self) -> "ServerLogBuffer":
+        """Return a buffer with the same lines for another connection; later lines are not shared."""
+        self._store_newest()
+        copy = ServerLogBuffer(self._server, self._events)
+        copy._lines.extend(self._lines)
+        copy._received, copy._size = self._received, self._size
+        copy._last_added.update(self._last_added)
+        return copy
+
     @property
     def dropped(self) -> int:
         """The number of received lines that were never stored or are no longer stored."""

@@ -126,9 +126,9 @@ class Servers:
         self._connections[config.name] = connection = ServerConnection(config, self._parts)
         connection.message_log = earlier.message_log
         if config.disabled or earlier.config.disabled:
-            # The log of a server that failed is needed most when it is disabled. Otherwise, both connections may run
-            # for a moment, and the last lines of the earlier process must not explain an error of the new one.
-            connection.log_buffer = earlier.log_buffer
+            # The log of a server that failed is needed most when it is disabled. After a quick change back, an earlier
+            # process may still be stopping, and its last lines must not explain an error of the new one.
+            connection.log_buffer = earlier.log_buffer if config.disabled else earlier.log_buffer.copy()
             connection.log_buffer.level = config.log_level
         self.start(config.name)
 

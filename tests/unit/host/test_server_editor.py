@@ -172,6 +172,21 @@ async def test_the_log_of_a_failed_server_can_still_be_read_after_it_was_disable
         assert "no such database" in [line.text for line in view.log]
 
 
+async def test_the_last_lines_of_a_disabled_server_do_not_explain_an_error_after_it_was_enabled(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        await setup.server_editor.add({"demo": DEMO_ENTRY})
+        await host.servers.ensure_ready("demo")
+        earlier = host.servers.find("demo")
+        earlier.stderr("before")
+        await setup.server_editor.set_disabled("demo", disabled=True)
+        await setup.server_editor.set_disabled("demo", disabled=False)
+        await host.servers.ensure_ready("demo")
+        earlier.stderr("the earlier process is still stopping")
+        now = host.servers.find("demo").log_buffer
+        assert "before" in [line.text for line in now.lines()]
+        assert "still stopping" not in now.describe_stderr()
+
+
 async def test_a_call_that_ends_because_its_server_is_disabled_says_so(tmp_path: Path) -> None:
     async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
         await setup.server_editor.add({"demo": DEMO_ENTRY})
