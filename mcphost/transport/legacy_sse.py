@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,6 +21,8 @@ from mcphost.transport.streamable_http import SEND_TIMEOUT, HttpConnector
 from mcphost.unicode_forms import join_url, split_url
 
 ENDPOINT_TIMEOUT = 10.0
+_MAX_PARAMETERS = 100
+_MAX_SESSION_ID_LENGTH = 4_096
 _MAX_QUEUED_MESSAGES = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
 """Maximum total size in bytes of messages waiting to be posted; some servers accept only one at a time."""
@@ -142,9 +144,12 @@ class SseConnector(HttpConnector):
             raise self._startup_error("sent an invalid endpoint address") from error
         if not same:
             raise self._startup_error(f"sent the endpoint address {url[:200]}, which is on another origin")
-        for name, value in parse_qsl(split_url(url).query):
-            if "session" in name.lower():
-                register_server_secret(value, self._name)  # whoever has it can use the session
+        for parameter in split_url(url).query.split("&", _MAX_PARAMETERS):
+            name, _, value = parameter.partition("=")
+            if "session" in name.lower() and len(value) <= _MAX_SESSION_ID_LENGTH:
+                # Whoever has it can use the session. Servers repeat it as it is in the URL, or decoded.
+                register_server_secret(value, self._name)
+                register_server_secret(unquote(value), self._name)
         return url
 
     def _startup_error(self, what: str) -> StartupError:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import anyio.lowlevel
@@ -125,12 +126,15 @@ async def test_messages_go_to_the_url_the_server_names_and_answers_arrive_as_eve
     assert all("x-key: k" in head.lower() for head in server.heads)
 
 
-async def test_the_session_in_the_address_for_messages_is_a_secret() -> None:
-    session_id = "1868a90c4b6e4d3f9f0a77b2c0de1234"
+@pytest.mark.parametrize(
+    "session_id", ["1868a90c4b6e4d3f9f0a77b2c0de1234", "bG9uZ+Jzc2lvbiBpZA9=", "bG9uZ%2BJzc2lvbiBpZA8"]
+)
+async def test_the_session_in_the_address_for_messages_is_a_secret(session_id: str) -> None:
     server = ScriptedSseServer(SSE_HEAD + format_event(f"/message?sessionId={session_id}", "endpoint"), sse_reply)
     async with open_channel(server) as channel:
         await ping(channel, 1)
     assert redact(f"session {session_id} is broken") == "session [secret] is broken"
+    assert redact(f"session {unquote(session_id)} is broken") == "session [secret] is broken"
 
 
 @pytest.mark.req("sse.open")
