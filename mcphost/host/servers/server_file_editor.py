@@ -284,8 +284,8 @@ class ServerFileEditor:
 
     def describe_used(self, server: ServerConfig, data: ServerData) -> tuple[tuple[str, Path], ...]:
         """Return a phrase for each secret that only another file than the server's keeps, and that file."""
-        used = ((name, file) for name, file in data.used if str(file) != server.file)
-        return tuple((", ".join(self.describe_data(ServerData(secrets=(name,)))), file) for name, file in used)
+        used = {name: file for name, file in data.used if str(file) != server.file}
+        return tuple(zip(self.describe_data(ServerData(secrets=tuple(used))), used.values(), strict=True))
 
     async def read_secrets(self, data: ServerData) -> dict[str, str]:
         """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""

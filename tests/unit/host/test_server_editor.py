@@ -16,7 +16,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, plan_set, scope_file
 from mcphost.config.server_inputs import save_input_value
 from mcphost.config.typed_servers import parse_entry, parse_server_text
-from mcphost.errors import ConfigError, ConsentDenied, McpHostError, ServerError, UsageError
+from mcphost.errors import ConfigError, ConsentDenied, McpHostError, ServerError, StoreError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
@@ -536,6 +536,24 @@ async def test_a_secret_that_stays_after_a_change_because_a_file_cannot_be_read_
         (note,) = (await setup.server_editor.change("demo", DEMO_ENTRY)).notes
         assert note.startswith(f"These secrets were not deleted: demo-api_token. {local}")
         assert "remove it again" in note
+        assert backend.secrets == stored
+
+
+async def test_a_change_takes_effect_if_the_approved_projects_cannot_be_listed_and_names_the_kept_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(grants: GrantStore, name: str) -> tuple[str, ...]:
+        raise StoreError("The disk is full.", "Free disk space.")
+
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 3)) as (host, setup):
+        await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
+        monkeypatch.setattr(GrantStore, "list_trusted_files", fail)
+        saved = await setup.server_editor.change("demo", DEMO_ENTRY)
+        (note,) = saved.notes
+        assert note.startswith("These secrets were not deleted: demo-api_token. The disk is full.")
+        assert not host.servers.find("demo").config.env
         assert backend.secrets == stored
 
 
