@@ -139,7 +139,7 @@ _SENSITIVE_STARTS = (
 """The words that `_SENSITIVE_WORDS` matches, without their last letters if these vary."""
 _SENSITIVE_HINTS = ("token", "secret", "pass", "key", "authorization", "credential")
 _API_KEY_PREFIXES = (
-    "sk-", "gho_", "ghp_", "ghq_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-",
+    "sk-", "gho_", "ghp_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-",
     "glptt-", "glft-", "glagent-", "xox", "xapp-", "aiza", "ya29.", "akia", "asia", "hf_", "k_live_", "k_test_",
     "npm_", "tvly-", "sbp_", "gsk_", "xai-", "pplx-", "figd_", "ntn_", "lin_api_", "pypi-", "sg.", "hvs.", "dop_v1_",
     "shp", "dckr_", "atatt3", "age-secret-key-1", ":aa",
