@@ -265,30 +265,6 @@ async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path)
     assert len(messages) == 1
 
 
-async def test_a_file_that_changes_while_it_is_read_on_a_full_disk_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "mcphost.db"
-    writer, database = Database(path), Database(path)
-    await ConversationStore(writer).append("c", stored_user_message("hello"), title="t", model="m")
-    await writer.close()
-    copy = Database._copy_to_memory  # pyright: ignore[reportPrivateUsage]
-
-    def fail(self: Database) -> Any:
-        raise self._describe_full_disk()  # pyright: ignore[reportPrivateUsage]
-
-    def copy_while_another_process_writes(self: Database) -> Any:
-        copied = copy(self)
-        os.utime(path, ns=(0, 0))
-        return copied
-
-    monkeypatch.setattr(Database, "_open", fail)
-    assert await database.run(lambda db: db.execute("SELECT count(*) FROM messages").fetchone()) == (1,)
-    monkeypatch.setattr(Database, "_copy_to_memory", copy_while_another_process_writes)
-    with pytest.raises(StoreError, match="The disk is full"):
-        await database.run(lambda db: db.execute("SELECT count(*) FROM messages").fetchone())
-
-
 async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     saved = ConversationStore(Database(path))
