@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from textual import events
 from textual.app import App
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, TextArea
 
@@ -265,6 +266,8 @@ class InputGuardApp(App[None]):
     _paste_guard: PasteGuard | None = None
     _is_press_pasted = False
     _held_enter: HeldEnterGuard | None = None
+    _hinted: Guarded | None = None  # the question with the latest brief hint, which `_hint_timer` ends
+    _hint_timer: Timer | None = None
 
     key_table: KeyTable = DEFAULT_KEYS
 
@@ -277,7 +280,10 @@ class InputGuardApp(App[None]):
     def _show_brief_hint(self, question: Guarded, why: str) -> None:
         """Show a hint that a key came too early; remove it when that is no longer true."""
         question.show_hint(why)
-        self.set_timer(BRIEF_HINT_SECONDS, partial(question.end_hint, why))
+        if self._hinted is question and self._hint_timer is not None:
+            self._hint_timer.stop()  # otherwise, the end of the earlier hint would remove this one
+        self._hinted = question
+        self._hint_timer = self.set_timer(BRIEF_HINT_SECONDS, partial(question.end_hint, why))
 
     def _show_not_entered(self, question: Guarded, more: str = "") -> None:
         question.show_hint(self.key_table.fill(_(NOT_ENTERED_HINT)) + more)
