@@ -86,3 +86,20 @@ async def test_esc_that_stops_a_call_whose_question_waits_does_not_go_back(files
         await driver.pilot.press("escape", "escape")
         await driver.pilot.pause()
         assert not is_rewinding(driver)
+
+
+async def test_esc_pressed_once_more_than_needed_to_leave_screens_does_not_go_back(
+    files: Files, clock: ManualClock
+) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: driver.app.screen is not driver.app.chat, "the history")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.pilot.press("escape", "escape", "escape")
+        await driver.pilot.pause()
+        assert not is_rewinding(driver)
+        clock.now += 2 * AFTER_USE_SECONDS
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: is_rewinding(driver), "the screen")

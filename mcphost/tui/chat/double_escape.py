@@ -1,7 +1,7 @@
 """Opening the rewind screen with Esc, pressed twice in the empty composer."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.tui import input_guard
 from mcphost.tui.widget_messages import ActionRequested
@@ -20,14 +20,20 @@ class DoubleEscape:
     """Detector for Esc pressed twice in the empty composer while nothing else uses the key.
 
     A press that stops an answer or a call, that cancels an edit, or that comes while a question waits does not count,
-    nor do presses shortly after it. *has_other_effect* returns whether Esc has another effect now, or whether there is
-    no message to go back to.
+    nor do presses shortly after it or after another screen was left. *has_other_effect* returns whether Esc has another
+    effect now, or whether there is no message to go back to.
     """
 
     def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:
         self._composer_input = composer_input
         self._has_other_effect = has_other_effect
         self._pressed_at = self._used_at = _NEVER
+        app = cast("Any", composer_input).app
+        app.screen_change_signal.subscribe(composer_input, self._end_press, immediate=True)
+
+    def _end_press(self, _screen: object) -> None:
+        """Do not count the next presses: users press Esc repeatedly to leave screens, or hold it down."""
+        self._pressed_at, self._used_at = _NEVER, input_guard.clock()
 
     def press(self, key: str, ago: float) -> bool:
         """Record a *key* that was pressed in the composer *ago* seconds ago.
