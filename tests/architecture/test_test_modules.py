@@ -19,6 +19,7 @@ PRIVATE_USES = {
         "_AMBIGUOUS_FLAG",
         "_JWT",
         "_SECRET_PATTERNS",
+        "_SecretPattern",
         "_redact_ambiguous_flag",
         "_redact_jwt",
     ],

@@ -1,8 +1,7 @@
-"""Tests that redaction is quick for large data from servers, and still tries each pattern where it may match."""
+"""Tests that redaction tries few patterns on data without secrets, and each pattern where it may match."""
 
 import json
 import random
-from time import thread_time
 from typing import Any
 
 import pytest
@@ -54,13 +53,15 @@ def test_patterns_remove_what_they_would_remove_if_they_were_tried_everywhere(pi
     ],
     ids=["letters", "empty texts", "words", "objects", "text"],
 )  # fmt: skip
-def test_data_without_secrets_costs_little_more_than_reading_it(value: Any) -> None:
-    began = thread_time()
-    for _number in range(5):
-        json.loads(json.dumps(value))
-    reading = (thread_time() - began) / 5
-    began = thread_time()
-    text = redact_json(value)
-    cost = thread_time() - began
-    assert json.loads(text) == value
-    assert cost < 40 * reading + 0.02
+def test_few_patterns_are_tried_on_data_without_words_of_secrets(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def replace(_pattern: object, text: str, _folded: str) -> str:
+        tried.append(text)
+        return text
+
+    monkeypatch.setattr(redact._SecretPattern, "replace", replace)  # pyright: ignore[reportPrivateUsage]
+    assert json.loads(redact_json(value)) == value
+    assert len(tried) <= 3  # quotes and colons of JSON could belong to a member with a secret
+    redact_json(["token=abcdefghi bearer cookie= authorization: credential"])
+    assert len(tried) > 3
