@@ -58,22 +58,7 @@ async def test_esc_pressed_twice_in_an_empty_conversation_opens_nothing(files: F
         assert not is_rewinding(driver)
 
 
-async def test_esc_pressed_several_times_to_stop_an_answer_does_not_go_back(files: Files, clock: ManualClock) -> None:
-    async with files.open((100, 30)) as driver:
-        await driver.type("count slowly to 1000")
-        await driver.pilot.press("enter")
-        await driver.until(lambda: driver.host.conversation.is_busy, "the turn")
-        await driver.pilot.press("escape")
-        await driver.until(lambda: not driver.app.chat.is_answering, "the end")
-        await driver.pilot.press("escape", "escape", "escape")
-        await driver.pilot.pause()
-        assert not is_rewinding(driver)
-        clock.now += 2 * AFTER_USE_SECONDS
-        await driver.pilot.press("escape", "escape")
-        await driver.until(lambda: is_rewinding(driver), "the screen")
-
-
-async def test_esc_that_stops_a_call_whose_question_waits_does_not_go_back(files: Files, clock: ManualClock) -> None:
+async def test_esc_pressed_several_times_to_stop_a_turn_does_not_go_back(files: Files, clock: ManualClock) -> None:
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((100, 30)) as driver:
         await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
@@ -83,9 +68,12 @@ async def test_esc_that_stops_a_call_whose_question_waits_does_not_go_back(files
         await driver.pilot.press("escape")
         await driver.until(lambda: not driver.app.chat.pending_question_count, "the end of the question")
         await driver.until(lambda: not driver.app.chat.is_answering, "the end of the turn")
-        await driver.pilot.press("escape", "escape")
+        await driver.pilot.press("escape", "escape", "escape")
         await driver.pilot.pause()
         assert not is_rewinding(driver)
+        clock.now += 2 * AFTER_USE_SECONDS
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: is_rewinding(driver), "the screen")
 
 
 async def test_esc_pressed_once_more_than_needed_to_leave_screens_does_not_go_back(
