@@ -523,6 +523,9 @@ RISKY = {
     "HTTPS_PROXY": "http://evil.example:3128",
     "NODE_TLS_REJECT_UNAUTHORIZED": "0",
     "UV_INDEX_URL": "https://evil.example",
+    "NUGET_PACKAGES": "/tmp/evil",
+    "NUGET_PLUGIN_PATHS": "/tmp/evil/CredentialProvider.exe",
+    "DOTNET_SHARED_STORE": "/tmp/evil",
 }
 
 
