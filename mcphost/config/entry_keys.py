@@ -121,6 +121,10 @@ def _has_secret(before: str, argument: str) -> bool:
     return redact_patterns(value) != value or (is_named and is_strong(value))
 
 
+MAX_COMMAND_LINE = 32_000
+"""Maximum characters of a command line that is split into words, which takes quadratic time."""
+
+
 def is_whole_command_line(command: str, has_arguments: bool) -> bool:
     """Return whether the "command" of an entry contains the program's arguments as well as the program.
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.entry_keys import is_whole_command_line
+from mcphost.config.entry_keys import MAX_COMMAND_LINE, is_whole_command_line
 from mcphost.config.other_host_sign_in import read_sign_in
 from mcphost.config.server_inputs import entry_texts
 from mcphost.config.variable_references import expand_home, find_references, has_nested_reference
@@ -376,10 +376,10 @@ def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
 def _split_command_line(command: str) -> list[str]:
     """Return the program and the arguments of a "command" that contains both, as Cursor allows.
 
-    The result is only *command* if it may be the path of a program with spaces, or if its quotes are not closed. The
-    backslashes of a path on Windows are kept.
+    The result is only *command* if it may be the path of a program with spaces, if its quotes are not closed, or if it
+    is too long. The backslashes of a path on Windows are kept.
     """
-    if not is_whole_command_line(command.replace("${", "$"), has_arguments=False):
+    if len(command) > MAX_COMMAND_LINE or not is_whole_command_line(command.replace("${", "$"), has_arguments=False):
         return [command]
     parser = shlex.shlex(command, posix=True, punctuation_chars=False)
     parser.whitespace_split, parser.commenters = True, ""

@@ -158,7 +158,8 @@ def _parse_yaml(text: str, file: str) -> Any:
     try:
         _check_yaml_events(module.parse(text, loader), yaml, file)
         return module.load(text, loader)
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError, LookupError, AttributeError) as error:
+        # The last two for values such as `!!bool maybe`, `!!int ""` and `!!timestamp x`.
         raise ConfigError(f"{file} is not valid YAML.", "Correct the file.") from error
 
 

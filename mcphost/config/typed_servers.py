@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, cast
 
+from mcphost.config.entry_keys import MAX_COMMAND_LINE
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import CODEX_TABLE, parse_pasted_servers
 from mcphost.config.typed_pairs import (
@@ -118,10 +119,7 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
         return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
     if text.startswith(_URL_STARTS):
         return {name or _name_of_url(text): {"url": text}}
-    try:
-        words = shlex.split(text.replace("\\\n", " "))
-    except ValueError as error:
-        raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+    words = _split_command_line(text)
     if (pasted := _find_json(words)) is not None:
         own_name, document = pasted
         return parse_pasted_servers(document, name or own_name)
@@ -134,12 +132,21 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     return {name or (_name_of_url(entry["url"]) if "url" in entry else _name_of_command(words)): entry}
 
 
+def _split_command_line(text: str) -> list[str]:
+    if len(text) > MAX_COMMAND_LINE:
+        raise UsageError(f"The command line is over {MAX_COMMAND_LINE:,} characters.", "Is it the right text?")
+    try:
+        return shlex.split(text.replace("\\\n", " "))
+    except ValueError as error:
+        raise UsageError(f"The command line is not complete: {error}.", "Close the quotes.") from error
+
+
 def find_pasted_scope(text: str) -> str:
     """Return the value of `--scope` in a pasted `claude mcp add`: "user", "project" or "local", or "" if none."""
     try:
-        words = shlex.split(_strip_prompt(text).replace("\\\n", " "))
+        words = _split_command_line(_strip_prompt(text))
         options = _split_claude_options(words[3:])[0] if tuple(words[:3]) == _CLAUDE_ADD else []
-    except (ValueError, UsageError):
+    except UsageError:
         return ""
     scopes = [value for option, value in options if option == "--scope"]
     return scopes[-1] if scopes and scopes[-1] in _CLAUDE_VALUES["--scope"] else ""

@@ -63,6 +63,21 @@ def test_a_hostile_file_is_refused_by_its_name_at_little_cost(what: str, tmp_pat
     assert exc_info.value.hint
 
 
+@pytest.mark.parametrize("value", ["!!bool maybe", '!!int ""', '!!float ""', "!!timestamp x"])
+def test_a_value_that_is_not_of_its_yaml_type_makes_the_file_invalid(value: str, tmp_path: Path) -> None:
+    file = write(tmp_path, "config.yaml", f"extensions: {{}}\na: {value}\n")
+    with pytest.raises(ConfigError, match="is not valid YAML"):
+        read_named_file(file, find_places(tmp_path, tmp_path, {}, "linux"))
+
+
+@pytest.mark.parametrize("word", ["a", "\\\\ ", "'"])
+def test_a_command_line_of_many_characters_is_not_split(word: str, tmp_path: Path) -> None:
+    command = f"run {word * 200_000}"
+    file = write(tmp_path, "mcp.json", json.dumps({"mcpServers": {"a": {"command": command}}}))
+    (server,) = read_named_file(file, find_places(tmp_path, tmp_path, {}, "linux"))
+    assert server.entry == {"command": command.strip()}
+
+
 def test_the_members_of_every_host_are_read() -> None:
     assert {keys[0] for host in HOSTS for keys in host.keys} <= set(MEMBERS)
 

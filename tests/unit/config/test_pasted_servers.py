@@ -191,3 +191,10 @@ def test_an_entry_that_allows_only_some_tools_is_refused_because_all_would_be_al
 )
 def test_the_scope_of_a_pasted_command_is_found(text: str, scope: str) -> None:
     assert find_pasted_scope(text) == scope
+
+
+@pytest.mark.parametrize("line", [f"run {'a' * 500_000}", f"claude mcp add {'b ' * 200_000}"])
+def test_a_command_line_of_many_characters_is_refused(line: str) -> None:
+    with pytest.raises(UsageError, match="is over 32,000 characters"):
+        parse_server_text(line)
+    assert find_pasted_scope(line) == ""
