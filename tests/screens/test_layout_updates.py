@@ -1,27 +1,140 @@
 """Tests that a screen is laid out again only if the size of something may have changed."""
 
-import pytest
-from textual.screen import Screen
+from collections import Counter
+from typing import Any
 
+import pytest
+from textual.containers import Vertical
+from textual.layouts.vertical import VerticalLayout
+from textual.screen import Screen
+from textual.widget import Widget
+
+from mcphost.tui.forms.form_page import RowGroup
+from mcphost.tui.forms.form_row import FormRow
+from mcphost.tui.screens.list_screen import ListScreen
+from mcphost.tui.widgets.laid_out_once import Column, StaticText
 from mcphost.tui.widgets.one_line_text import OneLineText
 from tests.screens.ask_question import PendingQuestion
-from tests.screens.conftest import Run
+from tests.screens.conftest import AppDriver, Run
 from tests.screens.screenshots import LONG_FORM
 
 pytestmark = pytest.mark.anyio
 
 
+class LayoutCounter:
+    """Counts the layouts of a screen from now on."""
+
+    def __init__(self, screen: Screen[Any]) -> None:
+        self.count = 0
+        screen.screen_layout_refresh_signal.subscribe(screen, self._add, immediate=True)
+
+    def _add(self, _screen: Screen[Any]) -> None:
+        self.count += 1
+
+
+async def open_form(driver: AppDriver) -> Any:
+    """Ask a question with a form of several groups of rows, and return its dialog once all rows are shown."""
+    PendingQuestion(driver, LONG_FORM)
+    dialog = await driver.enter_question()
+    await driver.until(lambda: all(row.is_mounted and row.size.height for row in dialog.form.rows), "all rows")
+    await driver.pilot.pause()
+    return dialog
+
+
 async def test_the_line_about_the_unread_rest_changes_without_another_layout(run: Run) -> None:
-    layouts: list[Screen[object]] = []
     async with run(size=(80, 24)) as driver:
         PendingQuestion(driver, LONG_FORM)
         dialog = await driver.enter_question()
         await driver.until(lambda: "more lines" in driver.text(), "the rest of the form")
         await driver.pilot.pause()
-        dialog.screen_layout_refresh_signal.subscribe(dialog, layouts.append, immediate=True)
+        layouts = LayoutCounter(dialog)
         dialog.query_one("#more", OneLineText).update("another text")
         await driver.until(lambda: "another text" in driver.text(), "the changed line")
         await driver.pilot.pause()
-        assert layouts == []
+        assert layouts.count == 0
         dialog.refresh(layout=True)
-        await driver.until(lambda: layouts == [dialog], "a layout")
+        await driver.until(lambda: layouts.count == 1, "a layout")
+
+
+async def test_a_form_whose_rows_get_another_height_is_laid_out_once(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        dialog = await open_form(driver)
+        layouts = LayoutCounter(dialog)
+        before = dialog.form.size.height
+        dialog.form.rows[0].set_problem("is not known here")
+        await driver.until(lambda: dialog.form.size.height > before, "the error")
+        await driver.pilot.pause()
+        assert layouts.count == 1
+
+
+async def test_a_change_of_a_row_measures_the_rows_of_no_other_group(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    arranged: Counter[Widget] = Counter()
+    arrange = VerticalLayout.arrange
+
+    def count(layout: VerticalLayout, parent: Widget, *arguments: Any, **options: Any) -> Any:
+        arranged[parent] += 1
+        return arrange(layout, parent, *arguments, **options)
+
+    async with run(size=(120, 40)) as driver:
+        dialog = await open_form(driver)
+        before = dialog.form.size.height
+        monkeypatch.setattr(VerticalLayout, "arrange", count)
+        dialog.form.rows[0].set_problem("is not known here")
+        await driver.until(lambda: dialog.form.size.height > before, "the error")
+        await driver.pilot.pause()
+        group = next(node for node in dialog.form.rows[0].ancestors if isinstance(node, RowGroup))
+        assert {row for row in arranged if isinstance(row, FormRow)} <= set(group.rows)
+        assert dialog.form.rows[0] in arranged
+
+
+async def test_a_group_of_rows_keeps_its_place_while_the_rows_above_it_are_mounted(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, LONG_FORM)
+        await driver.until(lambda: driver.app.screen.query("#body RowGroup"), "the form")
+        dialog: Any = driver.app.screen
+        last = dialog.query(RowGroup).last()
+        places: set[int] = set()
+        dialog.screen_layout_refresh_signal.subscribe(
+            dialog, lambda _screen: places.add(last.virtual_region.y), immediate=True
+        )
+        await driver.until(lambda: all(row.size.height for row in dialog.form.rows), "all rows")
+        assert last.virtual_region.y in places
+        assert len(places - {0}) == 1
+
+
+@pytest.mark.parametrize("name", ["#head", "#top-heading", "#hidden-entries"])
+async def test_a_line_of_a_list_changes_without_another_layout(run: Run, name: str) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: isinstance(driver.app.screen, ListScreen), "the servers")
+        await driver.pilot.pause()
+        layouts = LayoutCounter(driver.app.screen)
+        line = driver.app.screen.query_one(name, OneLineText)
+        line.update("another text")
+        await driver.pilot.pause()
+        assert str(line.content) == "another text"
+        assert layouts.count == 0
+
+
+@pytest.mark.parametrize("text", ["the same", ""])
+async def test_a_text_that_stays_the_same_is_not_laid_out_again(run: Run, text: str) -> None:
+    async with run() as driver:
+        line = StaticText(text, markup=False)
+        await driver.app.chat.mount(line)
+        await driver.pilot.pause()
+        layouts = LayoutCounter(driver.app.chat)
+        line.update(text)
+        await driver.pilot.pause()
+        assert layouts.count == 0
+        line.update("another\ntext")
+        await driver.until(lambda: line.size.height == 2, "both lines")
+        assert layouts.count
+
+
+async def test_a_column_is_as_high_as_its_children_and_not_as_its_container(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        column = Column(StaticText("one\ntwo"), StaticText("three"))
+        column.styles.min_height = 2
+        await driver.app.chat.mount(Vertical(column))
+        await driver.until(lambda: column.size.height, "the column")
+        assert column.size.height == 3
