@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from textual.containers import Vertical
 from textual.layouts.vertical import VerticalLayout
-from textual.screen import Screen
 from textual.widget import Widget
 
 from mcphost.tui.forms.form_page import RowGroup
@@ -24,11 +23,11 @@ pytestmark = pytest.mark.anyio
 class LayoutCounter:
     """Counts the layouts of a screen from now on."""
 
-    def __init__(self, screen: Screen[Any]) -> None:
+    def __init__(self, screen: Any) -> None:
         self.count = 0
         screen.screen_layout_refresh_signal.subscribe(screen, self._add, immediate=True)
 
-    def _add(self, _screen: Screen[Any]) -> None:
+    def _add(self, _screen: object) -> None:
         self.count += 1
 
 
@@ -94,9 +93,11 @@ async def test_a_group_of_rows_keeps_its_place_while_the_rows_above_it_are_mount
         dialog: Any = driver.app.screen
         last = dialog.query(RowGroup).last()
         places: set[int] = set()
-        dialog.screen_layout_refresh_signal.subscribe(
-            dialog, lambda _screen: places.add(last.virtual_region.y), immediate=True
-        )
+
+        def note_place(_screen: object) -> None:
+            places.add(last.virtual_region.y)
+
+        dialog.screen_layout_refresh_signal.subscribe(dialog, note_place, immediate=True)
         await driver.until(lambda: all(row.size.height for row in dialog.form.rows), "all rows")
         assert last.virtual_region.y in places
         assert len(places - {0}) == 1
