@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.css.query import QueryType
 from textual.screen import Screen
+from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
@@ -59,6 +60,14 @@ class SearchLine(OrderedInput):
         Binding("down", "screen.move_cursor('down')", show=False),
         Binding("up", "screen.move_cursor('up')", show=False),
     ]
+
+
+class _Title(OneLineText):
+    """Title of one row, or of several if a screen's style sheet gives it an automatic height."""
+
+    def update(self, content: VisualType = "", *, layout: bool = False) -> None:
+        """Show *content*; lay out the screen only if the height depends on it."""
+        super().update(content, layout=layout or self.styles.is_auto_height)
 
 
 class _DetailsText(LongText):
@@ -158,7 +167,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""
         self._set_narrow(self.app.size.width, update=False)  # pyright: ignore[reportUnknownMemberType]
-        yield OneLineText(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
+        yield _Title(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
         yield SearchLine(placeholder=_("Search"), id="search", compact=True)
         with FlexRow(id="halves"):
             yield EntryList()
