@@ -14,6 +14,7 @@ from mcphost.host.questions.form_fields import (
     MAX_TEXT,
     Field,
     Option,
+    accepts_empty_list,
     accepts_empty_text,
     field_error,
     is_text_list,
@@ -393,7 +394,7 @@ def _can_show(field: Field, value: Any) -> bool:
         case "number" | "integer":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "texts":
-            return is_text_list(value)
+            return is_text_list(value) and bool(value or accepts_empty_list(field))
         case "json":
             return True
         case _:

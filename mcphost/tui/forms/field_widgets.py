@@ -320,8 +320,7 @@ def format_value(field: Field, value: Any) -> str:
     """Return *value* as editable text.
 
     This is JSON, except that a string stays unchanged unless *field* is a JSON field, and that a list of texts has a
-    line for each text. The text is "" for None, and
-    "null" for JSON_NULL.
+    line for each text. The text is "" for None, and "null" for JSON_NULL.
     """
     if value is None:
         return ""

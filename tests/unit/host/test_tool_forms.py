@@ -133,3 +133,9 @@ def test_the_bounds_of_a_list_of_texts_are_checked() -> None:
     assert field_error(field, ["a"] * 4) == "must have at most 3 lines"
     assert field_error(field, []) == "is required"
     assert field_error(field, ["a", "b"]) == ""
+
+
+def test_an_empty_list_that_is_too_short_is_shown_as_json_and_not_as_a_field_that_is_not_sent() -> None:
+    schema = {"properties": {"tags": STRINGS | {"minItems": 1}}}
+    assert tool_form_fields(schema, {"tags": []})["tags"].kind == "json"
+    assert tool_form_fields(schema)["tags"].kind == "texts"
