@@ -161,7 +161,7 @@ STILL_INDEXING = "Still indexing older conversations; more soon."
 PIECE_MESSAGES = 400
 PIECE_BYTES = 4_000_000
 FUTURE_SECONDS = 86_400
-"""What is dated more than this ahead got its time from a wrong clock, and is not the newest."""
+"""Documents dated more than this many seconds ahead were dated by a wrong clock, and do not count as the newest."""
 _SERIAL_BITS = 20
 _MAX_MILLISECONDS = 2**42
 _LAST_ID = 2**63 - 1

@@ -158,7 +158,7 @@ class PageCallRecorder:
         return frozenset(call.call for call in self._calls.values() if call.has_ended)
 
     def clear(self) -> None:
-        """Offer no call any more, because another conversation is open; results that are still to come are stored."""
+        """Forget all calls, because another conversation is open; results that arrive later are still stored."""
         self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.is_reviewed}
         self._calls.clear()
         self.hidden = frozenset()

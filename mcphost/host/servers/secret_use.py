@@ -1,4 +1,4 @@
-"""Which secrets of a server are still in use, also in projects elsewhere, and by which configuration file."""
+"""Search for the configuration files, also of projects elsewhere, that still refer to the secrets of a server."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
