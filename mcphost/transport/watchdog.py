@@ -13,6 +13,7 @@ import os
 import secrets
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -218,6 +219,8 @@ class Watchdog:
         self._folder = folder
         self._group_file = None if folder is None else ProcessGroupFile(folder)
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._closing = threading.Lock()  # for `_process` and `_is_closed`
         self._starting = anyio.Lock()
         self._is_broken = False
         self._unrecorded_groups: list[int] = []
@@ -231,9 +234,9 @@ class Watchdog:
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
         async with self._starting:
-            if self._process is None and not self._is_broken:
+            if self._process is None and not (self._is_broken or self._is_closed):
                 try:
-                    self._process = await anyio.to_thread.run_sync(_start)
+                    await anyio.to_thread.run_sync(self._start)
                 except OSError:
                     self._is_broken = True
             self._send_command(b"+", group)
@@ -244,6 +247,18 @@ class Watchdog:
                 folder, self._folder = self._folder, None
         if folder is not None:
             await anyio.to_thread.run_sync(stop_stale_groups, folder)
+
+    def _start(self) -> None:
+        """Start the process; end it again if the watchdog has been closed meanwhile.
+
+        Runs in a thread, whose result would be lost if asyncio cancelled the waiting task.
+        """
+        process = _start_shell()
+        with self._closing:
+            if not self._is_closed:
+                self._process = process
+                return
+        process.communicate()
 
     def _record_groups(self, file: ProcessGroupFile, groups: list[int]) -> None:
         for group in groups:
@@ -262,11 +277,13 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End the watchdog, and any process groups that it is still watching. Idempotent."""
+        """End the watchdog, and any process groups that it is still watching; it is not started again. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
-        process, self._process = self._process, None
+        with self._closing:
+            self._is_closed = True
+            process, self._process = self._process, None
         if process is None:
             return
         with anyio.CancelScope(shield=True):
@@ -289,7 +306,7 @@ class Watchdog:
             self._is_broken = True
 
 
-def _start() -> "subprocess.Popen[bytes]":
+def _start_shell() -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [SHELL, "-c", _PROGRAM],
         stdin=subprocess.PIPE,

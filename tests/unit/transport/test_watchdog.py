@@ -1,8 +1,11 @@
 """Tests that the watchdog process ends the servers of a killed mcphost, and nothing else."""
 
+import asyncio
 import os
 import signal
+import subprocess
 import sys
+import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,35 @@ async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
         await guardian.close()
         await guardian.close()
     assert guardian.pid is None
+
+
+async def test_a_watchdog_that_is_still_starting_when_it_is_closed_ends(
+    process_group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_starting, go_on, has_started = (threading.Event() for _ in range(3))
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def start_slowly(*arguments: Any, **options: Any) -> Any:
+        is_starting.set()
+        go_on.wait(20)
+        started.append(popen(*arguments, **options))
+        has_started.set()
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    guardian = Watchdog()
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(guardian.watch(process_group[0]))
+        await anyio.to_thread.run_sync(is_starting.wait, 20)
+        watching.cancel()  # asyncio's own cancellation does not wait for the thread
+    assert watching.cancelled()
+    await guardian.close()
+    go_on.set()
+    await anyio.to_thread.run_sync(has_started.wait, 20)
+    await anyio.to_thread.run_sync(started[0].wait, 20)
+    assert guardian.pid is None
+    assert is_alive(process_group[0])
 
 
 async def test_signals_for_the_terminals_processes_do_not_end_it(process_group: tuple[int, int]) -> None:
