@@ -82,7 +82,7 @@ async def test_an_edit_deletes_no_secret_that_another_named_file_refers_to(tmp_p
     named = [write_servers(tmp_path / "elsewhere" / name, one=entry) for name in ("a.json", "b.json")]
     async with open_setup(tmp_path, backend=backend, named_files=named) as (_, setup):
         saved = await setup.server_editor.change("one", {"command": "run", "disabled": True})
-        assert saved.notes == ()
+        assert saved.notes == (f"Kept, because {named[1]} refers to it: keyring: one-token.",)
     assert await backend.get("one-token") == "kept"
 
 
