@@ -108,7 +108,7 @@ async def test_a_request_beside_one_that_stays_open_is_written_immediately() -> 
         writes.mux.connection_lost(ConnectionLost("over"))
 
 
-async def test_lines_are_written_together_in_order_by_the_next_iteration_at_the_latest(tmp_path: Path) -> None:
+async def test_queued_lines_arrive_in_order_without_a_further_write(tmp_path: Path) -> None:
     child, lines, arrived = ServerProcess("peer", lambda _: None, lambda _: None), list[bytes](), anyio.Event()
     reader = LineSplitter()
 
