@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 _SLICE_CHARACTERS, _SLICE_LINES = 4000, 400
 """Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
-MAX_MARKDOWN = 100_000
-"""Maximum number of characters that are parsed as Markdown; the rest is shown as plain text."""
+MAX_MARKDOWN = 125_000
+"""Maximum size of the text that is parsed as Markdown, in characters with the cost of its lines; the rest is shown as
+plain text. An answer of 20,000 tokens stays below it."""
 _LINE_COST = 15
 """Number of characters that a line counts for in addition to its own, because each line takes time to parse."""
 _MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 100
