@@ -4,7 +4,6 @@ import os
 import time
 from pathlib import Path
 
-from mcphost.config.file_edits import lock_file_blocking, read_snapshot, replace_file
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode
@@ -42,6 +41,8 @@ class RestartRequests:
 
         *file* is the path of the configuration file that contains the server.
         """
+        from mcphost.config.file_edits import lock_file_blocking, replace_file
+
         try:
             make_private_directory(self._path.parent)
             with lock_file_blocking(self._path.with_suffix(".lock")):
@@ -70,6 +71,8 @@ class RestartRequests:
         return found
 
     def _load(self) -> tuple[RestartRequest, ...]:
+        from mcphost.config.file_edits import read_snapshot
+
         try:
             return decode(read_snapshot(self._path, _MAX_BYTES).content, _File).requests
         except (OSError, ConfigError, MalformedMessage):

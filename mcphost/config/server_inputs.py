@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import MAX_FILE_BYTES, decode_text, describe_type, parse_json, read_bytes
 from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.variable_references import find_references
@@ -225,7 +224,8 @@ def save_input_value(directory: Path, server: ServerConfig, input_id: str, value
 
     If this fails, ConfigError is raised and nothing is written.
     """
-    from mcphost.config.json_edits import remove_member, set_member  # only needed to change the file
+    from mcphost.config.file_edits import read_snapshot, replace_if_unchanged  # only needed to change the file
+    from mcphost.config.json_edits import remove_member, set_member
 
     path = directory / INPUTS_FILE
     try:

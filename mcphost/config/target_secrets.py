@@ -14,7 +14,6 @@ from mcphost.redact import (
     is_strong,
     redact_patterns,
 )
-from mcphost.secret_members import mask_members, may_have_secret_members
 from mcphost.serialization import decode, dumps, replace
 
 MASK = "[hidden]"
@@ -232,7 +231,11 @@ def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
     approves its server.
     """
     at = argument.find("{")
-    if at < 0 or not may_have_secret_members(argument):
+    if at < 0:
+        return argument
+    from mcphost.secret_members import mask_members, may_have_secret_members  # few arguments contain JSON
+
+    if not may_have_secret_members(argument):
         return argument
     try:
         value = decode(argument[at:], object)

@@ -10,7 +10,6 @@ from mcphost.redact import (
     redact_command,
     redact_identifier,
 )
-from mcphost.secret_members import mask_members, may_have_secret_members, redact_values
 from mcphost.serialization import decode, dumps
 
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ def redact_rule(text: str) -> str:
 
 def to_redacted_json(value: Any) -> str:
     """Return the value as JSON with secrets removed, truncated to 30,000 characters."""
+    from mcphost.secret_members import mask_members, may_have_secret_members
+
     text = dumps(value)
     if may_have_secret_members(text):
         text = dumps(mask_members(decode(text, object)))
@@ -95,10 +96,14 @@ def redact_details(members: Mapping[str, Any]) -> str:
 
     Tool names and the origins of arguments remain readable.
     """
+    if not members:
+        return ""
+    from mcphost.secret_members import redact_values
+
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members
     }
     if "origins" in members:
         redacted["origins"] = members["origins"]  # redacted by `origin_details`; a digest looks like a secret
-    return dumps(redacted) if members else ""
+    return dumps(redacted)

@@ -4,7 +4,6 @@ The user types `!server/tool key=value`, or fills in a form.
 """
 
 import asyncio
-import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import time
@@ -81,6 +80,8 @@ def parse_manual_call(line: str) -> ManualCall:
         if isinstance(value, dict):
             return ManualCall(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
         raise UsageError(_("The arguments are not valid JSON."), _("Write them as key=value, or as one JSON object."))
+    import shlex  # needed only for calls with arguments
+
     try:
         words = shlex.split(rest)
     except ValueError as error:

@@ -1,7 +1,6 @@
 """Handling of pasted or dropped text in the composer: long pastes, file paths, and pasted commands."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
@@ -243,6 +242,8 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
     if all(plain) and (len(lines) > 1 or "\\" not in text) and " /" not in text and " file://" not in text:
         words = plain
     else:
+        import shlex  # needed only for quoted paths
+
         try:
             words = [_parse_path(word) for word in shlex.split(text)]
         except ValueError:
