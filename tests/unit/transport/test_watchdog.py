@@ -67,7 +67,7 @@ async def test_a_watchdog_that_is_still_starting_when_it_is_closed_ends(
 ) -> None:
     is_starting, go_on, has_started = (threading.Event() for _ in range(3))
     started: list[subprocess.Popen[bytes]] = []
-    popen = subprocess.Popen
+    popen: Any = subprocess.Popen
 
     def start_slowly(*arguments: Any, **options: Any) -> Any:
         is_starting.set()
