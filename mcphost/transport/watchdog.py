@@ -220,7 +220,7 @@ class Watchdog:
         self._group_file = None if folder is None else ProcessGroupFile(folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
-        self._closing = threading.Lock()  # for `_process` and `_is_closed`
+        self._process_lock = threading.Lock()  # guards `_process` and `_is_closed`
         self._starting = anyio.Lock()
         self._is_broken = False
         self._unrecorded_groups: list[int] = []
@@ -254,7 +254,7 @@ class Watchdog:
         Runs in a thread, whose result would be lost if asyncio cancelled the waiting task.
         """
         process = _start_shell()
-        with self._closing:
+        with self._process_lock:
             if not self._is_closed:
                 self._process = process
                 return
@@ -281,7 +281,7 @@ class Watchdog:
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
-        with self._closing:
+        with self._process_lock:
             self._is_closed = True
             process, self._process = self._process, None
         if process is None:
