@@ -71,3 +71,11 @@ def test_without_profiles_the_way_to_one_is_told(program: Program) -> None:
     done = program.run("profiles")
     assert (done.returncode, done.stdout) == (0, b"")
     assert "[profiles.NAME]" in done.stderr.decode()
+
+
+def test_an_unknown_setting_of_a_profile_is_reported(program: Program) -> None:
+    settings = '[profiles.review]\nmodel = "ollama/qwen3:8b"\nwarmth = 1\n'
+    (program.home / "config" / "config.toml").write_text(settings)
+    done = program.run("profiles", "review")
+    assert done.returncode == 0
+    assert '"profiles.review.warmth" is unknown' in done.stderr.decode()
