@@ -84,11 +84,41 @@ def _app(widget: Any, feed: Any) -> dict[str, float]:
     return result
 
 
-def _marks(result: dict[str, float], done: int, count: int, cpu: float) -> None:
-    if done == count // 8:
-        result["first_eighth"] = time.process_time() - cpu
-    if done == count - count // 8:
-        result["before_last"] = time.process_time() - cpu
+def _yardstick() -> float:
+    """Return the CPU time in seconds of a fixed piece of work in Python, which takes about half a millisecond."""
+    start = time.process_time()
+    words: dict[str, int] = {}
+    for number in range(1_500):
+        word = str(number % 300)
+        words[word] = words.get(word, 0) + len(word)
+    return time.process_time() - start
+
+
+class Eighths:
+    """The CPU time of each eighth of a stream, in units of a fixed piece of work that is measured beside it.
+
+    A processor whose speed changes within the seconds of a run makes one eighth up to twice as expensive as another,
+    for the same work. The fixed piece of work changes with it.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Measure a stream of *count* tokens."""
+        self._count = count
+        self._spent = [0.0] * 8
+        self._fixed = [0.0] * 8
+        self._since = time.process_time()
+
+    def add(self, done: int) -> None:
+        """Count what was spent since the last call; call it after every 50 tokens, with the number so far."""
+        eighth = min(7, (done - 1) * 8 // self._count)
+        self._spent[eighth] += time.process_time() - self._since
+        self._fixed[eighth] += _yardstick()
+        self._since = time.process_time()
+
+    def growth(self) -> float:
+        """Return the cost of the last eighth relative to the first."""
+        costs = [spent / fixed for spent, fixed in zip(self._spent, self._fixed, strict=True)]
+        return costs[7] / costs[0]
 
 
 def frames_ours(count: int) -> dict[str, float]:
@@ -96,7 +126,12 @@ def frames_ours(count: int) -> dict[str, float]:
     return stream_ours(count, every=8)
 
 
-def stream_ours(count: int, every: int = 0) -> dict[str, float]:
+def growth_ours(count: int) -> dict[str, float]:
+    """Do the same as frames_ours and measure the eighths of the stream; the result has "growth"."""
+    return stream_ours(count, every=8, eighths=True)
+
+
+def stream_ours(count: int, every: int = 0, eighths: bool = False) -> dict[str, float]:
     """Stream into mcphost's transcript; unless *every* is 0, draw a frame after that many tokens."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
@@ -105,7 +140,7 @@ def stream_ours(count: int, every: int = 0) -> dict[str, float]:
 
     async def feed(app: Any, result: dict[str, float]) -> None:
         view = app.query_one(Transcript)
-        cpu = time.process_time()
+        measure = Eighths(count) if eighths else None
         for done, token in enumerate(tokens(count), 1):
             view.stream(token)
             if done % 16 == 0:
@@ -113,7 +148,10 @@ def stream_ours(count: int, every: int = 0) -> dict[str, float]:
             if every and done % every == 0:
                 view.flush_stream()
                 await asyncio.sleep(0)
-            _marks(result, done, count, cpu)
+            if measure is not None and done % 50 == 0:
+                measure.add(done)
+        if measure is not None:
+            result["growth"] = measure.growth()
         view.close_tail()
 
     return _app(lambda: iter([Transcript()]), feed)
@@ -131,10 +169,8 @@ def stream_textual(count: int) -> dict[str, float]:
     async def feed(app: Any, result: dict[str, float]) -> None:
         app.query_one(VerticalScroll).anchor()
         stream = Markdown.get_stream(app.query_one(Markdown))
-        cpu = time.process_time()
-        for done, token in enumerate(tokens(count), 1):
+        for token in tokens(count):
             await stream.write(token)
-            _marks(result, done, count, cpu)
         await stream.stop()
 
     return _app(widget, feed)
@@ -256,6 +292,7 @@ def big_log(count: int) -> dict[str, float]:
 CONTENDERS = {
     "stream-ours": stream_ours,
     "frames-ours": frames_ours,
+    "growth-ours": growth_ours,
     "stream-textual": stream_textual,
     "later-ours": later_ours,
     "later-textual": later_textual,
@@ -293,8 +330,7 @@ def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> floa
 
 def growth(count: int, rounds: int) -> float:
     """Return the cost of the last eighth of the tokens relative to the first eighth (median of the rounds)."""
-    rows = [measured("frames-ours", count) for _ in range(rounds)]
-    ratio = statistics.median((row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"]) for row in rows)
+    ratio = statistics.median(measured("growth-ours", count)["growth"] for _ in range(rounds))
     print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first", flush=True)
     return ratio
 
