@@ -29,7 +29,7 @@ from mcphost.llm.messages import (
 )
 from mcphost.serialization import dumps
 from mcphost.store.message_list import decode_message
-from mcphost.store.migrations import create_search_index
+from mcphost.store.migration_steps import create_search_index
 from mcphost.store.valid_rows import INTEGER, NUMBER, TEXT, first_valid
 
 MAX_TEXT_CHARS = 20_000

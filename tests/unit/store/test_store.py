@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -16,11 +17,12 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.store import conversations, message_list
+from mcphost.store import conversations, message_list, migration_steps
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer
 from mcphost.store.message_list import DAMAGED_TEXT
+from mcphost.store.migrations import MIGRATIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -229,6 +231,12 @@ async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, compan
     assert "damaged" in messages[0][0]
     assert str(asides[0]) in messages[0][1]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_every_step_belongs_to_exactly_one_migration_in_ascending_order() -> None:
+    steps = {name.removeprefix("m") for name in vars(migration_steps) if re.fullmatch(r"m\d{3}_\w+", name)}
+    names = [name for name, _ in MIGRATIONS]
+    assert names == sorted(steps)
 
 
 @pytest.mark.parametrize("name", [7, 1.5, None, b"001", "a message of a conversation"])
