@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcphost.cli.call_arguments import parse_arguments, parse_pairs
-from mcphost.cli.message_lines import format_exchange, format_message
+from mcphost.cli.messages import format_exchange, format_message
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import (
     format_progress,
