@@ -6,11 +6,11 @@ Users type them on the command line of mcphost, in the chat, or in an editor.
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any, cast
 
-from mcphost.config.entry_keys import MAX_COMMAND_LINE
+from mcphost.config.entry_keys import MAX_COMMAND_LINE, OWN_KEYS, describe_entry_keys, describe_unknown_keys
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import CODEX_TABLE, parse_pasted_servers
 from mcphost.config.typed_pairs import (
@@ -21,7 +21,7 @@ from mcphost.config.typed_pairs import (
     parse_pair_lines,
     split_pair_line,
 )
-from mcphost.errors import ConfigError, UsageError
+from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.paths import find_program
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
@@ -43,6 +43,11 @@ _HOST_AND_PATH = re.compile(
     r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5}(?:/|$)|/)|(?:localhost|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5}|/)"
 )
 """Matches the beginning of a URL whose scheme is missing, such as `example.com/mcp` or `localhost:8000`."""
+_SHELL_WORDS = frozenset({"|", "|&", ">", ">>", "<", "<<", "&&", "||", ";", "&", "&>", "2>", "2>&1"})
+_SUBSTITUTIONS = ("$(", "`")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "pwsh", "powershell", "cmd"})
+_MAX_MISTAKES = 5
+_MAX_WORDS = 1_000
 
 
 class TypedSettings(Struct, frozen=True, kw_only=True):
@@ -327,3 +332,51 @@ def _name_of_command(words: list[str]) -> str:
     for prefix in ("mcp-server-", "server-", "mcp-"):
         base = base.removeprefix(prefix)
     return "".join(char if char.isalnum() or char in "-_." else "-" for char in base)[:60] or "server"
+
+
+def find_new_server_mistakes(text: str, name: str = "") -> tuple[str, ...]:
+    """Return a sentence for each probable mistake in text that `parse_server_text` accepts.
+
+    Returns () if `parse_server_text` does not accept the text.
+    """
+    try:
+        entries = parse_server_text(text, name)
+    except McpHostError:
+        return ()
+    mistakes: list[str] = []
+    for entry in entries.values():
+        mistakes += _describe_keys(entry)
+        if is_command_line(text):
+            mistakes += _describe_shell_syntax([str(entry.get("command", "")), *entry.get("args", ())])
+    return tuple(mistakes[:_MAX_MISTAKES])
+
+
+def find_entry_mistakes(text: str, name: str) -> tuple[str, ...]:
+    """Return a sentence for each probable mistake in text that `parse_entry` accepts.
+
+    Returns () if `parse_entry` does not accept the text.
+    """
+    try:
+        return tuple(_describe_keys(parse_entry(text, name)))[:_MAX_MISTAKES]
+    except McpHostError:
+        return ()
+
+
+def _describe_keys(entry: Mapping[str, Any]) -> Iterator[str]:
+    yield from describe_entry_keys(entry)
+    own = entry.get("mcphost")
+    if isinstance(own, dict):
+        yield from describe_unknown_keys(cast("dict[str, Any]", own), OWN_KEYS)
+
+
+def _describe_shell_syntax(words: list[str]) -> Iterator[str]:
+    """Yield a sentence about the first shell syntax in a command line, such as a pipe.
+
+    The sentence quotes only the operator, because a word may contain a secret.
+    """
+    words = words[:_MAX_WORDS]
+    sign = next((word for word in words if word in _SHELL_WORDS), "")
+    if not sign and not any(word.rpartition("/")[2] in _SHELLS for word in words):
+        sign = next((one for one in _SUBSTITUTIONS if any(one in word for word in words)), "")
+    if sign:
+        yield f"The command runs without a shell, so the program gets {sign} as part of its arguments."

@@ -236,7 +236,7 @@ class ServerForm(FormScreen[str]):
 
         Return whether there are any. A second call with the same arguments shows nothing and returns False.
         """
-        from mcphost.config.typed_mistakes import find_entry_mistakes, find_new_server_mistakes
+        from mcphost.config.typed_servers import find_entry_mistakes, find_new_server_mistakes
 
         if self._warned_entry == (name, text):
             return False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.typed_mistakes import find_entry_mistakes, find_new_server_mistakes
+from mcphost.config.typed_servers import find_entry_mistakes, find_new_server_mistakes
 
 
 @pytest.mark.parametrize("sign", ["|", ">", ">>", "<", "&&", "||", ";", "&", "2>&1"])
