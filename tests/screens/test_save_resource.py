@@ -7,8 +7,7 @@ import pytest
 from textual.widgets import Input
 
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceContents
-from mcphost.tui.screens.resources import ResourcesScreen
-from mcphost.tui.screens.save_resource import suggest_name
+from mcphost.tui.screens.resources import ResourcesScreen, suggest_name
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio

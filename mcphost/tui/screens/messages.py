@@ -1,16 +1,20 @@
 """Messages screen: the JSON-RPC messages and HTTP exchanges with one server, for developers of servers."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import anyio.to_thread
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
 from mcphost.errors import McpHostError, UsageError
+from mcphost.host.message_export import export_json_lines
 from mcphost.http_log import Headers, LoggedExchange, LoggedOAuthRequest, show_headers, show_names
 from mcphost.message_log import MAX_MESSAGES, LoggedMessage
+from mcphost.pluralize import translate_count
 from mcphost.threads import run_in_thread
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import keys_in_use
@@ -27,6 +31,7 @@ from mcphost.tui.screens.message_rows import (
     format_time,
     parse_filter,
 )
+from mcphost.tui.screens.save_file import SaveFileForm, resolve_file_name, write_new_file
 from mcphost.tui.widget_messages import CopyRequested, Section, TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 
@@ -42,6 +47,7 @@ _EXCHANGE_MARK = "⇄"
 _DIRECTIONS = {"sent": N_("sent to the server"), "received": N_("received from the server")}
 _VIEWS = ("", N_("messages only"), N_("HTTP only"))
 _MAX_SHOWN_NAMES = 500
+_MAX_NAME = 60
 
 
 class MessagesScreen(ListScreen):
@@ -281,8 +287,6 @@ class MessagesScreen(ListScreen):
 
     def action_save(self) -> None:
         """Ask for a file name, and save the entries that pass the filter, oldest first."""
-        from mcphost.tui.screens.save_messages import SaveMessagesForm
-
         if found := self._find_matches(()):
             form = SaveMessagesForm(self._server, [_entry_of(row) for row in reversed(found)])
             self.app.push_screen(form)  # pyright: ignore[reportUnknownMemberType]
@@ -432,3 +436,34 @@ def _format_names(names: Sequence[str]) -> str:
 def _format_headers(headers: Headers) -> str:
     # A line break in a value would look like another header.
     return "\n".join(clean_line(f"{name}: {value}", 2_200) for name, value in show_headers(headers))
+
+
+class SaveMessagesForm(SaveFileForm):
+    """Form that writes log entries without secrets to a new file that only the user can read."""
+
+    def __init__(self, server: str, entries: Sequence[LoggedMessage | LoggedExchange]) -> None:
+        """Create a form for *entries*, which are written in the given order."""
+        super().__init__()
+        self._server, self._entries = server, tuple(entries)
+
+    def headline(self) -> str:
+        """Return the title."""
+        return _("Save the messages")
+
+    def description(self) -> str:
+        """Return a line with the number of entries and the format."""
+        count = translate_count(len(self._entries), "row")
+        return clean_line(
+            _("{count} of {server}, as JSON Lines without secrets").format(count=count, server=self._server)
+        )
+
+    def suggest_name(self) -> str:
+        """Return a file name derived from the server's name."""
+        name = re.sub(r"[^\w.-]+", "-", self._server).strip("-.")[:_MAX_NAME]
+        return f"{name or 'server'}-messages.jsonl"
+
+    async def write(self, name: str) -> str:
+        """Write the entries to the file *name* and return a message to show. Raises UsageError if that fails."""
+        text = await anyio.to_thread.run_sync(export_json_lines, self._entries)
+        content = text.encode("utf-8", "replace")
+        return await anyio.to_thread.run_sync(write_new_file, resolve_file_name(name), content)

@@ -1,10 +1,12 @@
 """Resources screen (F4) for browsing and previewing every server's resources, and attaching one."""
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, ClassVar
 
+import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -13,7 +15,7 @@ from textual.widgets import Input, Static
 
 from mcphost.config.variable_references import resolve_target
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.content_rendering import render_contents
+from mcphost.host.content_rendering import decode_contents, render_contents
 from mcphost.host.server_views import allowed_icons
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
@@ -26,6 +28,7 @@ from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.arguments_form import ArgumentsForm
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.save_file import SaveFileForm, resolve_file_name, write_new_file
 from mcphost.tui.transcript.image_block import detect_image
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.long_text import LongText
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 MAX_AUTO_PREVIEW_BYTES = 1_000_000
 """Size in bytes above which a resource is read only when the user asks for a preview."""
+_MAX_NAME = 80
 
 
 def render_read_result(result: ReadResourceResult) -> str:
@@ -260,8 +264,6 @@ class ResourcesScreen(ListScreen):
         """Open a form that saves the selected resource to a new file."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
-            from mcphost.tui.screens.save_resource import SaveResourceForm
-
             self.app.push_screen(SaveResourceForm(self.host, *row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def _describe_watching(self, server: str, item: Resource) -> str:
@@ -435,3 +437,42 @@ class ResourceTemplateForm(ArgumentsForm[str]):
         made = self._expand_template()
         if isinstance(made, str):
             self.dismiss(made)
+
+
+def suggest_name(resource: Resource) -> str:
+    """Return a file name without a folder, derived from the resource's URI and media type."""
+    import mimetypes
+
+    last = resource.uri.partition("?")[0].rpartition("/")[2] or resource.name
+    name = re.sub(r"[^\w.-]+", "-", last[:1_000]).strip("-.")[:_MAX_NAME] or "resource"
+    return name if "." in name else name + (mimetypes.guess_extension(resource.mime_type or "") or "")
+
+
+class SaveResourceForm(SaveFileForm):
+    """Form that reads a resource and writes its content to a new file."""
+
+    def __init__(self, host: "Host", server: str, resource: Resource) -> None:
+        super().__init__()
+        self._host, self._server, self._resource = host, server, resource
+
+    def headline(self) -> str:
+        """Return the title."""
+        return _("Save the resource")
+
+    def description(self) -> str:
+        """Return a line that names the server and the URI of the resource."""
+        return clean_line(f"{self._server} · {self._resource.uri}", 500)
+
+    def suggest_name(self) -> str:
+        """Return a file name derived from the resource's URI and media type."""
+        return suggest_name(self._resource)
+
+    async def write(self, name: str) -> str:
+        """Read the resource, write its content to the file *name*, and return a message to show to the user.
+
+        Raises McpHostError if the resource cannot be read or does not have exactly one part, or if the file cannot be
+        written.
+        """
+        result = await self._host.features.read_resource(self._server, self._resource.uri)
+        content = await anyio.to_thread.run_sync(decode_contents, result.contents)
+        return await anyio.to_thread.run_sync(write_new_file, resolve_file_name(name), content)
