@@ -67,8 +67,7 @@ async def relayed(meter: Meter, size: int, *messages: bytes, contents: bytes = b
     from mcphost.apps.page_server import PageDocument, run_page_server
     from mcphost.host.app_pages.page_bridge import PageBridge
     from mcphost.host.app_pages.page_calls import PageCall
-    from mcphost.host.app_pages.page_limits import PageLimits
-    from mcphost.host.app_pages.page_requests import PageRequests
+    from mcphost.host.app_pages.page_requests import PageLimits, PageRequests
     from mcphost.protocol.apps import PageOrigins
 
     session = HostileSession(contents)

@@ -1,14 +1,16 @@
 """Requests of a page that need the server or the user: tool calls, reads, messages and links."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
+
+import anyio
 
 from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.host.app_pages.page_bridge import PageRequestHandler, PageRequestRejected, decode_params
 from mcphost.host.app_pages.page_calls import PageCall
 from mcphost.host.app_pages.page_content import read_context, read_message
-from mcphost.host.app_pages.page_limits import PageLimits
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
@@ -41,6 +43,10 @@ MAX_EDITS = 5
 """Maximum number of times that a call is asked about, because hooks change the arguments that the user edited."""
 DECLINED = "The user declined."
 HOOK_DENIED = "One of the user's hooks denied this call; the tool did not run."
+MAX_PAGE_REQUESTS = 4
+"""Maximum number of requests that are sent at the same time for one page."""
+MAX_SERVER_REQUESTS = 6
+"""Maximum number of requests that are sent to one server at the same time for all of its pages."""
 
 
 class _CallParams(WireStruct, frozen=True):
@@ -277,3 +283,39 @@ class PageRequests:
         if not isinstance(verdict, AcceptUrl):
             raise self._count_declined()
         return {}
+
+
+class PageLimit:
+    """The limits of one page, which it shares with other pages of its server and with other calls."""
+
+    def __init__(self, server: anyio.CapacityLimiter, scheduler: CallScheduler) -> None:
+        self._page = anyio.CapacityLimiter(MAX_PAGE_REQUESTS)
+        self._server = server
+        self._scheduler = scheduler
+
+    @asynccontextmanager
+    async def read_slot(self) -> AsyncGenerator[None]:
+        """Wait until another request may be sent to the server; the request counts as running inside the block."""
+        async with self._page, self._server:
+            yield
+
+    @asynccontextmanager
+    async def call_slot(self) -> AsyncGenerator[None]:
+        """Wait until another tool call may run; it counts, like a call by the model, inside the block."""
+        async with self.read_slot(), self._scheduler.shared_slot():
+            yield
+
+
+class PageLimits:
+    """The limits of all pages."""
+
+    def __init__(self, scheduler: CallScheduler) -> None:
+        self._scheduler = scheduler
+        self._servers: dict[str, anyio.CapacityLimiter] = {}
+
+    def for_page(self, server: str) -> PageLimit:
+        """Return the limits of a new page of *server*."""
+        limiter = self._servers.get(server)
+        if limiter is None:
+            limiter = self._servers[server] = anyio.CapacityLimiter(MAX_SERVER_REQUESTS)
+        return PageLimit(limiter, self._scheduler)
