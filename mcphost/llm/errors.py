@@ -7,7 +7,7 @@ BadRequestError, and a context overflow was recognized only for some providers.
 
 import re
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.answer_limits import AnswerTooLong, RedirectRefused
@@ -89,6 +89,18 @@ CONNECTION_REFUSED_PATTERN = re.compile(
     r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE
 )
 MAX_PROVIDER_MESSAGE = 600
+_MAX_MESSAGE = 4_000
+_WINDOW_PATTERN = re.compile(
+    r"(?:maximum context length (?:is|of)|context length is only|context window (?:is|of|size of)|"
+    r"available context size|maximum number of tokens allowed) \(?(\d[\d,]{2,9})",
+    re.IGNORECASE,
+)
+_MAXIMUM_PATTERN = re.compile(r"> (\d[\d,]{2,9})(?: tokens)? maximum", re.IGNORECASE)
+_SIZE_PATTERN = re.compile(
+    r"(?:resulted in|requested|requested about|too long:|request|token count|token count of) "
+    r"\(?(\d[\d,]{2,9})(?: tokens|\))",
+    re.IGNORECASE,
+)
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
@@ -374,3 +386,24 @@ DESCRIPTIONS = {
     "bad_request": _describe_bad_request,
     "other": _describe_other,
 }
+
+
+class RefusedSizes(NamedTuple):
+    """The sizes of the context window and of the rejected request, in tokens.
+
+    A size is 0 if the provider's message does not contain it.
+    """
+
+    window: int = 0
+    size: int = 0
+
+
+def parse_refused_sizes(message: str) -> RefusedSizes:
+    """Return the sizes in a provider's error message, such as OpenAI's, Anthropic's, Gemini's or llama.cpp's."""
+    message = message[:_MAX_MESSAGE]
+    window = _WINDOW_PATTERN.search(message) or _MAXIMUM_PATTERN.search(message)
+    return RefusedSizes(_parse_number(window), _parse_number(_SIZE_PATTERN.search(message)))
+
+
+def _parse_number(found: re.Match[str] | None) -> int:
+    return 0 if found is None else int(found[1].replace(",", ""))

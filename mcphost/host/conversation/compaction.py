@@ -11,7 +11,6 @@ from typing import NamedTuple
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
-from mcphost.host.conversation.large_messages import SEND_LESS, describe_largest_part, find_last_user_message
 from mcphost.host.conversation.summarizer import Summarizer, estimate_summary_tokens, write_summary
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CompactionChanged, SummaryProgress
@@ -27,21 +26,25 @@ from mcphost.host.questions.compaction import (
 )
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.runtime_settings import RuntimeSettings
-from mcphost.llm.context_errors import parse_refused_sizes
-from mcphost.llm.messages import Message, TextPart, ToolReturnPart, Usage
+from mcphost.llm.errors import parse_refused_sizes
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart, Usage
 from mcphost.llm.model import ChatModel, ModelRequest
 from mcphost.llm.token_estimate import (
     estimate_message_tokens,
+    estimate_part_tokens,
     estimate_request_tokens,
     estimate_text_tokens,
 )
 from mcphost.pluralize import pluralize
+from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, SummarySentence
 
 _MAX_SOURCE_CHARS = 20_000
 _MAX_SOURCES_CHARS = 2_000_000
 _GROWTH_BEFORE_NEXT_OFFER = 0.05
+SEND_LESS = "Send less of it, or choose a model with a larger context window: /model."
+_MAX_NAME = 200
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
@@ -397,3 +400,30 @@ def list_sources(conversation: Conversation, cited: set[int]) -> Iterator[Summar
             text = shorten_middle(describe_message(message), min(_MAX_SOURCE_CHARS, max(left, 0)))
             left -= len(text)
             yield SummarySource(number, message.role, text)
+
+
+def find_last_user_message(conversation: Conversation) -> int | None:
+    """Return the index of the last user message that no summary replaces, or None if there is none."""
+    messages = conversation.messages
+    places = range(len(messages) - 1, conversation.covered - 1, -1)
+    return next((at for at in places if messages[at].role == "user"), None)
+
+
+def describe_largest_part(message: Message) -> str:
+    """Return a sentence that names the largest part of a user message: an attachment, or the text itself."""
+    largest = max(message.parts, key=estimate_part_tokens)
+    size = estimate_part_tokens(largest)
+    if name := _name_attachment(largest):
+        return f"The largest part of it is {name}, with about {size:,} tokens."
+    return f"The largest part of it is its text, with about {size:,} tokens."
+
+
+def _name_attachment(part: Part) -> str:
+    match part:
+        case ResourcePart():
+            name = part.source
+        case ImagePart() | FilePart():
+            name = part.name or part.mime_type
+        case _:
+            return ""
+    return sanitize(name[:_MAX_NAME], keep_newlines=False)

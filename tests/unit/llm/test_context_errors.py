@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.llm.context_errors import parse_refused_sizes
+from mcphost.llm.errors import parse_refused_sizes
 
 
 @pytest.mark.parametrize(
