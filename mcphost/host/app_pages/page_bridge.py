@@ -9,8 +9,7 @@ from anyio.abc import TaskGroup
 
 from mcphost import __version__
 from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.host.app_pages.page_calls import PageCall
-from mcphost.host.app_pages.page_errors import ERROR_LIMIT, NOT_ANSWERED, explain_to_page
+from mcphost.host.app_pages.page_calls import ERROR_LIMIT, NOT_ANSWERED, PageCall, explain_to_page
 from mcphost.host.tools.page_records import result_for_page
 from mcphost.json_limits import check_plain_value
 from mcphost.protocol.apps import PROTOCOL_VERSION, PageOrigins

@@ -4,16 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcphost.errors import McpHostError
-from mcphost.host.app_pages.page_errors import NO_RESULT, explain_to_page
+from mcphost.errors import ConsentDenied, McpHostError, RequestRefused, RequestTimeout, ServerError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import PageOffered
+from mcphost.host.questions.frontend import TooManyQuestions
+from mcphost.host.servers.running_calls import RunningCallCancelled
 from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.approval_checks import ApprovalVoid
 from mcphost.protocol.tools import CallToolResult
 
 MAX_CALLS = 50
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size of all remembered results; the oldest calls are forgotten first."""
+NOT_ANSWERED = "mcphost could not answer the request."
+NO_RESULT = "The call ended without a result."
+ERROR_LIMIT = 1_000
 
 
 @dataclass(eq=False)
@@ -163,3 +168,24 @@ class PageCallRecorder:
         self._calls.clear()
         self.hidden = frozenset()
         self._forget_oldest()
+
+
+def explain_to_page(error: McpHostError) -> str:
+    """Return the error message for a page: the message of the page's own server, or a fixed sentence."""
+    match error:
+        case RequestRefused():
+            return error.server_message[:ERROR_LIMIT]
+        case RequestTimeout():
+            return "The server did not answer in time."
+        case ServerError():
+            return "The server did not answer the request."
+        case TooManyQuestions():
+            return error.message[:ERROR_LIMIT]
+        case RunningCallCancelled():
+            return "The user cancelled the call."
+        case ApprovalVoid():
+            return "The call was not sent, because it is no longer allowed."
+        case ConsentDenied():
+            return "The user's configuration does not allow it."
+        case _:
+            return NOT_ANSWERED

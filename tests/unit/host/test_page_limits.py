@@ -20,7 +20,7 @@ from mcphost.errors import (
     StoreError,
     UsageError,
 )
-from mcphost.host.app_pages.page_errors import explain_to_page
+from mcphost.host.app_pages.page_calls import explain_to_page
 from mcphost.host.app_pages.page_requests import MAX_PAGE_REQUESTS, MAX_SERVER_REQUESTS, PageLimits
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
