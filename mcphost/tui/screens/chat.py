@@ -377,7 +377,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
 
     def _offer_model(self, text: str) -> None:
         """Open the form for a model if *text* is its URL; otherwise, explain how to choose one."""
-        from mcphost.tui.screens.model_address import offer_address
+        from mcphost.tui.screens.model_use import offer_address
 
         if not offer_address(self, text):
             self.explain_missing_model()
@@ -498,7 +498,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
 
     def open_model_form(self) -> None:
         """Open the form for a model at an address of the user's own; if the user leaves it, explain the choices."""
-        from mcphost.tui.screens.model_address import open_address_form
+        from mcphost.tui.screens.model_use import open_address_form
 
         open_address_form(self, on_leave=self.explain_missing_model)
 

@@ -26,7 +26,7 @@ from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.screens.model_address import find_address
+from mcphost.tui.screens.model_use import find_address
 from mcphost.tui.widgets.target_views import TargetDetails, TargetList, TargetOption
 from mcphost.tui.widgets.text_inputs import OrderedInput, run_key_binding
 
