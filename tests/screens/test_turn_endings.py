@@ -12,7 +12,7 @@ from mcphost.serialization import replace
 from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screens.input_history_search import InputHistoryScreen
 from mcphost.tui.transcript.blocks import NoticeBlock
-from mcphost.tui.transcript.turn_endings import build_unanswered_notice
+from mcphost.tui.transcript.notices import build_unanswered_notice
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, sample_server

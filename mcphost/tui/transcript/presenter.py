@@ -20,6 +20,7 @@ from mcphost.llm.messages import (
     resource_key,
 )
 from mcphost.local_time import local_moment
+from mcphost.protocol.resources import UriIndex
 from mcphost.sanitize import is_shown_within
 from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
@@ -34,15 +35,20 @@ from mcphost.tui.transcript.blocks import (
     UserMessage,
     label_model,
 )
-from mcphost.tui.transcript.compaction_notices import SummarizingNotice, build_compaction_notice
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
+from mcphost.tui.transcript.notices import (
+    ResourceChangeNotices,
+    SummarizingNotice,
+    build_compaction_notice,
+    build_ending_notice,
+    build_unanswered_notice,
+)
 from mcphost.tui.transcript.streaming import split_into_blocks
 from mcphost.tui.transcript.tool_card import ToolCard, UnsentCards
 from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.opened_conversation import TimedBlock
-    from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
 
 _MAX_SINGLE_BLOCK = 4000
 _MAX_IMAGES = 20  # per result
@@ -246,7 +252,7 @@ class TranscriptPresenter:
             events.CompactionChanged: self._handle_compaction,
         }
         """The handlers of the conversation's events, keyed by event type."""
-        self._change_notices: ResourceChangeNotices | None = None
+        self._change_notices = ResourceChangeNotices(transcript)
         self._resource_messages: list[UserMessage] = []
         self._outdated: frozenset[tuple[str, str]] = frozenset()
 
@@ -264,7 +270,6 @@ class TranscriptPresenter:
         is shown below them until the next turn.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
-        from mcphost.tui.transcript.turn_endings import build_unanswered_notice
 
         self.cards.clear()
         self._resource_messages.clear()
@@ -363,8 +368,7 @@ class TranscriptPresenter:
 
     def _handle_turn_started(self, event: events.TurnStarted) -> None:
         self._heading, self._finished_before_heading = None, (0.0, "")
-        if self._change_notices is not None:
-            self._change_notices.start_turn()
+        self._change_notices.start_turn()
         self.transcript.is_following = True
         self._retry_notice, self._is_incomplete = None, False
         if self._unanswered_notice is not None:
@@ -564,8 +568,6 @@ class TranscriptPresenter:
                 self.transcript.update_block(card)
         self.cards.clear()
         if event.outcome in {"failed", "rounds", "budget"} or self._is_incomplete:
-            from mcphost.tui.transcript.turn_endings import build_ending_notice
-
             fill, is_cut, can_edit = keys_in_use(self.transcript).fill, self._is_incomplete, self._ends_with_user
             if (notice := build_ending_notice(event, fill, is_incomplete=is_cut, can_edit=can_edit)) is not None:
                 self.transcript.add(notice)
@@ -591,10 +593,5 @@ class TranscriptPresenter:
 
         If this turn already has a notice about the same resource, update that notice instead.
         """
-        from mcphost.protocol.resources import UriIndex
-        from mcphost.tui.transcript.resource_change_notices import ResourceChangeNotices
-
-        if self._change_notices is None:
-            self._change_notices = ResourceChangeNotices(self.transcript)
         keys = filter(None, (key for block in self._resource_messages for key in block.resources))
         self._change_notices.show(event, UriIndex(uri for server, uri in keys if server == event.server))
