@@ -77,8 +77,14 @@ async def request_device_authorization(
     reply = await http.post_form(endpoint, form, "device authorization endpoint", headers)
     members = reply.json_members()
     code, user_code, uri = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
+    # Without a user code, the question would look like one about signing in with a browser.
     if not (
-        reply.is_success and isinstance(code, str) and isinstance(user_code, str) and isinstance(uri, str) and code
+        reply.is_success
+        and isinstance(code, str)
+        and isinstance(user_code, str)
+        and isinstance(uri, str)
+        and code
+        and user_code.strip()
     ):
         raise TokenError.from_response(
             reply, f"The authorization server {document.issuer[:200]} issued no code", "the response has no code."
