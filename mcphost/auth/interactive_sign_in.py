@@ -51,6 +51,7 @@ from mcphost.auth.url_policy import check_url
 from mcphost.auth.www_authenticate import Challenge
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
+from mcphost.sanitize import replace_surrogates
 from mcphost.sign_in_types import WRONG_REDIRECT, SignInTerms, check_entries
 from mcphost.unicode_forms import split_url
 
@@ -223,7 +224,7 @@ async def _wait_for_response(
     deadline = anyio.current_time() + context.target.timeout
 
     def has_state(response: AuthorizationResponse) -> bool:
-        return secrets.compare_digest(response.get("state").encode(), attempt.state.encode())
+        return secrets.compare_digest(replace_surrogates(response.get("state")).encode(), attempt.state.encode())
 
     def is_expected(response: AuthorizationResponse) -> bool:
         if not (is_ours := has_state(response)):
