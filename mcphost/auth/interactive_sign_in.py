@@ -419,7 +419,7 @@ class InteractiveSignIn:
             dpop_key=signer.export_jwk() if signer is not None and tokens.kind == "DPoP" else "",
             discovery=discovery,
         )
-        await self._token_store.save(sign_in)
+        await self._token_store.save_new(sign_in)
         if client.kind == ENTERED_KIND:
             await self._token_store.save_client(client)
         return sign_in

@@ -266,6 +266,16 @@ class OAuthProvider:
             raise kind(shared_sign_in.error.message, shared_sign_in.error.hint)
         return not shared_sign_in.is_cancelled
 
+    async def _join_running_sign_ins(self) -> StoredSignIn | None:
+        """Wait for the sign-ins that other tasks run; return the result, or None if there is none.
+
+        Nothing is awaited after the last one has ended, so the caller can start its own. Raises SignInRequired.
+        """
+        has_joined = False
+        while not has_joined and self._shared_sign_in is not None:
+            has_joined = await self._join_sign_in(self._shared_sign_in)
+        return self.current_sign_in if has_joined else None
+
     async def _run_sign_in(
         self,
         refusal: AuthChallenge,
@@ -361,10 +371,8 @@ class OAuthProvider:
         requested in addition to the scopes of the previous sign-in. If *must_keep* is true, the sign-in does not start
         unless the tokens can be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
-        if self._shared_sign_in is not None:
-            await self._join_sign_in(self._shared_sign_in)
-            if self.current_sign_in is not None:
-                return self.current_sign_in
+        if (joined := await self._join_running_sign_ins()) is not None:
+            return joined
         await self._resolve_account()
         refusal = await probe_server(self._http, self._target.url)
         challenge = refusal.www_authenticate
@@ -372,6 +380,9 @@ class OAuthProvider:
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         if self.current_sign_in is not None:
             refusal = AuthChallenge(refusal.status, challenge, self.current_sign_in.tokens.authorization)
+        # A request may have started a sign-in in the meantime: the user must not be asked twice.
+        if (joined := await self._join_running_sign_ins()) is not None:
+            return joined
         await self._run_sign_in(
             refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code,
             scopes=scopes, must_keep=must_keep,
@@ -396,7 +407,8 @@ class OAuthProvider:
         """Delete the stored tokens and revoke them (RFC 7009).
 
         Returns the deleted tokens with their OAuth client (None if no tokens were stored), and whether the server
-        confirmed the revocation. Raises McpHostError if the stored tokens cannot be read; they are then kept.
+        confirmed the revocation. Raises McpHostError if the stored tokens cannot be read, or if another process holds
+        their lock for too long; they are then kept.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None
@@ -404,8 +416,13 @@ class OAuthProvider:
         await self._resolve_account()
         self.current_sign_in = None
         self._has_loaded = True
-        await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
-        erased = await self._token_store.delete(self._target.canonical_url, self._target.account)
+        url, account = self._target.canonical_url, self._target.account
+        await self._token_store.unlock_storage(url, account)
+        # A refresh that is still running, here or in another process, would otherwise undo the sign-out when it stores
+        # its tokens.
+        async with self._refresh_lock, self._token_store.lock(url, account):
+            self.current_sign_in = None
+            erased = await self._token_store.delete(url, account)
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:

@@ -5,7 +5,7 @@ share the storage: each change is made under a file lock, after the stored data 
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,6 +95,8 @@ def _identify(url: str, account: str) -> tuple[str, str]:
 
 
 T = TypeVar("T")
+_REFRESH_TIMEOUT = 10.0
+"""Maximum number of seconds that a new sign-in waits for a refresh of the previous tokens."""
 
 
 class TokenStore:
@@ -188,6 +190,18 @@ class TokenStore:
                 for entry in earlier:
                     if (entry.issuer, entry.place) != (sign_in.issuer, place):
                         await self._erase(entry.place, entry.entry_name)
+
+    async def save_new(self, sign_in: StoredSignIn) -> None:
+        """Store the tokens of a new sign-in like `save`, after a refresh of the previous tokens that is running.
+
+        Otherwise, the refresh would replace the new sign-in with its tokens.
+        """
+        with anyio.CancelScope(shield=True):
+            async with AsyncExitStack() as stack:
+                # The new tokens must not be lost because another process is stuck.
+                with anyio.move_on_after(_REFRESH_TIMEOUT), suppress(McpHostError):
+                    await stack.enter_async_context(self.lock(sign_in.url, sign_in.account))
+                await self.save(sign_in)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
         """Return the place where the tokens are stored; "session" means memory only."""
@@ -400,11 +414,14 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the inter-process lock on an account's stored tokens. Raises McpHostError after a timeout."""
+        """Hold the inter-process lock on an account's stored tokens. Raises McpHostError after a timeout.
+
+        The query of *url* may have been replaced; see `hide_query`.
+        """
         if self._directory is None:
             yield
             return
-        async with lock_file(self._directory / f"{make_entry_name('lock', url, account)}.lock"):
+        async with lock_file(self._directory / f"{make_entry_name('lock', *_identify(url, account))}.lock"):
             yield
 
     # -- internal

@@ -1,0 +1,124 @@
+"""Tests that sign-ins, refreshes and sign-outs of one account at the same time do not undo each other."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
+from mcphost.config.schema import ServerConfig
+from mcphost.sign_in_types import AuthChallenge
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer
+from tests.unit.auth.storage import SharedFolderBackend, age_sign_in
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+
+
+class GatedPeer(OAuthPeer):
+    """A peer that answers pings and token refreshes only when `go` is set.
+
+    `reached` is set when one of them has arrived, and `redeemed` when a code was exchanged for tokens.
+    """
+
+    reached: anyio.Event
+    go: anyio.Event
+    redeemed: anyio.Event
+
+    async def handle(self, request: ReceivedRequest) -> None:
+        if b"ping" in request.body or b"grant_type=refresh_token" in request.body:
+            self.reached.set()
+            await self.go.wait()
+        await super().handle(request)
+        if b"grant_type=authorization_code" in request.body:
+            self.redeemed.set()
+
+
+@asynccontextmanager
+async def run_gated_peer() -> AsyncGenerator[GatedPeer]:
+    async with run_peer(kind=GatedPeer) as peer:
+        assert isinstance(peer, GatedPeer)
+        peer.reached, peer.go, peer.redeemed = anyio.Event(), anyio.Event(), anyio.Event()
+        peer.go.set()
+        yield peer
+
+
+def make_store(tmp_path: Path) -> TokenStore:
+    return TokenStore(SharedFolderBackend(tmp_path / "secrets"), tmp_path)
+
+
+async def test_a_login_joins_a_sign_in_that_a_request_started_meanwhile() -> None:
+    async with run_gated_peer() as peer:
+        user = BrowserUser(visit=False)
+        auth = create_oauth(peer, user)
+        peer.go, peer.reached = anyio.Event(), anyio.Event()
+        results: list[str] = []
+
+        async def login() -> None:
+            results.append((await auth.login()).tokens.access)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(login)
+            await peer.reached.wait()
+            tasks.start_soon(auth.sign_in, AuthChallenge(401, "Bearer", ""))
+            await user.asked.wait()
+            peer.go.set()
+            await anyio.wait_all_tasks_blocked()
+            async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
+                await browser.get(user.urls[0])
+        assert len(user.urls) == 1
+        assert results == list(peer.valid)
+
+
+@pytest.mark.req("auth.signout")
+@pytest.mark.parametrize("where", ["here", "accounts", "elsewhere"])
+async def test_a_sign_out_during_a_refresh_is_not_undone_by_its_tokens(tmp_path: Path, where: str) -> None:
+    token_store = make_store(tmp_path)
+    async with run_gated_peer() as peer:
+        server = ServerConfig(name="peer", url=f"{peer.url}?key=a")
+        peer.resource = {"resource": server.url}
+        registry = OAuthRegistry(token_store, BrowserUser())
+        other = registry if where == "accounts" else OAuthRegistry(make_store(tmp_path), None)
+        auth = registry.get_provider(server, proxy_for=lambda url: "")
+        assert auth is not None
+        first = await auth.login()
+        await age_sign_in(auth, token_store)
+        peer.go, peer.reached = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(auth.headers, "POST", server.url)
+            await peer.reached.wait()
+            if where == "here":
+                tasks.start_soon(auth.logout)
+            else:
+                (account,) = await token_store.accounts()
+                tasks.start_soon(other.make_stored_provider(account, None, proxy_for=lambda url: "").logout)
+            await anyio.wait_all_tasks_blocked()
+            peer.go.set()
+        assert await make_store(tmp_path).load(server.url) is None
+        assert list(peer.valid) == [first.tokens.access], "the new token was revoked"
+        assert list((tmp_path / "secrets").glob("sign-in-tokens-*")) == []
+
+
+async def test_a_sign_in_during_a_refresh_is_not_replaced_by_its_tokens(tmp_path: Path) -> None:
+    token_store = make_store(tmp_path)
+    async with run_gated_peer() as peer:
+        user = BrowserUser()
+        auth = create_oauth(peer, user, token_store)
+        await auth.login()
+        await age_sign_in(auth, token_store)
+        peer.go, peer.reached, peer.redeemed = anyio.Event(), anyio.Event(), anyio.Event()
+        later = create_oauth(peer, user, make_store(tmp_path))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(auth.headers, "POST", peer.url)
+            await peer.reached.wait()
+            tasks.start_soon(later.sign_in, AuthChallenge(403, 'Bearer error="insufficient_scope", scope="more"', ""))
+            await peer.redeemed.wait()
+            await anyio.wait_all_tasks_blocked()
+            peer.go.set()
+        stored = await make_store(tmp_path).load(peer.url)
+        assert stored is not None
+        assert "more" in stored.tokens.scopes
