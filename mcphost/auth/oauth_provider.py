@@ -27,11 +27,12 @@ from mcphost.auth.sign_in_context import (
     SignInTarget,
     ignore_progress,
 )
+from mcphost.auth.sign_in_pause import SignInPause, copy_sign_in_error
 from mcphost.auth.token_refresh import refresh_sign_in, revoke_tokens
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import split_scopes
 from mcphost.auth.www_authenticate import probe_server, select_challenge
-from mcphost.errors import McpHostError, SignInRequired, SignInUnchanged
+from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 from mcphost.sign_in_types import AuthChallenge, SignInProgress
 
@@ -89,6 +90,7 @@ class OAuthProvider:
         self._refresh_lock = anyio.Lock()
         self._shared_sign_in: _SharedSignIn | None = None
         self._refused_scopes: set[tuple[str, ...]] = set()
+        self._pause = SignInPause()
         token_store.storage_listeners.append(self._notify_account_changed)
 
     def _notify_account_changed(self) -> None:
@@ -204,6 +206,13 @@ class OAuthProvider:
         return refreshed is not None and refreshed.tokens.authorization != refusal.authorization
 
     # -- for callers that wait for a response
+    async def sign_in_for_session(self, refusal: AuthChallenge, attempt: int = 1) -> None:
+        """Do the same as `sign_in`, but for a request of an open session, which the server may have caused.
+
+        For some time after a failed sign-in, its error is raised again, and the user is not asked.
+        """
+        await self._sign_in(refusal, attempt, is_paused=True)
+
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
@@ -211,6 +220,9 @@ class OAuthProvider:
         starting at 1. If the task that is signing in is cancelled, another task that is waiting for the result
         starts a new sign-in. Raises SignInRequired.
         """
+        await self._sign_in(refusal, attempt, is_paused=False)
+
+    async def _sign_in(self, refusal: AuthChallenge, attempt: int, *, is_paused: bool) -> None:
         await self._resolve_account()
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403
@@ -241,6 +253,8 @@ class OAuthProvider:
                 if current is not None and current.tokens.authorization != refusal.authorization:
                     return
             if self._shared_sign_in is None:
+                if is_paused:
+                    self._pause.check()
                 await self._run_sign_in(refusal, is_step_up=is_step_up)
                 return
             if await self._join_sign_in(self._shared_sign_in):
@@ -262,8 +276,7 @@ class OAuthProvider:
         """
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
-            kind = SignInUnchanged if isinstance(shared_sign_in.error, SignInUnchanged) else SignInFailed
-            raise kind(shared_sign_in.error.message, shared_sign_in.error.hint)
+            raise copy_sign_in_error(shared_sign_in.error)
         return not shared_sign_in.is_cancelled
 
     async def _join_running_sign_ins(self) -> StoredSignIn | None:
@@ -313,7 +326,10 @@ class OAuthProvider:
                 scopes=scopes,
                 previous_issuer=previous.issuer if previous is not None else self._last_issuer,
             )
+            self._pause.end()
         except SignInRequired as error:
+            if self._interaction is not None:
+                self._pause.begin(error)
             _log.warning("sign-in to %s: %s", self._target.server, error.message)
             error.server = error.server or self._target.server
             shared.error = error

@@ -152,7 +152,7 @@ class ClientSessionOpener:
                     continue
                 if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
-                sender.sign_in = oauth.sign_in if oauth is not None else None
+                sender.sign_in = oauth.sign_in_for_session if oauth is not None else None
                 session = self._create_session(server, facts, channel, sender, responder, observer, tasks, oauth)
                 sender.on_unsolicited = session.handle_unsolicited
                 for message, context in pre_init.pending:

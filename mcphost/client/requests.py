@@ -173,7 +173,7 @@ R = TypeVar("R")
 
 
 class SignInCallback(Protocol):
-    """Type of the callback for signing in; the implementation is `OAuthProvider.sign_in` in `auth.oauth_provider`."""
+    """Type of the callback for signing in; implemented by `OAuthProvider.sign_in_for_session`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Let the user sign in after the server has rejected a request as unauthorized. Raises SignInRequired.
