@@ -58,18 +58,29 @@ class ServedChat(AppService):
         self._process, self._stdin = process, process.stdin
         return process
 
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        """Tell the chat about the page's size, within the same bounds as at the start."""
+        await super().set_terminal_size(_bounded_side(str(width)), _bounded_side(str(height)))
+
     async def stop(self) -> None:
         """Let the chat save its state and exit; kill it after STOP_SECONDS."""
-        process = self._process
+        process, reader = self._process, self._task
+        if process is None or reader is None:
+            return
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await super().stop()
-                if process is not None:
-                    await process.wait()
+                await self.send_meta({"type": "quit"})
+                # Not textual-serve's own `stop`: it waits for the reader, which ignores the cancellation by the time
+                # limit. The reader goes on meanwhile, because a chat that cannot write cannot exit.
+                await process.wait()
         except TimeoutError:
-            if process is not None and process.returncode is None:
+            if process.returncode is None:
                 process.kill()
                 await process.wait()
+        finally:
+            self._task = None
+            reader.cancel()  # a process that the chat started may keep the pipe open
+            await asyncio.wait([reader])
 
 
 class ChatServer(Server):

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import IO, cast
 from urllib.parse import urlsplit
 
 import aiohttp
+import anyio
+import anyio.to_thread
 import psutil
 import pytest
 from aiohttp import web
@@ -202,3 +205,67 @@ def test_a_served_chat_imports_nothing_from_the_current_folder(tmp_path: Path) -
     *command, _ = chat_command(args)
     done = subprocess.run([*command, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=END_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@asynccontextmanager
+async def serve_program(code: str) -> AsyncIterator[chat_web_server.ChatServer]:
+    """Serve a Python program with this source code in place of the chat; it first says that it is a Textual app."""
+    argv = [sys.executable, "-c", f"import os, sys, time\nprint('__GANGLION__', flush=True)\n{code}"]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = chat_web_server.ChatServer(argv, listener.getsockname()[1], lambda server, client: False)
+        runner = web.AppRunner(server.make_app(), access_log=None)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listener).start()
+            yield server
+        finally:
+            await runner.cleanup()
+
+
+def packet(code: str) -> str:
+    """Return code that writes the bytes of the expression *code* to the page."""
+    return f"data = {code}\nos.write(1, b'D' + len(data).to_bytes(4, 'big') + data)\n"
+
+
+REPORT_PID = packet("str(os.getpid()).encode()")
+
+
+@asynccontextmanager
+async def open_socket(server: chat_web_server.ChatServer) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open the WebSocket of a page."""
+    async with (
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{server.address}ws", origin=server.public_url) as connection,
+    ):
+        yield connection
+
+
+@pytest.mark.anyio
+async def test_a_chat_that_does_not_quit_is_killed_after_its_page_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_web_server, "STOP_SECONDS", 0.2)
+    async with serve_program(REPORT_PID + "while True: time.sleep(60)") as server:
+        async with open_socket(server) as page:
+            chat = psutil.Process(int(await page.receive_bytes()))
+        await anyio.to_thread.run_sync(chat.wait, END_SECONDS)
+
+
+@pytest.mark.anyio
+async def test_a_chat_quits_by_itself_though_nobody_reads_what_it_still_writes(tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    quits = f"{packet('bytes(8_000_000)')}assert b'quit' in os.read(0, 100)\nopen({str(saved)!r}, 'x').close()"
+    async with serve_program(REPORT_PID + quits) as server:
+        async with open_socket(server) as page:
+            chat = psutil.Process(int(await page.receive_bytes()))
+            transport = page.get_extra_info("socket")
+            transport.shutdown(socket.SHUT_RDWR)
+        await anyio.to_thread.run_sync(chat.wait, END_SECONDS)
+    assert saved.exists()
+
+
+@pytest.mark.anyio
+async def test_a_page_cannot_ask_for_a_terminal_that_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_web_server, "STOP_SECONDS", 0.2)
+    async with serve_program(packet("os.read(0, 1000)[5:]")) as server, open_socket(server) as page:
+        await page.send_str('["resize", {"width": 100000000, "height": -5}]')
+        assert json.loads(await page.receive_bytes()) == {"type": "resize", "width": 500, "height": 1}
