@@ -381,6 +381,7 @@ class PipeServer:
         self._writer = LineWriter(stdout)
         self._events = host.events.subscribe()
         self._running_ids: set[str | int] = set()
+        self._running_count = 0  # with the commands that have no id
         self._idle = anyio.Event()
         self._dropped_events = 0
         self._handlers = PipeCommands(host, frontend, self._emit).handlers
@@ -429,7 +430,9 @@ class PipeServer:
             if do == "wait":
                 await self._wait(command_id, message)
                 continue
-            self._running_ids.add(command_id)
+            if command_id is not None:
+                self._running_ids.add(command_id)
+            self._running_count += 1
             tasks.start_soon(self._run_command, command_id, do, message)
         return False
 
@@ -455,7 +458,7 @@ class PipeServer:
             self._report_bad_line(command_id, str(unknown))
             if command_id is not None and command_id not in self._running_ids:
                 self._write_error(command_id, unknown)  # each id gets a result
-        elif command_id is not None and command_id in self._running_ids:
+        elif command_id in self._running_ids:
             self._report_bad_line(command_id, f"A command with the id {command_id!r} is running.")
         else:
             return command_id, do, message
@@ -477,7 +480,8 @@ class PipeServer:
             self._write_result(command_id, result, code)
         finally:
             self._running_ids.discard(command_id)
-            if not self._running_ids:
+            self._running_count -= 1
+            if not self._running_count:
                 self._idle.set()
 
     async def _wait(self, command_id: Any, message: dict[str, Any]) -> None:
@@ -492,7 +496,7 @@ class PipeServer:
     async def _wait_for_commands(self) -> None:
         """Wait up to ten seconds for running commands to finish, or until the reader closes the output."""
         with anyio.move_on_after(DRAIN_SECONDS):
-            while self._running_ids and not self._writer.is_reader_closed():
+            while self._running_count and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()
                 with anyio.move_on_after(0.1):
                     await self._idle.wait()

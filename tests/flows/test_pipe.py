@@ -297,6 +297,14 @@ def test_end_of_input_refuses_the_open_question_and_finishes_the_turn(program: P
         assert pipe.result(sent)["result"]["declined"] == 1
 
 
+def test_the_end_of_input_waits_for_every_command_without_an_id(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    call = {"do": "call", "server": "demo", "tool": "count_slowly", "arguments": {"to": 2, "seconds": 0.5}}
+    lines = program.text("pipe", "--mcp-config", file, stdin=f'{json.dumps(call)}\n{{"do": "grants"}}\n').splitlines()
+    results = [event for event in map(json.loads, lines) if event["event"] == "result"]
+    assert [(event["ok"], "isError" in event["result"]) for event in results] == [(True, False), (True, True)]
+
+
 def test_server_that_is_not_approved_asks_and_the_answer_is_kept_when_always(program: Program) -> None:
     program.configure(demo=DEMO)
     for answer, asks in (("deny", 1), ("once", 1), ("always", 1), ("", 0)):
