@@ -1,5 +1,6 @@
 """Hooks: the user's programs that run before or after tool calls, and can deny or change calls but never allow them."""
 
+import json
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -478,7 +479,25 @@ def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, st
         return HookVerdict(), "it did not print JSON"
     if not isinstance(answer, dict):
         return HookVerdict(), "it did not print a JSON object"
+    if repeated := _find_repeated_member(output.output):
+        return HookVerdict(), f"it answered with the member {_line(repeated)!r} twice"
     return _parse_answer(event, cast("dict[str, Any]", answer))
+
+
+def _find_repeated_member(answer: bytes) -> str:
+    """Return the first member that an object in valid JSON has twice, or "" if there is none.
+
+    A hook may paste an argument into its reason without escaping it. The argument could then add a second decision,
+    which parsers use instead of the first one.
+    """
+    repeated: list[str] = []
+
+    def note_repeated(members: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        repeated.extend(name for name, _ in members if name in seen or seen.add(name))
+
+    json.loads(answer, object_pairs_hook=note_repeated)
+    return next(iter(repeated), "")
 
 
 def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict, str]:
