@@ -206,6 +206,7 @@ VALUES = (
     "it did not print JSON.",
     "it did not print a JSON object.",
     "it answered with the unknown member {name}.",
+    "it answered with the member {name} twice.",
     "it answered {decision}: a hook can deny or continue, never allow.",
     "it answered with a reason or note that is not text.",
     "it answered with arguments that cannot be used.",
