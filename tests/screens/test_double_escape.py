@@ -91,3 +91,37 @@ async def test_esc_pressed_once_more_than_needed_to_leave_screens_does_not_go_ba
         clock.now += 2 * AFTER_USE_SECONDS
         await driver.pilot.press("escape", "escape")
         await driver.until(lambda: is_rewinding(driver), "the screen")
+
+
+async def test_esc_in_the_transcript_and_once_more_to_stop_the_answer_does_not_go_back(
+    files: Files, clock: ManualClock
+) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello")
+        clock.now += 2 * AFTER_USE_SECONDS
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: driver.app.focused is driver.app.chat.query_one("#transcript"), "the transcript")
+        await driver.pilot.press("escape", "escape", "escape")
+        await driver.pilot.pause()
+        assert not is_rewinding(driver)
+
+
+async def test_esc_while_no_field_has_the_focus_stops_the_answer_and_does_not_count(
+    files: Files, clock: ManualClock
+) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("a long answer, please")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.chat.is_answering, "an answer")
+        clock.now += 2 * AFTER_USE_SECONDS
+        driver.app.chat.set_focus(None)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
+        await driver.pilot.press("escape", "escape", "escape")
+        await driver.pilot.pause()
+        assert not is_rewinding(driver)
+        clock.now += 2 * AFTER_USE_SECONDS
+        await driver.pilot.press("escape", "escape")
+        await driver.until(lambda: is_rewinding(driver), "the screen")

@@ -20,8 +20,8 @@ class DoubleEscape:
     """Detector for Esc pressed twice in the empty composer while nothing else uses the key.
 
     A press that stops an answer or a call, that cancels an edit, or that comes while a question waits does not count,
-    nor do presses shortly after it or after another screen was left. *has_other_effect* returns whether Esc has another
-    effect now, or whether there is no message to go back to.
+    nor do presses shortly after it, or after the focus came from another screen or widget. *has_other_effect* returns
+    whether Esc has another effect now, or whether there is no message to go back to.
     """
 
     def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:
@@ -30,9 +30,13 @@ class DoubleEscape:
         self._pressed_at = self._used_at = _NEVER
         app = cast("Any", composer_input).app
         app.screen_change_signal.subscribe(composer_input, self._end_press, immediate=True)
+        composer_input.watch(composer_input, "has_focus", self._end_press, init=False)
 
-    def _end_press(self, _screen: object) -> None:
-        """Do not count the next presses: users press Esc repeatedly to leave screens, or hold it down."""
+    def _end_press(self, _change: object) -> None:
+        """Do not count the next presses: users press Esc repeatedly to leave screens, or hold it down.
+
+        Esc in the transcript, or while nothing has the focus, leads back to the composer and may first stop an answer.
+        """
         self._pressed_at, self._used_at = _NEVER, input_guard.clock()
 
     def press(self, key: str, ago: float) -> bool:
