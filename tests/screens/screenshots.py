@@ -633,6 +633,7 @@ def edit_arguments(*names: str) -> ScreenSetup:
             },
             "kind": {"type": "string", "enum": ["file", "folder", "link"]},
             "sort": {"type": "array", "items": {"type": "object", "properties": {"by": {"type": "string"}}}},
+            "skip": {"type": "array", "items": {"type": "string", "maxLength": 20}, "description": "Folders to skip"},
         },
         "required": ["path", "pattern"],
     }
@@ -1135,6 +1136,9 @@ SCREENS: dict[str, ScreenSetup] = {
     "rule_conditions": rule_builder("tab", "tab", "down", "space", "tab"),
     "edit": edit_arguments("end", *"/auth"),
     "edit_fault": edit_arguments("tab", "tab", "tab", *"501", "tab", "tab", "backspace"),
+    "edit_lines": edit_arguments(
+        *["tab"] * 6, *"build", "ctrl+j", "ctrl+j", *"a folder with a long name", "ctrl+j", *"node_modules"
+    ),
     "edit_json": edit_arguments("ctrl+e", "end", "backspace"),
     "edited": edit_arguments("end", *"/auth", "tab", "tab", "tab", *"20", "tab", "tab", *["backspace"] * 30, "ctrl+s"),
     "audit": with_keys(audit_screen, "f10", "down", "down", "down"),

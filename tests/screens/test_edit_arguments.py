@@ -299,3 +299,25 @@ async def test_an_empty_list_of_texts_and_null_and_no_list_are_kept_apart(run: R
     async with run(size=(100, 40)) as driver:
         await open_argument_editor(driver, {"tags": None}, TAGS_SCHEMA)
         assert driver.app.screen.form.rows[0].field_widget.text == "null"
+
+
+async def test_an_error_in_a_list_of_texts_names_its_line_and_blank_lines_are_said_not_to_be_sent(run: Run) -> None:
+    schema = {"properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 5}}}}
+    async with run(size=(100, 40)) as driver:
+        asked = await open_argument_editor(driver, {}, schema)
+        await driver.pilot.press(*"red", "ctrl+j", "ctrl+j", "space", "ctrl+j", *"yellow")
+        await driver.until(lambda: "2 blank lines are not sent" in driver.text(), "what is left out")
+        await driver.until(lambda: "line 4: " in driver.text(), "the line of the error")
+        assert "/1" not in driver.text()
+        await driver.pilot.press("backspace", "ctrl+j")
+        await driver.until(lambda: "line 4: " not in driver.text(), "no error")
+        assert "2 blank lines are not sent" in driver.text()
+        assert await save_and_allow(driver, asked) == {"tags": ["red", "yello"]}
+
+
+async def test_an_error_in_a_list_of_texts_that_is_only_shown_names_its_line(run: Run) -> None:
+    schema = {"properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 5}}}}
+    async with run(size=(100, 40)) as driver:
+        await open_argument_editor(driver, {"tags": ["red", "a\u200bbcdefg"]}, schema)
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "line 2: " in driver.text(), "the line of the error")

@@ -259,15 +259,16 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
         An error that does not concern any field is shown below the form.
         """
-        names = {row.field.name for row in self.form.rows if row.display}
+        rows = {row.field.name: row for row in self.form.rows if row.display}
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
         for fault in errors.faults:
             message = translate_violation(fault.message)
             name, _unused, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
-            if name in names and fault.path:
-                text = _("{place}: {message}").format(place=f"/{deeper}", message=message) if deeper else message
+            if name in rows and fault.path:
+                place = rows[name].describe_place(f"/{deeper}")
+                text = _("{place}: {message}").format(place=place, message=message) if deeper else message
                 by_field.setdefault(name, []).append(text)
             else:
                 place = fault.path or _("the arguments")

@@ -4,6 +4,7 @@ They extend Textual's widgets in two ways: a field can be without a value, and i
 well as colors.
 """
 
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 from textual import events
@@ -339,7 +340,7 @@ def _parse_text(field: Field, text: str) -> Any:
         case "text":
             return text or None
         case "texts":
-            return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()] or None
+            return [line for line in _split_lines(text) if line.strip()] or None
         case "json":
             try:
                 value = loads(text, "JSON") if text.strip() else None
@@ -348,6 +349,24 @@ def _parse_text(field: Field, text: str) -> Any:
                 return INVALID_JSON
         case _:
             return _parse_number(text.strip()) if text.strip() else None
+
+
+def _split_lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def line_of_item(text: str, item: int) -> int:
+    """Return the number of the line, counted from 1, with the *item*-th text, counted from 0, of a list of texts.
+
+    Return 0 if *text* has no such line.
+    """
+    numbers = (number for number, line in enumerate(_split_lines(text), 1) if line.strip())
+    return next(islice(numbers, item, None), 0)
+
+
+def count_blank_lines(text: str) -> int:
+    """Return how many lines of a list of texts are blank, without the end of the last line."""
+    return sum(not line.strip() for line in _split_lines(text.removesuffix("\n")) if text)
 
 
 def _parse_number(text: str) -> Any:

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.forms.choice_list import ChoiceList
 from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
@@ -20,7 +20,9 @@ from mcphost.tui.forms.field_widgets import (
     LineEntry,
     TextEntry,
     TristateCheckbox,
+    count_blank_lines,
     format_value,
+    line_of_item,
 )
 from mcphost.tui.forms.read_only_value import ReadOnlyValue
 from mcphost.tui.screen_text import clean_beginning, clean_line, is_clean
@@ -59,6 +61,7 @@ _MAX_DESCRIPTION_LENGTH = 2_000
 _CHARACTERS_LIKE_A_ROW = 500
 """How many characters of an initial value take as long to lay out as another row."""
 _CHARACTERS_OF_AN_ITEM = 10
+_MAX_INDEX_LENGTH = 10
 _FORMAT_LABELS = {"email": N_("an email address"), "uri": N_("a URL with its scheme"), "date": N_("a date, 2026-07-28")}
 _FORMAT_LABELS["date-time"] = N_("a time with its zone, 2026-07-28T12:00:00Z")
 
@@ -282,6 +285,16 @@ class FormRow(Column):
             return _('must be JSON, such as ["urgent", "home"] or {"name": "value"}')
         return translate_sentence(field_error(self.field, self.value))
 
+    def describe_place(self, path: str) -> str:
+        """Return the place of an error in the value, such as "line 2"; *path* is its JSON pointer within the value."""
+        if self.field.kind == "texts" and path[1:].isdecimal() and len(path) < _MAX_INDEX_LENGTH:
+            widget = self.field_widget
+            text = widget.text if isinstance(widget, TextEntry) else format_value(self.field, self.value)
+            line = line_of_item(text, int(path[1:]))
+            if line:
+                return _("line {number}").format(number=line)
+        return path
+
     def describe_problem(self) -> str:
         """Return the field's title followed by the error in its value, or "" if the value is valid."""
         problem = self.problem() or self._external_problem
@@ -318,6 +331,10 @@ class FormRow(Column):
         if typed and not is_clean(typed):
             marked = "•••" if self.is_masked else clean_line(typed, _MAX_PROBLEM_LENGTH)
             parts.append(_heading(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
+        blank = count_blank_lines(typed) if self.field.kind == "texts" else 0
+        if blank:
+            note = ngettext("▲ {count} blank line is not sent", "▲ {count} blank lines are not sent", blank)
+            parts.append(_heading(note.format(count=blank), "$warning"))
         focused = self.field_widget.has_focus
         if focused and cell_width(self._title) > self._label_width - 2:
             parts.append(QuotedPart(self._title, "$text"))
