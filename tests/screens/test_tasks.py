@@ -50,9 +50,12 @@ async def test_the_progress_bars_of_several_calls_stand_in_one_column(run: Run) 
             second.progress = ToolProgress("c2", "files", 8_000, 8_000, "all")
             await open_tasks(driver)
             await driver.until(lambda: "100%  files" in driver.text(), "the rows")
-            rows = [line for line in driver.text().splitlines() if "  files · " in line]
+            lines = driver.text().splitlines()
+            rows = [line for line in lines if "  files · " in line]
             assert "━━━━────  50%  files · " in rows[0]
-            assert len({row.index("files · ") for row in rows}) == 1
+            assert rows[0].index("files · ") == rows[1].index("files · ")
+            name = next(line for line in lines if "without_total" in line)
+            assert rows[2].index("files · ") == name.index("without_total")  # no gap where it has no bar
 
 
 async def test_many_reports_of_progress_are_drawn_at_most_twice_a_second(

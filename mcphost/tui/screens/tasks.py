@@ -151,7 +151,7 @@ class TasksScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each running call, open page, subscribed resource and earlier task, in this order."""
         calls = self.host.running_calls.list()
-        # The bars stand in a column of their own, so that they align.
+        # Bars of the same width, so that the texts after them align.
         column = 0 if is_reader(self) else max((len(draw_progress(call)) for call in calls), default=0)
         return [
             *(self._call_row(call, column) for call in calls),
@@ -173,13 +173,14 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row for a tool call, with a progress bar at the beginning of its detail line.
+        """Return the row for a tool call; if its total is known, its detail line begins with a progress bar.
 
         The bar is padded to *column* cells. If *column* is 0, no bar is shown.
         """
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(call.seconds), where, format_progress(call))
-        bar = f"{draw_progress(call):<{column}}  " if column else ""
+        drawn = draw_progress(call) if column else ""
+        bar = f"{drawn:<{column}}  " if drawn else ""
         text = " · ".join(filter(None, parts))
         return ListRow(call, call.tool, f"{bar}{text}", "◌" if call.is_in_background else "◐")
 
