@@ -153,6 +153,7 @@ def sign_in_warnings(
 
 
 CALLBACK_PATH = "/callback"
+PUBLISH_HINT = 'Or publish a client metadata document, and enter its address as "clientMetadataUrl" there.'
 """The path of the redirect URI, for clients registered manually or by mcphost's client metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
 """Factor by which the time limit is extended while the user registers mcphost manually."""
@@ -198,13 +199,16 @@ class ClientResolver:
                 if known.kind == ENTERED_KIND:
                     return await self._start_callback_server(stack, 0, uri.path), known
         if document.client_id_metadata_document_supported and target.client_metadata_url:
-            return await self._start_callback_server(stack, 0, CALLBACK_PATH), make_metadata_document_client(
+            # The document may list a redirect URI with a port, for an authorization server that compares it.
+            return await self._start_callback_server(stack, target.port, CALLBACK_PATH), make_metadata_document_client(
                 issuer, target.client_metadata_url
             )
         if not document.registration_endpoint:
+            hint = 'Register mcphost there and enter its id: "mcphost": {"oauth": {"clientId": "…"}} in mcp.json.'
+            if document.client_id_metadata_document_supported:
+                hint = f"{hint} {PUBLISH_HINT}"
             unsupported = RegistrationError(
-                f"The authorization server {issuer[:200]} does not register clients automatically.",
-                'Register mcphost there and enter its id: "mcphost": {"oauth": {"clientId": "…"}} in mcp.json.',
+                f"The authorization server {issuer[:200]} does not register clients automatically.", hint
             )
             return await self._ask_for_client(stack, document, issuer, unsupported)
         callback = await self._start_callback_server(stack, 0, f"{CALLBACK_PATH}/{secrets.token_urlsafe(12)}")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -403,6 +404,25 @@ async def test_our_metadata_document_is_the_client_id_where_that_is_understood_a
         peer.document = {}
         assert await send_with_sign_in(create_oauth(peer, BrowserUser(), client_metadata_url=document), peer) == 200
         assert peer.asked[1]["client_id"] == "client-0"
+
+
+async def test_the_redirect_of_a_metadata_document_has_the_configured_port() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    document = "https://mcphost.example/client.json"
+    async with run_peer(document={"client_id_metadata_document_supported": True}) as peer:
+        oauth = create_oauth(peer, BrowserUser(), client_metadata_url=document, port=port)
+        assert await send_with_sign_in(oauth, peer) == 200
+        assert peer.asked[0]["redirect_uri"] == f"http://127.0.0.1:{port}/callback"
+
+
+async def test_a_server_that_only_takes_metadata_documents_is_told_to_the_user() -> None:
+    known = {"registration_endpoint": None, "client_id_metadata_document_supported": True}
+    async with run_peer(document=known) as peer:
+        with pytest.raises(RegistrationError) as raised:
+            await send_with_sign_in(create_oauth(peer, BrowserUser()), peer)
+        assert "clientMetadataUrl" in raised.value.hint
 
 
 @pytest.mark.req("auth.reg.priority")
