@@ -14,6 +14,7 @@ from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.diagnosis.well_known import check_well_known
 from mcphost.errors import ConfigError, McpHostError, SignInRequired
 from mcphost.host.server_views import ServerView, describe_capabilities, summarize_catalog
+from mcphost.host.servers.description_warnings import warn_about_definition
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.refused_tools import find_schema_problem
 from mcphost.pluralize import pluralize
@@ -128,6 +129,13 @@ def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
     if view.quarantined:
         text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"
         steps.append(make_step("tools", "warning", text, "Review them: /servers, then c."))
+    suspicious = [
+        tool.name for tool in view.catalog.tools if warn_about_definition(tool.description, tool.input_schema)
+    ]
+    if suspicious:
+        text = f"{pluralize(len(suspicious), 'tool')} with a suspicious description: "
+        text += ", ".join(suspicious[:_MAX_NAMED_TOOLS])
+        steps.append(make_step("tools", "warning", text, "Read it before you use the tool: /tools."))
     problems = [(tool.name, find_schema_problem(tool.input_schema, provider)) for tool in view.catalog.tools]
     odd = [f"{name} ({why})" for name, why in problems if why]
     whom = provider or "every provider"

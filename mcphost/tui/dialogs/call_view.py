@@ -1,8 +1,9 @@
 """Rendering of a tool call's arguments for review, with marks for hidden characters."""
 
 import asyncio
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.argument_origins import (
@@ -16,9 +17,12 @@ from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, join_list
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
-from mcphost.tui.screen_text import clean, clean_beginning
+from mcphost.tui.screen_text import clean, clean_beginning, clean_line
 from mcphost.tui.transcript.tool_card import format_value, quote_unusual_name
 from mcphost.tui.widget_messages import Section
+
+if TYPE_CHECKING:
+    from mcphost.host.servers.description_warnings import DescriptionWarning
 
 # Longer texts make layout slow: 10,000 rows take half a second. One limit is for each value, the others are for all
 # values; the `v` key shows the rest. Characters are counted after sanitizing, because a mark may have eight.
@@ -39,6 +43,7 @@ _MAX_DEPTH = 8
 _MAX_PATHS_LENGTH = 10_000
 """Maximum characters of all paths of a split argument: below a key of 900 kB, 150 values would have 135 MB of paths."""
 _MAX_ORIGINAL_LENGTH = 200
+NO_GUARANTEE = N_("Only known phrases are marked. A description without a mark may deceive too.")
 CHANGED_STYLES = ("bold $accent", "$text")
 ORIGINAL_STYLES = ("$faint", "$faint")
 
@@ -328,3 +333,12 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
     if annotations.open_world_hint is not None:
         words.append(_("outside access") if annotations.open_world_hint else _("no outside access"))
     return " · ".join(words)
+
+
+def describe_warnings(warnings: Iterable["DescriptionWarning"]) -> list[str]:
+    """Return a sanitized line for each warning about a tool's definition, with the server's words in quotes."""
+    lines: list[str] = []
+    for warning in warnings:
+        line = _("▲ Its description {warning}").format(warning=_(warning.text))
+        lines.append(f'{line}: "{clean_line(warning.quote, 100)}"' if warning.quote else line)
+    return lines

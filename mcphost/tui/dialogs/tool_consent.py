@@ -24,12 +24,15 @@ from mcphost.host.questions.questions import (
     Deny,
     ToolVerdict,
 )
+from mcphost.host.servers.description_warnings import warn_about_definition
 from mcphost.local_time import format_moment
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
 from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.dialogs.call_view import (
+    NO_GUARANTEE,
     describe_annotations,
+    describe_warnings,
     is_same_json,
     prepare_argument_sections,
     render_call,
@@ -255,6 +258,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(
                 Content.styled(_("▲ The tool {danger}").format(danger=translate_sentence(danger)), "bold $warning")
             )
+        warnings = describe_warnings(warn_about_definition(question.description, question.schema))
+        out += [Content.styled(line, "bold $warning") for line in warnings]
+        if warnings:
+            out.append(Content.styled(_(NO_GUARANTEE), "$faint"))
         if question.recorded_at:
             words = _(
                 "The tool will not be called: the model gets the result from {moment} again. The permission for that "

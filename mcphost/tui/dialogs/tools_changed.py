@@ -9,7 +9,9 @@ from textual.widgets import Button
 
 from mcphost.host.questions.tool_changes import AcceptToolChanges, ReviewToolChanges, ToolChange
 from mcphost.host.servers.definition_diff import DIFFERENCE_NOTES
+from mcphost.host.servers.description_warnings import find_description_warnings
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
+from mcphost.tui.dialogs.call_view import describe_warnings
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import Section, TextViewRequested
@@ -62,6 +64,15 @@ def _translate_note(line: str) -> str:
         return translate_sentence(line)
     # A line that quotes the server begins with the path of the value.
     return line[:2] + translate_sentence(line[2:]) if line[2:].startswith("… and more: ") else line
+
+
+def _describe_new_warnings(change: ToolChange) -> list[str]:
+    """Return a line for each kind of suspicious phrase in the new definition that the old one did not have."""
+    old, new = (
+        find_description_warnings(line[2:] for line in change.difference if line[:1] in (mark, " ")) for mark in "-+"
+    )
+    known = {warning.text for warning in old}
+    return describe_warnings(warning for warning in new if warning.text not in known)
 
 
 def _is_truncated(change: ToolChange) -> bool:
@@ -124,6 +135,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             Content.assemble(
                 (clean_line(change.tool, 120), "bold $text"), (place, "$faint"), (mark, "$success"), ("\n", "")
             ),
+            *(Content.styled(line, "bold $warning") for line in _describe_new_warnings(change)),
             render_definition_diff(change),
             Content.styled(
                 _(

@@ -11,9 +11,11 @@ from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
+from mcphost.host.servers.description_warnings import warn_about_definition
 from mcphost.protocol.tools import Tool
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.chat.manual_calls import ManualCall
+from mcphost.tui.dialogs.call_view import NO_GUARANTEE, describe_warnings
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.resources import format_text
@@ -163,7 +165,9 @@ class ToolsScreen(ListScreen):
         self.show_icon(tool.icons)
         self.show_about(clean_pairs(known))
         schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
-        self.query_one(LongText).show(f"{tool.description or ''}\n\n{_('arguments:')}\n{schema}".strip())
+        warnings = describe_warnings(warn_about_definition(tool.description, tool.input_schema))
+        marks = "\n".join([*warnings, _(NO_GUARANTEE), "", ""]) if warnings else ""
+        self.query_one(LongText).show(f"{marks}{tool.description or ''}\n\n{_('arguments:')}\n{schema}".strip())
 
     def _describe_last_call(self, tool: str) -> str:
         if self._last_calls is None:

@@ -1,0 +1,109 @@
+"""Marks for tool definitions that contain known phrases of prompt injection.
+
+They help a person to read a long description, and are no protection: a definition without a mark can deceive too.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, cast
+
+from mcphost.errors import McpHostError
+from mcphost.sanitize import is_sanitized, strip_hidden_text
+from mcphost.serialization import Raw, Struct, loads
+from mcphost.translation import N_
+from mcphost.unicode_forms import normalize
+
+MAX_EXAMINED_CHARACTERS = 200_000
+"""The first characters of a definition that are examined; a longer one cannot be read by a person either."""
+
+_MAX_VALUES = 10_000
+_MAX_QUOTE_LENGTH = 80
+_MARKDOWN = str.maketrans({"*": "", "`": "", "’": "'", "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": ""})
+_WORDS = r"(?:[\w',-]{1,30}\s)"
+
+# Every repetition is bounded, so that a search takes linear time.
+_OVERRIDE = re.compile(
+    rf"\b(?:ignore|disregard|forget|override)\s{_WORDS}{{0,3}}?"
+    rf"(?:previous|prior|above|earlier|preceding|system|your)\s{_WORDS}{{0,2}}?"
+    r"(?:instructions?|prompts?|guidelines|directives)\b"
+    r"|(?:忽略|无视|忘记)[^。，；\s]{0,6}(?:之前|以上|先前|系统)[^。，；\s]{0,6}(?:指令|指示|提示|规则)"
+)
+_SECRECY = re.compile(
+    rf"\b(?:do not|don't|never|must not|should not|without)\s{_WORDS}{{0,2}}?"
+    r"(?:tell|mention|inform|notify|alert|reveal|disclose|show)(?:ing)?\s"
+    rf"{_WORDS}{{0,5}}?(?:to\s)?(?:the\s)?user\b(?!')"
+    rf"|\b(?:hide|conceal|keep)\s{_WORDS}{{0,4}}?from\s(?:the\s)?user\b(?!')"
+    r"|(?:不要|不得|请勿|切勿)(?:告诉|告知|通知|向)[^。，；\s]{0,4}用户"
+)
+_MARKUP = re.compile(r"</?(?:important|system|instructions?|secret|hidden)>|<\|im_(?:start|end)\|>|\[/?inst\]|<<sys>>")
+_CREDENTIALS = re.compile(
+    r"~/\.(?:ssh|aws|gnupg|kube)\b[\w./-]{0,40}|~/\.netrc\b|\bid_(?:rsa|ed25519|ecdsa)\b|/etc/shadow\b"
+    r"|~/\.(?:cursor|claude|vscode|codex)[\w./-]{0,40}"
+)
+_KINDS = (
+    (_OVERRIDE, N_("tells the model to ignore its instructions")),
+    (_SECRECY, N_("tells the model to keep something from you")),
+    (_MARKUP, N_("imitates markup of instructions to the model")),
+    (_CREDENTIALS, N_("names a place of credentials")),
+)
+_HIDDEN = N_("contains hidden characters")
+
+
+class DescriptionWarning(Struct, frozen=True):
+    """What a definition does, as a phrase to put after "It", and the words in which it does so, in lower case.
+
+    `quote` is "" if there is nothing to quote. It is not sanitized.
+    """
+
+    text: str
+    quote: str = ""
+
+
+def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning, ...]:
+    """Return a warning for each kind of suspicious phrase that occurs in *texts*, with its first occurrence."""
+    text = "\n".join(texts)[:MAX_EXAMINED_CHARACTERS]
+    plain = strip_hidden_text(text.replace("\t", " ").replace("\r", "")).translate(_MARKDOWN)
+    words = " ".join((plain if plain.isascii() else normalize("NFKC", plain)).lower().split())
+    found = [
+        DescriptionWarning(kind, match.group()[:_MAX_QUOTE_LENGTH])
+        for pattern, kind in _KINDS
+        if (match := pattern.search(words))
+    ]
+    if not is_sanitized(text.replace("\r\n", "\n")):
+        found.append(DescriptionWarning(_HIDDEN))
+    return tuple(found)
+
+
+def warn_about_definition(description: str | None, schema: Raw) -> tuple[DescriptionWarning, ...]:
+    """Return the warnings about a tool's description and the texts in its input schema.
+
+    A schema that cannot be read, or has too many values, is examined as far as it can be.
+    """
+    return _warn_about(description or "", bytes(schema))
+
+
+@lru_cache(1024)
+def _warn_about(description: str, schema: bytes) -> tuple[DescriptionWarning, ...]:
+    texts = [description]
+    with suppress(McpHostError):  # a tool with such a schema is not offered to the model
+        texts += _iter_texts(loads(schema))
+    return find_description_warnings(texts)
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    """Yield the strings and names in the first values of *value*, those nearest to its root first."""
+    waiting: deque[Any] = deque([value])
+    for _number in range(_MAX_VALUES):
+        if not waiting:
+            return
+        one = waiting.popleft()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            members = cast("dict[str, Any]", one)
+            waiting += [*members.keys(), *members.values()]
+        elif isinstance(one, list):
+            waiting += cast("list[Any]", one)
