@@ -438,9 +438,10 @@ class InteractiveSignIn:
             # A client id that is configured without an issuer belongs to the issuer with which it was first used.
             configured = previous.issuer if previous.client.id == self._target.client_id else ""
         if configured and configured not in resource.issuers:
+            named = ", ".join(repr(name[:200]) for name in resource.issuers)
             raise UntrustedMetadata(
                 f"The client id of the server {self._target.server!r} belongs to the authorization server "
-                f"{configured[:200]!r}, but the server now names {', '.join(name[:200] for name in resource.issuers)}.",
+                f"{configured[:200]!r}, but the server now names {named}.",
                 "Credentials for one authorization server are not sent to another. If the change is right, "
                 "correct mcp.json.",
             )

@@ -22,6 +22,7 @@ from mcphost.config.approval_digest import load_authorities
 from mcphost.config.certificate_errors import STANDARD_HINT, violates_standard
 from mcphost.errors import ConfigError, MalformedMessage, McpHostError, SignInRequired
 from mcphost.http_limits import BodyTooLarge, ResponseLimits, TooManyChunks
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
@@ -74,7 +75,8 @@ class OAuthResponse(Struct, frozen=True):
     @property
     def status_text(self) -> str:
         """The HTTP status for error messages; includes the content type if a successful response is not JSON."""
-        kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
+        kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60]
+        kind = sanitize(kind, keep_newlines=False) or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
     def is_json_object(self) -> bool:

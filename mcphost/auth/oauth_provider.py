@@ -20,6 +20,7 @@ from mcphost.auth.discovery import discover_resource
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner, load_joserfc
 from mcphost.auth.interactive_sign_in import InteractiveSignIn
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.registration import quote_server_text
 from mcphost.auth.sign_in_context import (
     ProgressCallback,
     SignInFailed,
@@ -234,9 +235,9 @@ class OAuthProvider:
         if is_step_up and attempt > MAX_STEP_UPS:
             self._refused_scopes.add(scopes)
         if is_step_up and scopes in self._refused_scopes:
+            shown = quote_server_text(" ".join(scopes)[:200])
             raise SignInFailed(
-                f"The server {self._target.server!r} still requires scopes that were granted: "
-                f"{' '.join(scopes)[:200]}.",
+                f"The server {self._target.server!r} still requires scopes that were granted: {shown}.",
                 "Its operator must correct that. mcphost asks again after a restart.",
             )
         if not is_step_up and attempt > MAX_SIGN_INS:
@@ -372,8 +373,9 @@ class OAuthProvider:
             _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
         )
         flags = "".join(f" --scope {scope}" for scope in missing_scopes) if is_plain else ", with --scope for each one"
+        shown = quote_server_text(" ".join(missing_scopes)[:200])
         return SignInFailed(
-            f"The server {name!r} requires more scopes for this: {' '.join(missing_scopes)[:200]}.",
+            f"The server {name!r} requires more scopes for this: {shown}.",
             f"Grant them: mcphost login {quote(name)}{flags}",
         )
 

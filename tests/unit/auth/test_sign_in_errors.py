@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from mcphost.auth.oauth_provider import MAX_STEP_UPS
 from mcphost.errors import SignInRequired
+from mcphost.sign_in_types import AuthChallenge
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import ReceivedRequest, serve
@@ -162,3 +164,39 @@ async def test_a_rejected_certificate_is_reported_with_how_to_configure_an_autho
     assert "its certificate is not accepted" in error_text
     assert any(words in error_text for words in reason.split("|"))
     assert '"caFile"' in error_text
+
+
+CONTROLS = frozenset("\x1b\x07\n\u202e\x9b")
+
+
+async def test_the_names_of_issuers_in_an_error_have_no_control_characters() -> None:
+    async with run_peer(resource={"authorization_servers": ["https://a\x1b]52;c;aGk=\x07\n\u202e\x9b31m"]}) as peer:
+        with pytest.raises(SignInRequired, match="but the server now names") as raised:
+            await create_oauth(peer, BrowserUser(), issuer="https://as.example").login()
+    assert not CONTROLS & set(str(raised.value))
+
+
+async def test_the_type_of_a_document_in_an_error_has_no_control_characters() -> None:
+    class TypedPeer(OAuthPeer):
+        async def handle(self, request: ReceivedRequest) -> None:
+            if "oauth-authorization-server" in request.path:
+                kind = "text/\u202e\x9bx".encode()
+                await request.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\ncontent-type: " + kind + b"\r\n\r\n")
+            else:
+                await super().handle(request)
+
+    async with run_peer(kind=TypedPeer) as peer:
+        with pytest.raises(SignInRequired, match="instead of JSON") as raised:
+            await create_oauth(peer, BrowserUser()).login()
+    assert not CONTROLS & set(str(raised.value))
+
+
+@pytest.mark.parametrize("has_user", [False, True])
+async def test_the_scopes_in_an_error_have_no_control_characters(has_user: bool) -> None:
+    challenge = 'Bearer error="insufficient_scope", scope="\x1b[2J\x9b31m\u202e"'
+    async with run_peer() as peer:
+        auth = create_oauth(peer, BrowserUser() if has_user else None)
+        with pytest.raises(SignInRequired) as raised:
+            await auth.sign_in(AuthChallenge(403, challenge, ""), MAX_STEP_UPS + 1 if has_user else 1)
+    assert "scopes" in str(raised.value)
+    assert not CONTROLS & set(str(raised.value))
