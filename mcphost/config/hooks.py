@@ -127,9 +127,11 @@ def approve_current_files(places: ProjectPlaces) -> ProjectPlaces:
     reading.
     """
     problems: list[str] = []
-    hooks = read_project_hooks(find_hooks_root(places), problems.append)
+    root = find_hooks_root(places)
+    hooks = read_project_hooks(root, problems.append)
     texts = (*read_instructions(places, problems.append), *([] if hooks is None else [hooks]))
-    return replace(places, approval="flag", approved_files=frozenset((text.path, text.digest) for text in texts))
+    approved = frozenset((text.path, text.digest) for text in texts)
+    return replace(places, approval="flag", approved_files=approved, hooks_root=root, approved_hooks=hooks)
 
 
 def parse_project_hooks(text: ProjectText, root: Path) -> tuple[HookConfig, ...]:

@@ -60,13 +60,15 @@ class ProjectPlaces(Struct, frozen=True, kw_only=True):
 
     `approval` is "ask" if the user is asked, and "stored" if only stored approvals are accepted. It is "flag"
     if a command-line flag also approves `approved_files` for this run. `approved_files` contains paths with the
-    digests of their content.
+    digests of their content, and `approved_hooks` is the hooks file among them, which was found in `hooks_root`.
     """
 
     config_dir: Path
     folder: Path
     approval: Literal["ask", "stored", "flag"] = "ask"
     approved_files: frozenset[tuple[str, str]] = frozenset()
+    hooks_root: Path | None = None
+    approved_hooks: ProjectText | None = None
 
 
 def find_project_root(folder: Path) -> Path:

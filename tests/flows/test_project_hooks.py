@@ -9,6 +9,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from mcphost.config.hooks import approve_current_files
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import ConsentDenied
@@ -107,6 +108,31 @@ async def test_hooks_whose_approval_is_revoked_stop_at_once_and_are_asked_about_
     async with open_hooked_host(tmp_path, answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
         assert await hooked.host.hooks.list_files() == ()
         assert await hooked.call() == "done"
+
+
+@pytest.mark.parametrize("change", ["deleted", "changed", "another root"])
+async def test_hooks_approved_by_a_flag_cannot_be_switched_off_before_the_first_message(
+    tmp_path: Path, places: ProjectPlaces, change: str
+) -> None:
+    """A server that starts before the first message may write in the project."""
+    below = places.folder / "below"
+    below.mkdir()
+    file = write_project_hook(places, DENY)
+    approved = approve_current_files(replace(places, folder=below))
+    if change == "deleted":
+        file.unlink()
+    elif change == "changed":
+        file.write_text("# A server has replaced the hooks.\n")
+    else:
+        (below / ".git").mkdir()
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=approved) as hooked:
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert hooked.called == []
+        assert any("hooks approved before stay in effect" in text for text in hooked.notices()) is (
+            change != "another root"
+        )
+        rows = await read_rows(hooked.host.audit, "file")
+        assert [(row.event, row.subject, row.who) for row in rows] == [("kept", str(file), "flag")]
 
 
 async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_continues(

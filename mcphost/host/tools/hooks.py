@@ -215,8 +215,10 @@ class ToolHooks:
         async with self._lock:
             problems: list[str] = []
             if self._root is None:
-                self._root = await anyio.to_thread.run_sync(find_hooks_root, self._places)
+                root = self._places.hooks_root
+                self._root = root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
                 problems += await self._find_missing(self._places, self._root)
+                await self._use_flagged(self._places.approved_hooks, self._root)
             count = len(problems)
             text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
             is_unusable = len(problems) > count
@@ -227,6 +229,21 @@ class ToolHooks:
                 if problem not in self._reported:
                     self._reported.add(problem)
                     self._events.notify("warning", problem)
+
+    async def _use_flagged(self, text: ProjectText | None, root: Path) -> None:
+        """Use the hooks file that a command-line flag approved, as it was at the start; *text* is its content.
+
+        A server that was started since then must not be able to switch the hooks off. An invalid file is not used;
+        that is reported when the file in the project is read.
+        """
+        if text is None:
+            return
+        try:
+            hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
+            await self._approvals.ask("hooks", [text], hooks=hooks)
+        except McpHostError:
+            return
+        self._project, self._approved = hooks, text
 
     async def _find_approved(
         self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool, again: bool
