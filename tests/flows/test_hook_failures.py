@@ -10,8 +10,10 @@ from mcphost.config.hooks import parse_hooks
 from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.tools.hooks import MAX_RUNNING_HOOKS
 from mcphost.llm.messages import ToolReturnPart
-from tests.flows.hooked_host import HookedHost, open_hooked_host
+from tests.fakes.model import tool_round
+from tests.flows.hooked_host import HookedHost, make_hook, open_hooked_host
 from tests.unit.host.audit_rows import read_rows
 
 pytestmark = pytest.mark.anyio
@@ -115,3 +117,29 @@ async def test_an_answer_with_a_repeated_member_refuses(tmp_path: Path, answer: 
         text = await hooked.call()
         assert f"failed; the tool did not run. Reason: it answered with the member {member!r} twice" in text
         assert hooked.called == []
+
+
+CROWDED = """
+import pathlib
+for number in range({count}):
+    slot = pathlib.Path({folder!r}, f"slot{{number}}")
+    try:
+        slot.touch(exist_ok=False)
+    except FileExistsError:
+        continue
+    time.sleep(0.2)
+    slot.unlink()
+    break
+else:
+    sys.exit("too many hooks at once")
+"""
+
+
+async def test_many_calls_in_one_answer_do_not_start_more_hooks_at_once_than_the_limit(tmp_path: Path) -> None:
+    """A model could otherwise start hundreds of programs, and make hooks that may fail run out of time."""
+    hook = make_hook(tmp_path, CROWDED.format(count=MAX_RUNNING_HOOKS, folder=str(tmp_path)))
+    calls = tool_round(*[("peer__write", {"path": str(number)}) for number in range(4 * MAX_RUNNING_HOOKS)])
+    async with open_hooked_host(tmp_path, hook, answers=(AllowOnce(),) * 4 * MAX_RUNNING_HOOKS) as hooked:
+        hooked.model.rounds[0] = calls
+        await hooked.call()
+        assert len(hooked.called) == 4 * MAX_RUNNING_HOOKS

@@ -39,6 +39,9 @@ DENY_CODE = 2
 MAX_RESULT_CHARACTERS = 200_000
 """Maximum number of characters of a result that are passed to a hook, and of the text that replaces the result."""
 
+MAX_RUNNING_HOOKS = 8
+"""Maximum number of hooks that run at once, because a model may propose hundreds of calls in one answer."""
+
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
 RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
@@ -174,6 +177,7 @@ class ToolHooks:
         self._root: Path | None = None
         self._reported: set[str] = set()
         self._lock = anyio.Lock()
+        self._limiter = anyio.CapacityLimiter(MAX_RUNNING_HOOKS)
 
     @property
     def _approved_digest(self) -> str:
@@ -435,8 +439,9 @@ class ToolHooks:
         outcome = "stopped"
         try:
             project = replace_surrogates(hook.folder) if is_project else ""
-            await span.start(who="project" if project else "config", grant=project)
-            output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
+            async with self._limiter:  # the hook's time limit begins when it starts
+                await span.start(who="project" if project else "config", grant=project)
+                output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
             verdict, failure = _read_verdict(event, output)
             if failure:
                 problem = "could not be run" if output.start_error else "failed"
