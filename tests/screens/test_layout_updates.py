@@ -1,13 +1,18 @@
 """Tests that a screen is laid out again only if the size of something may have changed."""
 
+from asyncio import BaseEventLoop
 from collections import Counter
 from typing import Any
 
 import pytest
+from textual._compositor import Compositor
 from textual.containers import Vertical
+from textual.css import query
 from textual.layouts.vertical import VerticalLayout
 from textual.widget import Widget
 
+from mcphost.host.questions.form_fields import Field
+from mcphost.serialization import replace
 from mcphost.tui.forms.form_page import RowGroup
 from mcphost.tui.forms.form_row import FormRow
 from mcphost.tui.screens.list_screen import ListScreen
@@ -101,6 +106,63 @@ async def test_a_group_of_rows_keeps_its_place_while_the_rows_above_it_are_mount
         await driver.until(lambda: all(row.size.height for row in dialog.form.rows), "all rows")
         assert last.virtual_region.y in places
         assert len(places - {0}) == 1
+
+
+async def test_a_dialog_is_laid_out_in_one_turn_of_the_event_loop_and_drawn_in_another(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = 0
+    turns: dict[str, set[int]] = {"laid out": set(), "drawn": set()}
+    run_turn, arrange, render = BaseEventLoop._run_once, Compositor.reflow, Compositor.render_update  # type: ignore[attr-defined]
+
+    def count(loop: BaseEventLoop) -> None:
+        nonlocal turn
+        turn += 1
+        run_turn(loop)
+
+    def note_layout(compositor: Compositor, *arguments: Any) -> Any:
+        turns["laid out"].add(turn)
+        return arrange(compositor, *arguments)
+
+    def note_drawing(compositor: Compositor, *arguments: Any, **options: Any) -> Any:
+        turns["drawn"].add(turn)
+        return render(compositor, *arguments, **options)
+
+    async with run(size=(120, 40)) as driver:
+        dialog = await open_form(driver)
+        before = dialog.form.size.height
+        with monkeypatch.context() as patches:
+            patches.setattr(BaseEventLoop, "_run_once", count)
+            patches.setattr(Compositor, "reflow", note_layout)
+            patches.setattr(Compositor, "render_update", note_drawing)
+            dialog.form.rows[0].set_problem("is not known here")
+            await driver.until(lambda: dialog.form.size.height > before and turns["drawn"], "the error")
+        assert turns["laid out"]
+        assert turns["drawn"]
+        assert not turns["laid out"] & turns["drawn"]
+
+
+async def test_a_key_in_a_long_form_searches_few_widgets(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    match = query.match
+
+    def count(selectors: Any, node: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return match(selectors, node)
+
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, replace(LONG_FORM, fields=tuple(Field(name=f"f{n}", kind="text") for n in range(30))))
+        dialog = await driver.enter_question()
+        for last in (9, 19, 29):
+            await driver.until(lambda last=last: dialog.form.rows[last].size.height, "the page")
+            await driver.pilot.press("pagedown")
+        await driver.pilot.press("tab")
+        await driver.pilot.pause()
+        monkeypatch.setattr(query, "match", count)
+        await driver.pilot.press("tab")
+        await driver.pilot.pause()
+        assert 0 < compared < len(list(dialog.walk_children()))
 
 
 @pytest.mark.parametrize("name", ["#head", "#top-heading", "#hidden-entries"])

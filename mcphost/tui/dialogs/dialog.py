@@ -200,14 +200,13 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         This is the end of the widget with the id `sent`, which shows what the user approves. Text from the server below
         that widget need not be read. If there is no such widget, this is the end of the body.
         """
-        sent = self.query("#sent")
-        if sent and sent.first().virtual_region.height:  # 0 until the body is laid out
-            return sent.first().virtual_region.bottom
-        return self.query_one("#body").virtual_size.height
+        body = self.query_one("#body")
+        sent = next((part for part in body.children if part.id == "sent" and part.virtual_region.height), None)
+        return sent.virtual_region.bottom if sent is not None else body.virtual_size.height  # 0 until it is laid out
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While an input is open, disable the actions that would open another one; their keys enter text instead."""
-        if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
+        if action in self.INPUT_ACTIONS and self._open_inputs:
             return False
         return super().check_action(action, parameters)
 
@@ -246,6 +245,12 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.set_focus(field)
         self.show_key_hints(key_hints)
         self.call_after_refresh(self.fit)
+
+    @property
+    def _open_inputs(self) -> list[Widget]:
+        # A query of the whole dialog would look at each of the 600 widgets of a long form.
+        extras = (extra for box in self.children for extra in box.query_children("#extra.shown"))
+        return [part for extra in extras for part in extra.children]
 
     def close_extra(self) -> bool:
         """Hide the inputs, clear passwords and return True; return False if no input was open."""
@@ -383,15 +388,15 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             why.update(asker)
         why.display = bool(asker)
         taken += 1 + len(Content(asker).wrap(width)) if asker else 0
-        for child in (*self.query("#pinned"), *self.query("#extra.shown > *")):
+        for child in (*self.query_one("#box").query_children("#pinned"), *self._open_inputs):
             taken += (child.outer_size.height or 1) + child.styles.margin.height if child.display else 0
-        taken += 1 if self.query("#extra.shown") else 0
+        taken += 1 if self._open_inputs else 0
         self.query_one("#body").styles.max_height = max(3, self.size.height - taken)
         self.call_after_refresh(self._handle_layout)
 
     def _button_rows(self, width: int) -> int:
         rows, used = 1, 0
-        for button in self.query("#buttons Button").results(Button):
+        for button in self.query_one("#buttons").query(Button):
             if button.display:
                 cells = max(6, cell_len(str(button.label)) + 2)
                 rows, used = (rows + 1, 0) if used and used + cells > width else (rows, used)
@@ -437,8 +442,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         text = below.format(rest=rest) if rest > 0 else ""
         if not self.is_read and self.query_one("#buttons").display:
             text = _("↓ {unread_message} (page down, end)").format(unread_message=self.unread_message())
-        more = self.query_one("#more", Static).remove_class("insists")
-        more.update(Content(text or self.reminder()))
+        self.query_one("#more", Static).remove_class("insists").update(Content(text or self.reminder()))
 
     def handle_end_visible(self) -> None:
         """Handle the event that the end of the body has become visible; by default, do nothing."""
@@ -449,7 +453,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def update_locked_buttons(self) -> None:
         """Set the CSS class `locked`, which makes a button look disabled, on the buttons with a `disabled_reason`."""
-        for button in self.query("#buttons Button"):
+        for button in self.query_one("#buttons").query(Button):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
         if (hints := self._visible_key_hints) != self._shown_key_hints:
             self._render_key_hints(hints)
@@ -465,8 +469,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def show_hint(self, why: str) -> None:
         """Show a highlighted message that a key or button had no effect; *why* is the reason."""
         for more in self.query("#more").results(Static):
-            more.add_class("insists")
-            more.update(Content(clean_line(why, 400)))
+            more.add_class("insists").update(Content(clean_line(why, 400)))
 
     def end_hint(self, why: str) -> None:
         """Remove the message with the reason *why*, unless another one has replaced it."""
@@ -526,8 +529,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.question = replace(self.question, why=why)
         # Before the dialog is composed, the widget does not exist; it is then created with the new reason.
         for line in self.query("#why").results(Static):
-            line.add_class("changed")
-            line.update(Content(self._requester_text()))
+            line.add_class("changed").update(Content(self._requester_text()))
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
@@ -563,7 +565,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Scroll the body down by *by* pages, or up if *by* is negative; at its end, show the next page of a form."""
         body = self.query_one("#body")
         is_at_end = body.scroll_y >= body.max_scroll_y if by > 0 else body.scroll_y <= 0
-        if is_at_end and any(form.turn_page(by) for form in self.query(Form)):
+        if is_at_end and any(form.turn_page(by) for form in self.query_one("#body").query_children(Form)):
             return
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
@@ -574,7 +576,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def action_edge(self, which: int) -> None:
         """Scroll to the end of the body if *which* is positive, otherwise to the beginning."""
         body = self.query_one("#body")
-        for form in self.query(Form):
+        for form in self.query_one("#body").query_children(Form):
             form.show_end(which)
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 
@@ -588,7 +590,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         event.stop()
         body = self.query_one("#body")
         if event.edge < 0:
-            for form in self.query(Form):
+            for form in self.query_one("#body").query_children(Form):
                 body.scroll_to_widget(form, animate=False, top=True)
         elif event.edge > 0:
             body.scroll_to(y=body.max_scroll_y, animate=False)

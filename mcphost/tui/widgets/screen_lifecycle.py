@@ -1,17 +1,52 @@
-"""Mixin that makes a closed screen ignore late callbacks and errors."""
+"""Mixins that make a closed screen ignore late callbacks and errors, and draw a screen in a turn of its own."""
 
+import asyncio
 from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any, cast
 
 from textual.await_complete import AwaitComplete
 from textual.css.query import NoMatches
+from textual.geometry import Size
 from textual.worker import Worker
 
 from mcphost.tui.widgets.styled_on_mount import StyledOnce
 
 
-class ScreenLifecycle(StyledOnce):
+class DrawnApart:
+    """Mixin for a screen that is laid out in one turn of the event loop and drawn in the next one.
+
+    Textual 8.2.8 does both in the same turn, which blocks the program twice as long after a change of many widgets. Put
+    the mixin before Screen; it is deliberately not a DOMNode, like StyledOnMount.
+    """
+
+    _is_laying_out = False
+    _drawing: asyncio.Handle | None = None
+
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        self._is_laying_out = True
+        try:
+            cast("Any", super())._refresh_layout(size, scroll)
+        finally:
+            self._is_laying_out = False
+
+    def _compositor_refresh(self) -> None:
+        if self._drawing is not None:
+            return  # everything that has changed is drawn then
+        if self._is_laying_out:
+            self._drawing = asyncio.get_running_loop().call_soon(self._draw)
+        else:
+            cast("Any", super())._compositor_refresh()
+
+    def _draw(self) -> None:
+        self._drawing = None
+        screen = cast("Any", self)
+        if screen.is_attached and screen.app.is_running:
+            with screen._context():
+                cast("Any", super())._compositor_refresh()
+
+
+class ScreenLifecycle(DrawnApart, StyledOnce):
     """Mixin that makes a closed screen ignore late callbacks, and NoMatches errors in its workers.
 
     Textual raises NoMatches if a widget is missing. Put it before Screen in the list of base classes. It is
