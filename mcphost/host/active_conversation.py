@@ -246,8 +246,8 @@ class Conversation:
 
         If the conversation is still empty, it is stored with the names of the server and the tool as its title.
         """
-        after, page_id = self._find_saved_number(len(self._numbers)), f"hand-{secrets.token_hex(8)}" if page else ""
-        call = replace(call, after=after, at=call.at or time.time(), page=page_id)
+        after = self._find_saved_number(len(self._numbers))
+        call = replace(call, after=after, at=call.at or time.time(), page=call.page if page else "")
         self.manual_calls.append(call)
         self._unsaved_calls.append((call, page))
         if not self.id:

@@ -613,8 +613,8 @@ class FakePages:
     def use_theme(self, theme: str) -> None:
         self.theme = theme
 
-    async def list_stored_calls(self) -> tuple[str, ...]:
-        return self.stored_calls
+    async def list_calls(self) -> frozenset[str]:
+        return frozenset(self.stored_calls)
 
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
         self.opened.append(call)

@@ -34,6 +34,9 @@ class PageCall:
     arguments: dict[str, Any]
     result: CallToolResult | None = None
     failure: str = ""
+    has_no_review: bool = False
+    """Whether no review of the result is to come, because it has ended or because the user made the call."""
+
     listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     """Called when the call ends."""
 
@@ -58,9 +61,9 @@ class PageCall:
         return self.result is not None or bool(self.failure)
 
     @property
-    def is_reviewed(self) -> bool:
-        """Whether the user reviews the results of the server, so that a result is stored only after that."""
-        return self.offered.connection.config.review_results
+    def awaits_review(self) -> bool:
+        """Whether the user has yet to review the result, so that it is stored only after that."""
+        return self.offered.connection.config.review_results and not self.has_no_review
 
     @property
     def size(self) -> int:
@@ -104,7 +107,7 @@ class PageCallRecorder:
             left.result = result
             self._keep(left)
             self._end(left)
-            if not left.is_reviewed:
+            if not left.awaits_review:
                 del self._left[call]
             self._forget_oldest()
         elif (known := self._calls.get(call)) is not None:
@@ -117,6 +120,14 @@ class PageCallRecorder:
         """Note that the user reviewed the result of a call, and passed all of it to the model."""
         if (known := self._left.pop(call, None) or self._calls.get(call)) is not None:
             self._keep_passed(known)
+
+    def end_review(self, call: str) -> None:
+        """Note that no review of the result of a call is to come; that of another conversation is forgotten."""
+        known = self._left.get(call) or self._calls.get(call)
+        if known is not None:
+            known.has_no_review = True
+            if known.has_ended:
+                self._left.pop(call, None)
 
     def cancel(self, call: str, error: McpHostError | None) -> None:
         """Remember that a call ended without a result, because of *error* if it is not None.
@@ -164,7 +175,7 @@ class PageCallRecorder:
 
     def clear(self) -> None:
         """Forget all calls, because another conversation is open; results that arrive later are still stored."""
-        self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.is_reviewed}
+        self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.awaits_review}
         self._calls.clear()
         self.hidden = frozenset()
         self._forget_oldest()

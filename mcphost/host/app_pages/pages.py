@@ -146,6 +146,11 @@ class AppPages:
         """Return the ids of the open conversation's calls whose pages can be opened in a later run, oldest first."""
         return await self._stored.list_calls()
 
+    async def list_calls(self) -> frozenset[str]:
+        """Return the ids of the calls on the current branch whose pages can be opened, also those of earlier runs."""
+        await self._hide_other_branches()
+        return frozenset(await self._stored.list_calls()) | (self.calls.ended - self.calls.hidden)
+
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
         """Open and return the page of the call with this id, or of the newest call, even one of an earlier run.

@@ -1,6 +1,6 @@
 """Executor of tool calls, which sends an approved call, validates its result, and reports the outcome."""
 
-import itertools
+import secrets
 from typing import Any, Protocol
 
 from mcphost.client.error_mapping import make_era_hint
@@ -58,6 +58,10 @@ class PageCallObserver(Protocol):
         """Remember the result of a call."""
         ...
 
+    def end_review(self, call: str) -> None:
+        """Note that no review of the result of a call is to come."""
+        ...
+
     def cancel(self, call: str, error: McpHostError | None) -> None:
         """Remember that a call ended without a result, because of *error* if it is not None.
 
@@ -102,13 +106,17 @@ class ToolExecutor:
         self._orphaned_tasks = orphaned_tasks
         self._running_calls = running_calls
         self._audit = audit
-        self._manual_numbers = itertools.count(1)
         self.page_calls: Lazy[PageCallObserver] | None = None
         """Receives the calls of tools with a page, except for those that a page makes; None if no page can be shown."""
 
     def make_manual_id(self) -> str:
         """Return a new id for a call that the user makes without the model."""
-        return f"hand-{next(self._manual_numbers)}"
+        return f"hand-{secrets.token_hex(8)}"  # unique in all runs, because it also names the stored page of the call
+
+    def end_review(self, call: str, offered: OfferedTool) -> None:
+        """Note that no review of the result of a call is to come; see `PageCallObserver`."""
+        if self.page_calls is not None and offered.definition.page.resource_uri:
+            self.page_calls.get().end_review(call)
 
     async def execute_manual(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
         """Execute a call that the user makes without the model; see `execute`."""
@@ -221,6 +229,8 @@ class _PendingCall:
         """
         if self.page_calls is not None:
             self.page_calls.get().start(self._call, self._offered, self._approval.arguments)
+            if self._approval.source in _WITHOUT_MODEL:
+                self.page_calls.get().end_review(self._call)
         for last in (False, True):
             try:
                 result = await session.request(

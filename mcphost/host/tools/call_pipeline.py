@@ -111,7 +111,10 @@ class ToolPipeline:
                     return ToolCallOutcome(make_tool_return(use, server, tool, CANCELLED_TEXT, outcome="stopped"))
                 except McpHostError as error:
                     result = error
-                return await self._present(call, offered, approval, result, notes)
+                try:
+                    return await self._present(call, offered, approval, result, notes)
+                finally:
+                    self._executor.end_review(use.id, offered)
         except ToolFailure as failure:
             self._events.publish(
                 ToolFinished(use.id, server, tool, failure.outcome, failure.user_text, arguments=notes.arguments)

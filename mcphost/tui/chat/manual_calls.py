@@ -338,4 +338,5 @@ def _make_record(
         model_text=None if result.model_text == text else result.model_text,
         user_images=result.find_user_images(),
         target=result.target,
+        page="" if result.page is None else card.call,
     )

@@ -47,9 +47,9 @@ class PageEvents:
             self._screen.run_worker(self._mark_stored_cards, group="pages", exclusive=True)
 
     async def _mark_stored_cards(self) -> None:
-        """Mark the cards of earlier runs whose pages can be opened."""
+        """Mark the cards of the conversation's earlier calls whose pages can be opened."""
         transcript = self._presenter.transcript
-        if calls := frozenset(await self._host.pages.list_stored_calls()):
+        if calls := await self._host.pages.list_calls():
             await transcript.wait_loaded()
             for card in transcript.blocks:
                 if isinstance(card, ToolCard) and card.call in calls:

@@ -557,8 +557,9 @@ async def test_a_page_that_no_browser_shows_is_closed_after_a_while(
 
 async def test_the_number_of_open_pages_and_of_remembered_calls_is_bounded(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, create_page_peer(), frontend=PageFrontend(True)) as host:
-        for _ in range(pages.MAX_PAGES):
-            await host.tools.call("peer", "show", {})
+        calls = [host.tools.make_call_id() for _ in range(pages.MAX_PAGES)]
+        for call in calls:
+            await host.tools.call("peer", "show", {}, call=call)
             await host.pages.open()
         assert (await host.pages.open())[0].number == pages.MAX_PAGES  # the same page again
         await host.tools.call("peer", "show", {})
@@ -570,7 +571,7 @@ async def test_the_number_of_open_pages_and_of_remembered_calls_is_bounded(tmp_p
         assert len(host.pages.list_open()) == pages.MAX_PAGES
         assert first == 1
         with pytest.raises(UsageError, match="result is gone"):
-            await host.pages.open("hand-1")
+            await host.pages.open(calls[0])
 
 
 async def test_a_changed_server_cannot_show_the_page_of_an_earlier_call(tmp_path: Path) -> None:

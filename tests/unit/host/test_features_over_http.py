@@ -109,9 +109,10 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
         await host.tools.call("peer", "t", {})
         assert host.servers.view("peer").log == ()
         await host.features.set_log_level("peer", "info")
-        await host.tools.call("peer", "t", {})
+        call = host.tools.make_call_id()
+        await host.tools.call("peer", "t", {}, call=call)
         line = host.servers.view("peer").log[0]
-        assert line == ServerLog("peer", "warning", "nearly full", "server", "disk", "hand-2")
+        assert line == ServerLog("peer", "warning", "nearly full", "server", "disk", call)
         asked = {message.message["method"]: LEVEL in message.message["params"]["_meta"] for message in raw.seen}
         assert asked == {
             "server/discover": False, "tools/list": False, "resources/list": False, "resources/templates/list": False,

@@ -1,10 +1,12 @@
 """Tests of pages of calls of an earlier run: opened if the server is the same, otherwise refused with the reason."""
 
+import gc
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import anyio
 import pytest
@@ -138,8 +140,9 @@ async def test_a_reviewed_result_is_stored_only_if_the_user_passed_all_of_it(
 
 async def call_without_model(host: Host) -> None:
     add = host.conversation.start_manual_call()
-    result = await host.tools.call("peer", "show", {"city": "Bern"})
-    add(StoredManualCall("peer", "show", {"city": "Bern"}, "ok", result.text), result.page)
+    call = host.tools.make_call_id()
+    result = await host.tools.call("peer", "show", {"city": "Bern"}, call=call)
+    add(StoredManualCall("peer", "show", {"city": "Bern"}, "ok", result.text, page=call), result.page)
 
 
 async def test_the_page_of_a_call_of_the_user_is_shown_in_a_later_run(tmp_path: Path) -> None:
@@ -216,6 +219,43 @@ async def test_a_page_whose_result_is_too_large_to_be_stored_is_opened_again_on_
         assert await host.pages.list_stored_calls() == ()
         page, _ = await host.pages.open(newest.call)
         assert page.tool == "show"
+
+
+async def test_the_page_of_a_call_of_the_user_that_is_too_large_to_be_stored_outlives_a_rewind_that_keeps_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.store.page_results.MAX_BYTES", 10)
+    frontend = PageFrontend(AllowOnce(), AllowOnce(), True)
+    async with open_host_with(tmp_path, create_page_peer(), create_two_calls(), frontend) as host:
+        await call_without_model(host)
+        await host.conversation.send("show Bern")
+        await host.conversation.send("show Chur")
+        later = host.pages.calls.find()
+        assert later is not None
+        await host.conversation.branches.rewind(0)
+        assert await host.pages.list_stored_calls() == ()
+        (call,) = host.conversation.manual_calls
+        assert await host.pages.list_calls() == {call.page}
+        page, _ = await host.pages.open(call.page)
+        assert page.tool == "show"
+        with pytest.raises(UsageError, match="result is gone"):
+            await host.pages.open(later.call)
+
+
+@pytest.mark.parametrize("answer", [PassResult(), PassEditedResult(("rain",)), WithholdResult()])
+async def test_reviewed_calls_of_an_earlier_conversation_are_forgotten_after_their_review(
+    tmp_path: Path, answer: Any
+) -> None:
+    frontend = PageFrontend(AllowOnce(), answer)
+    model = ScriptedModel(tool_round(("peer__show", {"city": "Bern"})), text_round("done"))
+    async with open_host_with(tmp_path, create_page_peer(), model, frontend, reviewed=("peer",)) as host:
+        await host.conversation.send("go")
+        await call_without_model(host)
+        remembered = [ref(host.pages.calls.find(call)) for call in host.pages.calls.ids]
+        assert len(remembered) == 2
+        host.conversation.open_new()
+        gc.collect()
+        assert [one() for one in remembered] == [None, None]
 
 
 async def test_the_page_of_a_call_that_the_user_made_after_a_rewind_is_opened(tmp_path: Path) -> None:
