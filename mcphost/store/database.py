@@ -103,6 +103,8 @@ class Database:
         self._label = f"{name} {path or 'in memory'}"  # a single value, so that it is translated as a whole
         self._companion = companion
         self._db: StoreConnection | None = None
+        self._copy: StoreConnection | None = None  # see `_read_copy`
+        self._copied_state: tuple[int, int] | None = None
         self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
         self._jobs: deque[_Job[Any]] = deque()
@@ -226,6 +228,7 @@ class Database:
             db, self._db = self._db, None
             if db is not None:
                 db.close()
+            self._close_copy()
 
     def _run_job(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> T:
         if (
@@ -242,6 +245,7 @@ class Database:
                 self._db = self._open()
             except _DiskFullError as error:
                 return self._read_copy(work, error)
+            self._close_copy()
             self._file_id = None if self._path is None else _file_identity(self._path)
         db = self._db
         try:
@@ -273,7 +277,8 @@ class Database:
             return self._connect(":memory:")
         try:
             make_private_directory(self._path.parent)
-            self._path.touch(mode=0o600)
+            # Not `touch`, which would change the time of the last change.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(
@@ -285,11 +290,18 @@ class Database:
                 raise self._describe_full_disk() from error
             if isinstance(error, sqlite3.OperationalError):
                 return self._fall_back_to_memory(error)
-            return self._replace_damaged_file(self._path, error)
+            damage = error
         except OSError as error:
             if error.errno in _FULL_ERRORS:
                 raise self._describe_full_disk() from error
             return self._fall_back_to_memory(error)
+        try:
+            return self._replace_damaged_file(self._path, damage)
+        except (*DATABASE_ERRORS, OSError) as error:
+            # Not _DiskFullError: there is nothing to read, and an empty store would look as if it was intact.
+            is_full = getattr(error, "errno", 0) in _FULL_ERRORS or _is_about_space(error, self._path)
+            failure = self._describe_full_disk() if is_full else self._describe_failure(error)
+            raise StoreError(failure.message, failure.hint) from error
 
     def _replace_damaged_file(self, path: Path, error: Exception) -> StoreConnection:
         from shlex import quote  # seldom needed, and this module is loaded at each start
@@ -350,23 +362,38 @@ class Database:
         path = self._path
         if self._durable or path is None:
             raise error
-        before = _file_state(path)
         if size_of(path.with_name(f"{path.name}-wal")):
             raise error
-        copy = self._connect(":memory:") if before is None else self._copy_to_memory()
-        if copy is None:
+        db = self._copy_for_reading(path, error)
+        changes = db.total_changes
+        try:
+            result = work(db)
+        except DATABASE_ERRORS as failure:
+            raise self._describe_failure(failure) from failure
+        finally:
+            if has_changed := db.total_changes != changes:
+                self._close_copy()
+        if has_changed:
             raise error
-        with closing(copy) as db:
-            if _file_state(path) != before:
+        return result
+
+    def _copy_for_reading(self, path: Path, error: "_DiskFullError") -> StoreConnection:
+        """Return a copy of the file in memory, which later reads use as well until the file changes."""
+        before = _file_state(path)
+        if self._copy is None or self._copied_state != before:
+            self._close_copy()
+            copy = self._connect(":memory:") if before is None else self._copy_to_memory()
+            if copy is None:
                 raise error
-            changes = db.total_changes
-            try:
-                result = work(db)
-            except DATABASE_ERRORS as failure:
-                raise self._describe_failure(failure) from failure
-            if db.total_changes != changes:
-                raise error
-            return result
+            self._copy, self._copied_state = copy, before
+        if _file_state(path) != before:
+            raise error
+        return self._copy
+
+    def _close_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        if copy is not None:
+            copy.close()
 
     def _connect_with_retries(self, path: str) -> StoreConnection:
         """Open the database at *path*, retrying while another process is creating it.
