@@ -235,7 +235,7 @@ class HttpRegistry:
         searches = [_WordSearch({**common, **({"search": word} if word else {})}) for word in words]
         entries: list[RegistryEntry] = []
         problems: list[str] = []
-        fetched = time.time()
+        began = fetched = time.time()
         found: tuple[RegistryEntry, ...] = ()
         for _ in range(MAX_PAGES_READ):
             search = min((one for one in searches if not one.is_complete), key=lambda one: one.pages, default=None)
@@ -257,6 +257,8 @@ class HttpRegistry:
             problems += (problem for problem in page.problems if problem not in known)
             fetched = min(fetched, stored.fetched)
             search.advance(page.next_cursor)
+        if fetched < began:  # a response from the cache was used
+            found = await anyio.to_thread.run_sync(self._use_newer, found, fetched)
         is_asked_in_part = len({*text.lower().split()}) > len(words)
         is_cut = len(found) > limit or is_asked_in_part or not all(search.is_complete for search in searches)
         return RegistryAnswer(entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut)
@@ -298,7 +300,28 @@ class HttpRegistry:
         if entry.name != name or version not in ("", entry.version):
             shown = sanitize(f"{entry.name} {entry.version}", keep_newlines=False)
             raise RegistryError(f"{self._host} answered with {shown} instead of {f'{name} {version}'.strip()}.")
-        return RegistryAnswer(entries=(entry,), fetched=stored.fetched)
+        entries = (entry,)
+        if not version:
+            entries = await anyio.to_thread.run_sync(self._use_newer, entries, stored.fetched)
+        return RegistryAnswer(entries=entries, fetched=stored.fetched)
+
+    def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
+        """Return the latest entries of the same servers, with those of responses that were cached after *fetched*."""
+        names = {entry.name for entry in entries}
+        later: list[RegistryEntry] = []
+        for stored in self._cache.pages():
+            if stored.fetched <= fetched:
+                break
+            later += (entry for entry in self._decode(stored) if entry.name in names)
+        chosen = {entry.name: entry for entry in latest_entries((*later, *entries))}
+        return tuple(chosen[entry.name] for entry in entries)
+
+    def _decode(self, stored: CachedPage) -> tuple[RegistryEntry, ...]:
+        try:
+            page = decode_page(stored.body, self._host)
+        except RegistryError:
+            page = RegistryPage(())
+        return page.entries or _decode_single(stored.body)
 
     async def _find_in_cache(
         self, name: str, version: str, error: RegistryUnreachable, *, all_versions: bool = False
@@ -319,11 +342,7 @@ class HttpRegistry:
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
         for stored in self._cache.pages():
-            try:
-                page = decode_page(stored.body, self._host)
-            except RegistryError:
-                page = RegistryPage(())
-            found = page.entries or _decode_single(stored.body)
+            found = self._decode(stored)
             fetched = min(fetched, stored.fetched) if found else fetched
             for entry in found:
                 entries.setdefault((entry.name, entry.version), entry)

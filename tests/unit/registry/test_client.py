@@ -149,6 +149,30 @@ async def test_a_recent_answer_is_used_again_and_refresh_asks(tmp_path: Path) ->
         assert len(registry.paths) == 2
 
 
+async def test_a_recent_answer_shows_the_newer_version_that_was_fetched_since(tmp_path: Path) -> None:
+    name = "io.github.ada/weather"
+    old, new = published(server(name, version="1.0.0")), published(server(name, version="2.0.0"))
+    other = published(server("io.github.ada/weather-maps"))
+    with registry_server([old, other]) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            before = await opened.search("weather", 10)
+            assert (await opened.find(name)).entries[0].version == "1.0.0"
+        registry.entries = [new, other]
+        async with open_registry(registry.url, tmp_path) as opened:
+            await opened.list_versions(name)
+            after = await opened.search("weather", 10)
+            assert (await opened.find(name)).entries[0].version == "2.0.0"
+            assert (await opened.find(name, "2.0.0")).entries[0].version == "2.0.0"
+    assert [(entry.name, entry.version) for entry in before.entries] == [
+        (name, "1.0.0"),
+        ("io.github.ada/weather-maps", "1.0.0"),
+    ]
+    assert [(entry.name, entry.version) for entry in after.entries] == [
+        (name, "2.0.0"),
+        ("io.github.ada/weather-maps", "1.0.0"),
+    ]
+
+
 async def test_an_answer_from_a_clock_that_was_set_back_since_is_not_recent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
