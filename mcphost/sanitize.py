@@ -52,6 +52,8 @@ _JOINERS = "\u200c\u200d"
 _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
 
+_CONTINUATION = re.compile("[\udc00-\udfff\u20e3\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
 PIECE_LENGTH = 256 * 1024
 """Number of characters of a long text that are cleaned in one step, which takes about 20 ms at most."""
 
@@ -88,14 +90,18 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Return a pattern for control characters, tags and supplementary variation selectors.
+    """Return a pattern for control characters, tags and variation selectors.
 
-    Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
-    variant. The pattern begins with a single class, so that `re` skips other characters without trying a match.
+    Tags and selectors can spell hidden text. Three kinds of selectors are not matched: one after an ideograph selects
+    a glyph variant; VS15 and VS16 select the form of the symbol before them, and are part of a keycap. The pattern
+    begins with a single class, so that `re` skips other characters without trying a match.
     """
+    symbols = _pictograph_pattern().pattern
     return re.compile(
-        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e0fff]"
-        "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\U000e0100-\U000e01ef])"
+        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufe00-\ufe0f\U000e0000-\U000e0fff]"
+        "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\ufe00-\ufe02\U000e0100-\U000e01ef])"
+        f"(?<!{symbols}[{_PRESENTATION_SELECTORS}])"
+        f"(?!(?<=[0-9#*][{_PRESENTATION_SELECTORS}])\u20e3)"
     )
 
 
@@ -259,9 +265,10 @@ def _replace_surrogates_in(piece: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """Remove control characters and tags from text that is sent to a model.
+    """Remove control characters, tags and variation selectors from text that is sent to a model.
 
-    Tags can spell words that are invisible to the user.
+    Tags and selectors can spell words that are invisible to the user. Selectors with a meaning are kept: after an
+    ideograph, after a symbol that has an emoji form, and in a keycap.
     """
     if len(text) > PIECE_LENGTH:
         return "".join(map(strip_hidden_text, _split(text)))
@@ -274,10 +281,10 @@ def _split(text: str) -> Iterator[str]:
     """Split a long string into pieces without breaking surrogate pairs or variation sequences."""
     start = 0
     while start < len(text):
-        end = start + PIECE_LENGTH - 1
-        following = text[end : end + 1]
-        if "\udc00" <= following <= "\udfff" or "\U000e0100" <= following <= "\U000e01ef":
-            end += 1  # it belongs to the character before
+        end = start + PIECE_LENGTH - 2  # the loop below may add two, and no piece may be longer
+        for _ in range(2):  # a keycap has a selector and a mark after its digit
+            if _CONTINUATION.match(text, end):
+                end += 1  # it belongs to the character before
         yield text[start:end]
         start = end
 

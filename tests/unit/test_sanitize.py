@@ -16,6 +16,7 @@ from mcphost.sanitize import (
     DEFAULT_IGNORABLE,
     FORMAT_CHARACTERS,
     IMAGE_PLACEHOLDERS,
+    PIECE_LENGTH,
     PREPENDED_MARKS,
     escape_unsafe_json,
     mark_unusual_spaces,
@@ -117,16 +118,44 @@ def test_a_joiner_where_no_script_needs_it_is_marked(text: str) -> None:
     assert "\u200d" not in sanitize(text)
 
 
+def test_a_payload_of_variation_selectors_is_removed_and_selectors_with_a_meaning_are_kept() -> None:
+    pairs = "".join(chr(0xFE00 + (byte >> 4)) + chr(0xFE00 + (byte & 15)) for byte in b"obey me")
+    for base in ("a", "😀", "城", "1", "☃", "\n", ""):
+        left = strip_hidden_text(f"{base}{pairs}.")
+        assert len(left.removeprefix(base)) <= 2, (base, left)  # a selector with a meaning for its base, and the dot
+        assert left[0] == (base or ".")
+    assert strip_hidden_text("a\ufe0f b\ufe00 ≨\ufe0e") == "a b ≨"
+    for kept in (
+        "❤\ufe0f",
+        "☎\ufe0e",
+        "1\ufe0f\u20e3",
+        "👁\ufe0f\u200d🗨\ufe0f",
+        "神\ufe00",
+        "葛\U000e0100",
+        "1\ufe0f\u20e3#\ufe0f\u20e3",
+    ):
+        assert strip_hidden_text(kept) == kept
+        padded = "x" * (PIECE_LENGTH - 2) + kept * 3
+        assert strip_hidden_text(padded) == padded
+        assert strip_hidden_text(f"x{padded}") == f"x{padded}"
+        assert strip_hidden_text(padded[1:]) == padded[1:]
+
+
 def test_text_for_a_model_has_no_tag_characters_and_only_ideographic_variation_selectors() -> None:
     hidden = "".join(chr(0xE0100 + byte) for byte in b"obey") + "\U000e0041"
     assert strip_hidden_text(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
 
 
-@given(st.text(alphabet="a\n\x1b\x7f葛\U00020001\ufeff\U000e0041\U000e0100\U000e01ef\ud83d\ude00", max_size=30))
+@given(
+    st.text(
+        alphabet="a1❤\ufe00\ufe0f\u20e3\n\x1b\x7f葛\U00020001\ufeff\U000e0041\U000e0100\U000e01ef\ud83d\ude00",
+        max_size=30,
+    )
+)
 def test_a_long_text_is_cleaned_in_pieces_with_the_same_result(text: str) -> None:
     whole = strip_hidden_text(text), replace_surrogates(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sanitize_module, "PIECE_LENGTH", 3)
+        patch.setattr(sanitize_module, "PIECE_LENGTH", 4)
         assert (strip_hidden_text(text), replace_surrogates(text)) == whole
 
 
