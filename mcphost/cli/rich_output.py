@@ -59,6 +59,7 @@ _THEME = Theme(
 )
 
 
+_MAX_DATA_URL = 60
 _BREAK = re.compile(r" ?<br ?/?> ?", re.IGNORECASE)
 
 
@@ -92,7 +93,19 @@ class _TerminalMarkdown(Markdown):
         for token in self._flatten_tokens(self.parsed):
             token.content = sanitize(token.content, keep_newlines=token.type != "text")
             token.attrs = {key: sanitize(str(value), keep_newlines=False) for key, value in token.attrs.items()}
+            if token.type == "image":
+                _replace_image(token)
         _break_table_lines(self.parsed)
+
+
+def _replace_image(token: "Token") -> None:
+    """Replace an image with its description and its address; Rich would print only the description."""
+    content, source = (sanitize(text, keep_newlines=False) for text in (token.content, str(token.attrs.get("src", ""))))
+    if source.startswith("data:") and len(source) > _MAX_DATA_URL:
+        source = f"{source[:_MAX_DATA_URL]}…"
+    described = _("[image: {content}]").format(content=content or _("no description"))
+    token.type, token.tag, token.children = "text", "", None
+    token.content = f"{described} ({source})" if source else described
 
 
 def _break_table_lines(tokens: "Iterable[Token]") -> None:

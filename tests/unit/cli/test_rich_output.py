@@ -110,6 +110,29 @@ def test_markdown_shows_the_address_of_a_link_and_hides_no_control_characters(mo
 @pytest.mark.parametrize(
     ("markdown", "shown"),
     [
+        ("a ![cat](http://a.example/c.png) b", "a [image: cat] (http://a.example/c.png) b"),
+        ("![](http://a.example/c.png)", "[image: no description] (http://a.example/c.png)"),
+        ("[![cat](c.png)](http://b.example)", "[image: cat] (c.png) (http://b.example)"),
+        ("# ![**c**](c.png)", "[image: **c**] (c.png)"),
+        ("- [bank](http://b.example)", "bank (http://b.example)"),
+        ("| a |\n|---|\n| ![c](c.png) [b](d) |", "[image: c] (c.png) b (d)"),
+        ("![c](http://a.example/&#x202E;c)", "[image: c] (http://a.example/%E2%80%AEc)"),
+        (f"![c](data:image/png;base64,{'A' * 9_000})", f"[image: c] (data:image/png;base64,{'A' * 38}…)"),
+    ],
+)
+def test_markdown_shows_the_addresses_of_images_and_links_everywhere(
+    monkeypatch: pytest.MonkeyPatch, markdown: str, shown: str
+) -> None:
+    screen = open_screen(monkeypatch)
+    printing.print_markdown(f"{markdown}\n")
+    printed = " ".join(" ".join(plain_lines(screen())).split())
+    assert shown.replace(" ", "") in printed.replace(" ", "")
+    assert "🌆" not in printed
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
         ("pay to &#x202E;moc&#x202C; a&ZeroWidthSpace;b", "pay to ‹U+202E›moc‹U+202C› a‹U+200B›b"),
         ("# a&#xE0041;", "a‹U+E0041›"),
         ("- **a&shy;b**", " • a‹U+00AD›b"),
