@@ -30,6 +30,8 @@ BYTES_PER_FILE_TOKEN = 40
 """A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
 BYTES_PER_TOKEN = 3
 """A cautious ratio for limits: English has about four bytes of UTF-8 per token, Chinese three."""
+IMPOSSIBLE_FACTOR = 4
+"""No tokenizer needs only a quarter of the tokens that are estimated for ordinary text: 16 characters for each."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
 
@@ -89,6 +91,16 @@ def estimate_message_tokens(message: Message) -> int:
 _message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(estimate_parts(message)))
 
 
+_text_tokens = MessageCache(lambda message: estimate_text_tokens("".join(_iter_texts(message))))
+
+
+def _iter_texts(message: Message) -> Iterator[str]:
+    """Yield the texts of a message that every provider counts."""
+    for part in message.parts:
+        if isinstance(part, TextPart | ToolReturnPart | ResourcePart):
+            yield part.text
+
+
 def estimate_parts(message: Message) -> Iterator[int]:
     """Return the estimated number of tokens in each part of a message, in order."""
     # One reasoning part contains the provider's data for all of them.
@@ -127,11 +139,21 @@ def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is the
     time at which earlier parts of the conversation last changed: because of a new system prompt, a summary of
     earlier messages, or tool results that were shortened.
+
+    A count that is impossibly low is not used: some servers, such as older versions of Ollama, leave out what they
+    had in their cache, and would then cut off the beginning of the conversation without an error.
     """
     size = 0
     for message in reversed(request.messages):
         usage = message.usage
         if usage is not None and usage.input_tokens and message.at > since:
-            return size + usage.input_tokens + usage.output_tokens
+            counted = size + usage.input_tokens + usage.output_tokens
+            if counted >= sum(map(_text_tokens.get, request.messages)) // IMPOSSIBLE_FACTOR:
+                return counted
+            return sum(map(estimate_message_tokens, request.messages)) + _estimate_beginning(request)
         size += estimate_message_tokens(message)
-    return size + estimate_text_tokens(request.system) + sum(map(estimate_tool_tokens, request.tools))
+    return size + _estimate_beginning(request)
+
+
+def _estimate_beginning(request: ModelRequest) -> int:
+    return estimate_text_tokens(request.system) + sum(map(estimate_tool_tokens, request.tools))

@@ -101,12 +101,20 @@ def test_a_definition_takes_tokens_for_its_description_and_its_schema() -> None:
 
 def test_a_request_is_estimated_from_the_last_count_of_the_provider() -> None:
     question = Message(role="user", parts=(TextPart("word " * 4_000),), at=1)
-    answer = Message(role="assistant", parts=(TextPart("ok"),), at=2, usage=Usage(input_tokens=900, output_tokens=50))
+    answer = Message(role="assistant", parts=(TextPart("ok"),), at=2, usage=Usage(input_tokens=3_900, output_tokens=50))
     result = Message(role="user", parts=(TextPart("word " * 400),), at=3)
     request = ModelRequest(messages=(question, answer, result), system="word " * 400)
 
-    assert estimate_request_tokens(request, since=1.5) == 950 + estimate_message_tokens(result)
+    assert estimate_request_tokens(request, since=1.5) == 3_950 + estimate_message_tokens(result)
     assert estimate_request_tokens(request, since=2.5) == 500 + sum(map(estimate_message_tokens, request.messages))
+
+
+def test_a_count_that_leaves_out_what_was_cached_is_not_used() -> None:
+    question = Message(role="user", parts=(TextPart("a few words " * 4_000),), at=1)
+    answer = Message(role="assistant", parts=(TextPart("ok"),), at=2, usage=Usage(input_tokens=900, output_tokens=5))
+    request = ModelRequest(messages=(question, answer), system="Answer briefly.")
+
+    assert estimate_request_tokens(request, since=0) > 10_000
 
 
 def test_a_value_is_computed_once_for_each_message_object() -> None:
