@@ -22,6 +22,8 @@ from mcphost.llm.providers import (
 from mcphost.redact import register_secret
 from mcphost.translation import N_
 
+_COPY_HINT = "Copy it again, complete and without quotes."
+
 PLACE_LABELS = {
     "keyring": N_("stored in the keyring"),
     "file": N_("stored in a file that only you can read"),
@@ -118,28 +120,31 @@ class ApiKeys:
     async def store(self, key: str, model: ModelConfig) -> None:
         """Store the API key of a model in the keyring, under the name of the model's environment variable.
 
-        The key is first checked with the provider. It is stored unchecked if the provider does not respond or the model
-        has its own base URL. It replaces a key in the environment for as long as mcphost runs. If the keyring cannot be
-        used, the key is kept in memory until mcphost quits, and the user is notified. Raises ModelError if the provider
-        rejects the key.
+        The key is first checked with the provider. It is stored unchecked if the provider does not respond, of which
+        the user is notified, or if the model has its own base URL. It replaces a key in the environment for as long as
+        mcphost runs. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is
+        notified. Raises UsageError if *key* is no key, and ModelError if the provider rejects it.
         """
-        key = key.strip()
+        key = key.strip().strip("\"'").strip()
+        if not key or not key.isascii() or not key.isprintable() or " " in key:
+            # No header can contain it, or it is a sentence that was meant for another place.
+            raise UsageError("This is not a key: it has a space or an unusual character.", _COPY_HINT)
         register_secret(key)
         model = self._resolve(model)
         provider, variable = parse_provider(model.name), key_variables(model)[0]
+        title = PROVIDER_TITLES.get(provider, provider)
         # A key for another address is not sent to the provider's own.
-        if not model.api_base and await check_key(provider, key, self._environ) == "rejected":
-            raise ModelError(
-                f"{PROVIDER_TITLES.get(provider, provider)} rejects this key; it was not stored.",
-                "Copy it again, complete and without quotes.",
-                model_kind="auth",
-            )
+        verdict = "accepted" if model.api_base else await check_key(provider, key, self._environ)
+        if verdict == "rejected":
+            raise ModelError(f"{title} rejects this key; it was not stored.", _COPY_HINT, model_kind="auth")
         try:
             await self._secrets.set(variable, key)
         except McpHostError as error:
             self._secrets.keep_for_session(variable, key)
             reason = f"The key is kept in memory until mcphost quits. {error.message}"
             self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
+        if verdict == "unknown":
+            self._notify("info", f"The key was not checked: {title} did not answer.", "The first message will show it.")
         hidden = [name for name in key_variables(model) if self._environ.get(name, "").strip()]
         self._environ.update(dict.fromkeys(hidden, ""))
         if hidden:

@@ -287,7 +287,7 @@ async def test_a_new_key_is_used_instead_of_one_in_the_environment_until_the_pro
         await setup.api_keys.store("AIza-new", model)
         assert (await find_key(model, environ, backend.get)).value == "AIza-new"
         assert environ["OPENAI_API_KEY"] == "sk-other"
-        (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+        _unchecked, notice = [event for event in events.drain() if isinstance(event, NoticeEvent)]
         assert notice.text.startswith("The key in GOOGLE_API_KEY is not used")
 
 
@@ -330,6 +330,36 @@ async def test_a_rejected_key_leaves_the_one_in_the_environment(tmp_path: Path) 
     assert environ["OPENAI_API_KEY"] == "sk-old"
 
 
+@pytest.mark.parametrize("text", ["", "  ", "hello there", "sk-a\u2026z", "sk-a\nsk-b"])
+async def test_a_text_that_cannot_be_a_key_is_not_stored(tmp_path: Path, text: str) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend) as (_, setup):
+        with pytest.raises(UsageError, match="not a key"):
+            await setup.api_keys.store(text, ModelConfig(name="openai/x", api_base="http://127.0.0.1:9/v1"))
+    assert await backend.get("OPENAI_API_KEY") is None
+
+
+async def test_the_quotes_around_a_copied_key_are_left_out(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    with json_server({"GET /models": {"data": []}}) as server:
+        async with open_setup(tmp_path, {"OPENAI_API_BASE": server.url}, backend) as (host, setup):
+            events = host.events.subscribe()
+            await setup.api_keys.store(' "sk-good" ', ModelConfig(name="openai/x"))
+            assert not [event for event in events.drain() if isinstance(event, NoticeEvent)]
+    assert await backend.get("OPENAI_API_KEY") == "sk-good"
+
+
+async def test_a_key_that_could_not_be_checked_is_stored_and_the_user_is_told(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    with json_server({"GET /models": 503}) as server:
+        async with open_setup(tmp_path, {"OPENAI_API_BASE": server.url}, backend) as (host, setup):
+            events = host.events.subscribe()
+            await setup.api_keys.store("sk-maybe", ModelConfig(name="openai/x"))
+            (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+    assert notice.text == "The key was not checked: OpenAI did not answer."
+    assert await backend.get("OPENAI_API_KEY") == "sk-maybe"
+
+
 async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
         with pytest.raises(UsageError, match="does not show which provider"):
@@ -341,7 +371,7 @@ async def test_without_a_keyring_a_key_is_used_until_the_program_ends_and_the_us
     async with open_setup(tmp_path, backend=backend) as (host, setup):
         events = host.events.subscribe()
         offer = await setup.api_keys.store_for_provider(SECRET)
-        (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+        notice, _unchecked = [event for event in events.drain() if isinstance(event, NoticeEvent)]
         assert offer is not None
         assert offer.config.name.startswith("anthropic/")
         assert offer.origin == "ANTHROPIC_API_KEY is in memory"
