@@ -178,6 +178,10 @@ class ToolRegistry:
             None,
         )
 
+    def find_names(self, tool: str) -> list[str]:
+        """Return the model-facing names of the available tools that their servers call *tool*."""
+        return [name for name, offered in self._iter_available() if offered.definition.name == tool]
+
     def list_offers(self) -> tuple[ToolOffer, ...]:
         """Return the available tools with their specifications; descriptions are truncated to 8 KB."""
         before, self._offers = self._offers, {}

@@ -38,6 +38,7 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
 _MAX_HOOK_ROUNDS = 5
+_MAX_SUGGESTED_NAMES = 3
 """Maximum number of times that hooks run for one call, because the user may edit the arguments in between."""
 
 
@@ -82,7 +83,7 @@ class ToolPipeline:
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         notes = HookNotes()
         try:
-            missing_text = f"There is no tool named {use.name!r}."
+            missing_text = self._describe_missing(use.name)
             offered = _require_available(offered, missing_text)
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
@@ -121,6 +122,15 @@ class ToolPipeline:
             )
             log_call(server, tool, use.arguments, failure.decision, "not run")
             return failure.to_outcome(use, server, tool)
+
+    def _describe_missing(self, name: str) -> str:
+        """Return the text for the model if there is no tool called *name*; it lists tools that servers call so.
+
+        With many tools, a model knows the names that users and documents use before it knows its own.
+        """
+        text = f"There is no tool named {name!r}."
+        known = [repr(found) for found in self._tool_registry.find_names(name)[:_MAX_SUGGESTED_NAMES]]
+        return f"{text} Did you mean {' or '.join(known)}?" if known else text
 
     async def _present(
         self,
