@@ -157,22 +157,22 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
     return decode(body, _RAW_ITEMS, what), 0
 
 
-def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
+def select_members(raw: bytes | Raw, names: Iterable[str]) -> dict[str, Raw]:
     """Return the members of a JSON object with the given *names*, as raw JSON; absent members are omitted.
 
-    Raises MalformedMessage if the JSON is invalid; *what* names the data in the message. If a member is
-    repeated, the last one is used. Skipping the other members takes time, but no memory.
+    Raises MalformedMessage, which calls the data a file, if the JSON is invalid. If a member is repeated, the last one
+    is used. Skipping the other members takes time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
         check_plain_value(bytes(raw))
-        members = decode(raw, dict[str, object], what)
+        members = decode(raw, dict[str, object], "file")
         return {name: Raw(encode(members[name])) for name in wanted if name in members}
     fields = [(f"member_{at}", Raw, field(default=_ABSENT, name=name)) for at, name in enumerate(wanted)]
     try:
         selected = msgspec.json.decode(raw, type=msgspec.defstruct("Selected", fields))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _malformed_message(what, error) from error
+        raise _malformed_message("file", error) from error
     pairs = zip(wanted, field_values(selected), strict=True)
     return {name: cast("Raw", member) for name, member in pairs if member is not _ABSENT}
 

@@ -111,7 +111,7 @@ def _check_server(reader: "AuditReader", args: argparse.Namespace) -> None:
     anyio.run(check)
 
 
-def parse_since(text: str, now: dt.datetime | None = None) -> int:
+def parse_since(text: str) -> int:
     """Convert the value of `--since` to microseconds since 1970; empty text becomes 0.
 
     *text* is a date, a date and time, `today`, `yesterday`, or an age such as `2h`. Raises UsageError
@@ -119,7 +119,7 @@ def parse_since(text: str, now: dt.datetime | None = None) -> int:
     """
     if not text:
         return 0
-    now = now or dt.datetime.now().astimezone()
+    now = dt.datetime.now().astimezone()
     if match := re.fullmatch(r"(\d{1,6})([mhdw])", text):
         return round((now - dt.timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]])).timestamp() * 1_000_000)
     try:

@@ -18,7 +18,7 @@ from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile, UnreadSet
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.model_selection import describe_switch
-from mcphost.host.questions.frontend import Frontend, RefusingFrontend
+from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.server_views import ServerView
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationInfo
@@ -53,13 +53,13 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 
 @asynccontextmanager
-async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
+async def open_host_for_server(options: Options, name: str) -> AsyncGenerator[Host]:
     """Build a Host for a command that uses only the server *name*; the server is not started yet.
 
     Raises ConfigError if the server's entry or the file that contains it is invalid, and UsageError if there is no
     server with that name.
     """
-    async with open_host(options, frontend or RefusingFrontend(), adjust_config=remove_model) as host:
+    async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
         require_server(host.config, name)
         yield host
 

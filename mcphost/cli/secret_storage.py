@@ -87,7 +87,7 @@ class CommandSecretEntries:
             _("  f  in {file}, which only you may read; not encrypted").format(file=file),
         ):
             sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
-        if await TerminalInput().read_choice("[n] ", "nf") == "f":
+        if await TerminalInput().read_choice("nf") == "f":
             await self.use_file()
 
     async def use_file(self) -> None:

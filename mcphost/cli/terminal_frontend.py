@@ -93,14 +93,14 @@ class TerminalInput:
         sys.stderr.flush()
         return await self.read_line() or ""
 
-    async def read_choice(self, prompt: str, choices: str) -> str:
-        """Show *prompt* and return one of the letters in *choices*, in lower case; ask again after any other answer.
+    async def read_choice(self, choices: str) -> str:
+        """Show a prompt and return one of the letters in *choices*, in lower case; ask again after any other answer.
 
         Returns "" if the line is empty or the input has ended. Input typed before the prompt is discarded.
         """
         while True:
             self.discard_input()
-            sys.stderr.write(prompt)
+            sys.stderr.write("[n] ")
             sys.stderr.flush()
             answer = (await self.read_line() or "").lower()
             if not answer or (len(answer) == 1 and answer in choices):
@@ -357,7 +357,7 @@ class TerminalFrontend:
                 _("  f  in {file}, which only you may read; not encrypted").format(file=question.plain_file),
             ):
                 sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
-        match "e" if question.note else await self._input.read_choice("[n] ", "nef"):
+        match "e" if question.note else await self._input.read_choice("nef"):
             case "f":
                 return KeepInPlainFile()
             case "e":

@@ -60,7 +60,7 @@ def mcp_json_schema() -> Schema:
         "properties": {
             "mcpServers": _describe(servers, "The servers by name."),
             "servers": _describe(servers, "The servers by name, as VS Code writes it."),
-            "inputs": _describe(_list_of("input"), "Values that the user is asked for, as ${input:ID}."),
+            "inputs": _describe(_INPUTS, "Values that the user is asked for, as ${input:ID}."),
             "mcphost": _closed({"roots": _ROOTS}),
         },
         "definitions": {"server": _server_schema(), "input": _INPUT, "oauth": _oauth_schema()},
@@ -157,6 +157,7 @@ _INPUT: Schema = {
         "options": {"type": "array", "items": {"anyOf": [_TEXT, {"type": "object", "required": ["value"]}]}},
     },
 }
+_INPUTS: Schema = {"type": "array", "items": {"$ref": "#/definitions/input"}}
 
 
 def _server_schema() -> Schema:
@@ -211,7 +212,7 @@ def _own_schema() -> Schema:
             "era": {"enum": ["auto", "stateless", "handshake"]},
             "revision": _describe({"enum": [one.value for one in Revision]}, "Use only this protocol revision."),
             "oauth": {"$ref": "#/definitions/oauth"},
-            "inputs": _list_of("input"),
+            "inputs": _INPUTS,
             "watch": _describe(_TEXTS, "Patterns of files that restart the server when they change."),
             "disabled": switch,
             "disabledTools": _TEXTS,
@@ -241,10 +242,6 @@ def _without_null(schema: Schema) -> Schema:
 
 def _closed(properties: Mapping[str, Schema]) -> Schema:
     return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
-
-
-def _list_of(definition: str) -> Schema:
-    return {"type": "array", "items": {"$ref": f"#/definitions/{definition}"}}
 
 
 def _describe(schema: Schema, description: str) -> Schema:

@@ -369,16 +369,15 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Server side of `mcphost pipe`: reads commands from one file descriptor, and writes results and events to another.
+    """Server side of `mcphost pipe`: reads commands from stdin, and writes results and events to stdout.
 
     Must be created while the event loop is running.
     """
 
-    def __init__(self, host: Host, frontend: PipeFrontend, *, stdin: int = 0, stdout: int = 1) -> None:
+    def __init__(self, host: Host, frontend: PipeFrontend) -> None:
         self._host = host
         self._frontend = frontend
-        self._stdin = stdin
-        self._writer = LineWriter(stdout)
+        self._writer = LineWriter(1)
         self._events = host.events.subscribe()
         self._running_ids: set[str | int] = set()
         self._running_count = 0  # with the commands that have no id
@@ -414,7 +413,7 @@ class PipeServer:
 
     async def _read_commands(self, tasks: TaskGroup) -> bool:
         """Read and run commands; return True after `quit`, False at the end of the input."""
-        async for line in InputLines(self._stdin):
+        async for line in InputLines(0):
             if isinstance(line, OversizedLine):
                 self._report_bad_line(None, f"The line is over {MAX_LINE_BYTES // 1_000_000} MB.")
                 continue

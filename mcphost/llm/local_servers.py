@@ -218,35 +218,32 @@ async def load_model_details(server: LocalModelServer, *, seconds: float = DETAI
     return replace(server, models=tuple(details.get(model.id, model) for model in server.models))
 
 
-async def find_served_model(
-    config: ModelConfig, environ: Mapping[str, str], *, seconds: float = DETAILS_SECONDS
-) -> LocalModel | None:
+async def find_served_model(config: ModelConfig, environ: Mapping[str, str]) -> LocalModel | None:
     """Return the facts that a model's server reports about the model, or None if it reports none.
 
-    *config* is the model's configuration, and *seconds* is the time limit. An Ollama server may be at any
-    address; another server is contacted only if it is on this machine. No API key or configured header is sent.
-    Safe to cancel.
+    *config* is the model's configuration. An Ollama server may be at any address; another server is contacted only if
+    it is on this machine. No API key or configured header is sent. Waits at most DETAILS_SECONDS. Safe to cancel.
     """
     provider, _, name = config.name.partition("/")
     if provider in OLLAMA_PROVIDERS:
         base = config.api_base or environ.get("OLLAMA_API_BASE") or parse_ollama_host(environ.get("OLLAMA_HOST", ""))
-        return await _find_ollama_model(base.rstrip("/"), name, seconds)
+        return await _find_ollama_model(base.rstrip("/"), name)
     if not is_loopback(config.api_base):
         return None
     kinds: dict[str, LocalServerKind] = {"lm_studio": "lm_studio", "hosted_vllm": "vllm"}
     address = LocalAddress(config.api_base.rstrip("/").removesuffix("/v1"), kinds.get(provider, "openai_compatible"))
-    for server in await find_local_servers([address], seconds=seconds):
+    for server in await find_local_servers([address], seconds=DETAILS_SECONDS):
         if server.kind == "ollama":
-            model = await _find_ollama_model(server.url, name, seconds)
+            model = await _find_ollama_model(server.url, name)
             # Ollama's API in OpenAI's format has no parameter for the size, and the size in use is unknown.
             return model and replace(model, context_window=0)
         return next((model for model in server.models if model.id == name), None)
     return None
 
 
-async def _find_ollama_model(url: str, name: str, seconds: float) -> LocalModel | None:
+async def _find_ollama_model(url: str, name: str) -> LocalModel | None:
     unknown = LocalModel(id=name)
-    (model,) = (await load_model_details(LocalModelServer("ollama", url, (unknown,)), seconds=seconds)).models
+    (model,) = (await load_model_details(LocalModelServer("ollama", url, (unknown,)))).models
     return None if model == unknown else model
 
 

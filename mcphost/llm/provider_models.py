@@ -73,12 +73,10 @@ class ListedModel(Struct, frozen=True, kw_only=True):
 KeyVerdict = Literal["accepted", "rejected", "unknown"]
 
 
-async def list_provider_models(
-    keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
-) -> tuple[ListedModel, ...]:
+async def list_provider_models(keys: Mapping[str, str], environ: Mapping[str, str]) -> tuple[ListedModel, ...]:
     """Request the model lists of several providers concurrently; *keys* maps each provider to its API key.
 
-    A provider that does not respond within *seconds*, or whose response is invalid, contributes no models. Safe
+    A provider that does not respond within LIST_SECONDS, or whose response is invalid, contributes no models. Safe
     to cancel.
     """
     found: dict[str, tuple[ListedModel, ...]] = {}
@@ -87,7 +85,7 @@ async def list_provider_models(
         answer = await _request_models(provider, key, environ)
         found[provider] = _parse_models(provider, answer.body)
 
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(LIST_SECONDS):
         async with anyio.create_task_group() as tasks:
             for provider, key in keys.items():
                 if provider in _ADDRESSES:
@@ -96,7 +94,7 @@ async def list_provider_models(
 
 
 async def list_endpoint_models(
-    endpoints: Sequence[ModelConfig], keys: Mapping[str, str], *, seconds: float = LIST_SECONDS
+    endpoints: Sequence[ModelConfig], keys: Mapping[str, str]
 ) -> tuple[tuple[ModelConfig, ListedModel], ...]:
     """Request the model lists of the servers at the base URLs of *endpoints* concurrently.
 
@@ -117,7 +115,7 @@ async def list_endpoint_models(
             answer = await client.request("GET", url, headers=headers, limit=_MAX_LIST_BYTES)
         found[at] = _parse_models(provider, answer.body)
 
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(LIST_SECONDS):
         async with anyio.create_task_group() as tasks:
             for at, endpoint in enumerate(endpoints[:MAX_ENDPOINTS]):
                 tasks.start_soon(ask, at, endpoint)

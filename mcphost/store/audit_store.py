@@ -486,7 +486,7 @@ async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     try:
         return await database.run(_read)
     except StoreError as error:
-        return (_legacy_record("ledger", "carried over", {"unreadable": error.message[:500]}),)
+        return (_legacy_record("ledger", {"unreadable": error.message[:500]}),)
 
 
 def _read(db: sqlite3.Connection) -> tuple[AuditRecord, ...]:
@@ -497,7 +497,7 @@ def _read(db: sqlite3.Connection) -> tuple[AuditRecord, ...]:
         records += [_convert_row(kind, dict(zip(names, row, strict=True))) for row in cursor]
     (conversations,) = db.execute("SELECT count(*) FROM conversations").fetchone()
     if records or conversations:
-        records.append(_legacy_record("ledger", "carried over", {"conversations": conversations, "rows": len(records)}))
+        records.append(_legacy_record("ledger", {"conversations": conversations, "rows": len(records)}))
     return tuple(records)
 
 
@@ -505,7 +505,7 @@ def _convert_row(kind: str, row: dict[str, Any]) -> AuditRecord:
     plain = json.dumps(row, sort_keys=True, default=str)
     detail = {"created": row.get("created"), "digest": hashlib.sha256(plain.encode()).hexdigest()}
     return replace(
-        _legacy_record(kind, "carried over", detail),
+        _legacy_record(kind, detail),
         server=str(row.get("server", "")),
         subject=str(row.get("tool", row.get("rule", ""))),
         grant=str(row.get("id", "")),
@@ -513,5 +513,5 @@ def _convert_row(kind: str, row: dict[str, Any]) -> AuditRecord:
     )
 
 
-def _legacy_record(kind: str, event: str, detail: dict[str, Any]) -> AuditRecord:
-    return AuditRecord(at=current_microseconds(), kind=kind, event=event, who="mcphost", detail=dumps(detail))
+def _legacy_record(kind: str, detail: dict[str, Any]) -> AuditRecord:
+    return AuditRecord(at=current_microseconds(), kind=kind, event="carried over", who="mcphost", detail=dumps(detail))

@@ -48,25 +48,24 @@ class BoundedQueue(WakeupFuture):
     future and a deque, which cost half as much per message as an anyio memory stream.
     """
 
-    __slots__ = ("_bytes", "_error", "_items", "_limit")
+    __slots__ = ("_bytes", "_error", "_items")
 
-    def __init__(self, limit: int = MAX_QUEUED) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._items: deque[tuple[JsonRpcMessage | ConnectionLost, int]] = deque()
-        self._limit = limit
         self._bytes = 0
         self._error: ConnectionLost | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether the queue has reached its maximum number of messages; `put` then rejects every message."""
-        return len(self._items) >= self._limit
+        return len(self._items) >= MAX_QUEUED
 
     def put(self, message: JsonRpcMessage) -> bool:
         """Add a message; if the queue is full or would be too large, drop the message and return False."""
         size = message_size(message)
         # The first message is accepted regardless of its size.
-        if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
+        if len(self._items) >= MAX_QUEUED or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
             return False
         self._bytes += size
         self._items.append((message, size))

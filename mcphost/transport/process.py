@@ -422,11 +422,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
             if not self._exited.is_set():
                 if pipe is not None:
                     pipe.close()
-                if not await self._wait_for_exit(STOP_TIMEOUT):
+                if not await self._wait_for_exit():
                     self._signal_group(signal.SIGTERM)
-                    if not await self._wait_for_exit(STOP_TIMEOUT):
+                    if not await self._wait_for_exit():
                         self.kill()
-                        await self._wait_for_exit(STOP_TIMEOUT)
+                        await self._wait_for_exit()
             self._transport.close()
             # asyncio closes the pipes in callbacks of the next iterations.
             await anyio.lowlevel.checkpoint()
@@ -517,8 +517,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
             # Its last output may still be in the backlog.
             self._stderr_reader.call_when_empty(lambda: self._on_end(self.describe_end()))
 
-    async def _wait_for_exit(self, seconds: float) -> bool:
-        with anyio.move_on_after(seconds):
+    async def _wait_for_exit(self) -> bool:
+        with anyio.move_on_after(STOP_TIMEOUT):
             await self._exited.wait()
         return self._exited.is_set()
 

@@ -136,7 +136,6 @@ class AuditLog:
         subject: AuditSubject,
         event: str,
         *,
-        decision: str = "",
         who: str = "mcphost",
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
@@ -145,7 +144,7 @@ class AuditLog:
 
         See `record_decision` for *who* and *grant*, and `record_event` for *detail*.
         """
-        self.queue_record(self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail))
+        self.queue_record(self.make_record(subject, event, who=who, grant=grant, detail=detail))
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":

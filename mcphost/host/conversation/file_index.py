@@ -352,8 +352,8 @@ def find_exact(typed: str) -> tuple[FileMatch, ...]:
     return (FileMatch(f"{path}/" if is_folder else path, is_folder),)
 
 
-def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
-    """Return at most *limit* files and folders whose path begins with *typed*.
+def complete_typed_path(typed: str) -> tuple[FileMatch, ...]:
+    """Return at most 50 files and folders whose path begins with *typed*.
 
     *typed* may begin with `~`. A relative path is relative to the working folder. Hidden files are included only if
     the dot was typed. Only the first 5,000 entries of a folder are considered.
@@ -371,4 +371,4 @@ def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
                     found.append(FileMatch(f"{head}{slash}{entry.name}{'/' if is_folder else ''}", is_folder))
     except (OSError, ValueError):
         return ()
-    return tuple(sorted(found, key=lambda one: (not one.is_folder, one.path.casefold()))[:limit])
+    return tuple(sorted(found, key=lambda one: (not one.is_folder, one.path.casefold()))[:50])

@@ -71,10 +71,9 @@ class RegistryScreen(TypeAheadListScreen):
         Binding("m", "give_guide", show=False, id="registry-give-guide"),
     ]
 
-    def __init__(self, registry: "RegistryInstaller", text: str = "") -> None:
+    def __init__(self, registry: "RegistryInstaller") -> None:
         super().__init__()
         self._registry = registry
-        self._text = text
         self._found: tuple[RegistryEntry, ...] = ()
         self._installed: dict[str, InstalledServer] = {}
         self._versions: dict[str, str] = {}
@@ -82,7 +81,7 @@ class RegistryScreen(TypeAheadListScreen):
     def on_mount(self) -> None:
         """Request the first servers from the registry."""
         super().on_mount()
-        self._ask(self._text)
+        self._ask("")
 
     # -- the list
 

@@ -75,11 +75,12 @@ def quote_unusual_name(name: str) -> str:
     return dumps(name) if is_unusual_name(name) else name
 
 
-def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Return a progress bar of *cells* cells, plus a border on each side.
+def render_progress_bar(share: float) -> str:
+    """Return a progress bar of twelve cells, plus a border on each side.
 
     *share* is the fraction to fill, from 0 to 1.
     """
+    cells = 12
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
