@@ -27,6 +27,7 @@ __all__ = [
     "Struct",
     "UnsetType",
     "WireStruct",
+    "as_object",
     "convert",
     "decode",
     "decode_array",
@@ -36,6 +37,7 @@ __all__ = [
     "encode_sorted",
     "field",
     "field_values",
+    "find_member",
     "is_number",
     "loads",
     "make_decoder",
@@ -175,6 +177,18 @@ def select_members(raw: bytes | Raw, names: Iterable[str]) -> dict[str, Raw]:
         raise _malformed_message("file", error) from error
     pairs = zip(wanted, field_values(selected), strict=True)
     return {name: cast("Raw", member) for name, member in pairs if member is not _ABSENT}
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return decoded JSON if it is an object, otherwise an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def find_member(value: object, path: Iterable[str]) -> Any:
+    """Return the member at *path* of decoded JSON, or None if there is none; an empty path names *value* itself."""
+    for key in path:
+        value = as_object(value).get(key)
+    return value
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:

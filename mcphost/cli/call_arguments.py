@@ -5,7 +5,7 @@ import sys
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.serialization import Raw, loads
+from mcphost.serialization import Raw, as_object, loads
 from mcphost.translation import N_, _
 
 MAX_INPUT_BYTES = 16_000_000
@@ -74,7 +74,7 @@ def _property_types(schema: Raw) -> dict[str, set[str]]:
         whole = loads(schema)
     except MalformedMessage:
         return {}
-    properties = cast("dict[str, Any]", whole).get("properties") if isinstance(whole, dict) else None
+    properties = as_object(whole).get("properties")
     if not isinstance(properties, dict):
         return {}
     types_by_name: dict[str, set[str]] = {}

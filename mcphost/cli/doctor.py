@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcphost.cli.colors import StateWord
 from mcphost.cli.parser import build_options
@@ -19,7 +19,7 @@ from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revis
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, field
+from mcphost.serialization import Struct, as_object, field
 from mcphost.translation import N_, _, join_list, translate_facts, translate_sentence
 
 if TYPE_CHECKING:
@@ -486,7 +486,7 @@ def _capability_names(capabilities: dict[str, Any]) -> list[str]:
     """
     names: list[str] = []
     for name, value in capabilities.items():
-        members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        members = as_object(value)
         names += [f"{name}.{member}" for member, setting in members.items() if setting is not False] or [name]
     return names
 

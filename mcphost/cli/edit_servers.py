@@ -12,6 +12,7 @@ from mcphost.cli.parser import build_options
 from mcphost.cli.printing import print_error, print_note, print_text
 from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError, join_sentences
+from mcphost.serialization import as_object
 from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
@@ -540,7 +541,7 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
         entry["type"] = args.transport
     if settings := _own_settings(args):
         own = entry.get("mcphost")
-        changed = {**(cast("dict[str, Any]", own) if isinstance(own, dict) else {}), **settings}
+        changed = {**as_object(own), **settings}
         if not settings.get("watch", True):
             del changed["watch"]
         entry["mcphost"] = changed

@@ -20,7 +20,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
-from mcphost.serialization import loads
+from mcphost.serialization import as_object, loads
 
 MAX_ERROR_LENGTH = 2_000
 MAX_ERROR_DATA = 64 * 1024
@@ -124,12 +124,12 @@ def _join_names(data: Any, member: str) -> str:
     The value is a list of names, or an object whose keys are names. If the value of a key is an object with keys of
     its own, such as `{"a": {"b": {}}}`, the names of the nested keys are returned as "a.b".
     """
-    value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
+    value: Any = as_object(data).get(member)
     names: list[str] = []
     if isinstance(value, list):
         names = [item for item in cast("list[Any]", value) if isinstance(item, str)]
     elif isinstance(value, dict):
         for name, nested in cast("dict[str, Any]", value).items():
-            children = cast("dict[str, Any]", nested) if isinstance(nested, dict) else {}
+            children = as_object(nested)
             names += [f"{name}.{item}" for item in children] or [name]
     return ", ".join(name[:100] for name in names[:_MAX_NAMES])

@@ -11,6 +11,7 @@ from typing import Any, cast
 from mcphost.config.mcp_json import OWN_KEY
 from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, SamplingLimits
 from mcphost.sanitize import sanitize
+from mcphost.serialization import as_object
 
 _KEPT_KEYS = frozenset(
     {"timeout", "caFile", "logLevel", "reviewResults", "era", "revision", "oauth", "inputs", "watch", "disabled",
@@ -106,7 +107,7 @@ def _compare(
         if key in result and key not in given:
             kept.append(path)
         if key == "sampling" and key in result:
-            members, limits = _table(value), _table(result[key])
+            members, limits = as_object(value), as_object(result[key])
             lost += [f"{path}.{one}" for one, limit in members.items() if limits.get(one) != limit]
         elif not _is_off(value) and result.get(key) != value:
             lost.append(path)
@@ -118,7 +119,7 @@ def _lower_limits(sampling: object, limits: SamplingLimits) -> dict[str, int]:
 
     *sampling* is the value of `mcphost.sampling` in an entry.
     """
-    members = _table(sampling)
+    members = as_object(sampling)
     return {
         key: members[key]
         for key, field in SAMPLING_FIELD_BY_KEY.items()
@@ -127,11 +128,7 @@ def _lower_limits(sampling: object, limits: SamplingLimits) -> dict[str, int]:
 
 
 def _own_settings(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _table(entry.get(OWN_KEY))
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return as_object(entry.get(OWN_KEY))
 
 
 def _name_keys(keys: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from mcphost.config.json_files import DuplicateKeyDict, parse_json, strip_comments
 from mcphost.errors import ConfigError
+from mcphost.serialization import find_member
 
 _WHITESPACE = re.compile(r"\s*")
 _DEFAULT_INDENT = "  "
@@ -101,8 +102,7 @@ def update_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     `set_member`.
     """
     current: Any = _parse(text, file) if text.strip(_BYTE_ORDER_MARK + " \t\r\n") else {}
-    for key in path:
-        current = cast("dict[str, Any]", current).get(key) if isinstance(current, dict) else None
+    current = find_member(current, path)
     try:
         edited = text
         for is_set, keys, new in _list_differences(tuple(path), current, value):

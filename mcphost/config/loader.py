@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.config.mcp_json import parse_file_roots, parse_servers
@@ -28,7 +28,7 @@ from mcphost.config.settings import Overrides, apply_overrides, convert_settings
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, LockFileError, McpHostError, UsageError
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, find_member, replace
 from mcphost.unicode_forms import confusable_pairs
 
 SERVERS_FILE = "mcp.json"
@@ -291,8 +291,7 @@ def _load_local_servers(path: Path, problems: list[str]) -> tuple[ServerConfig, 
 
 def find_local_entries(document: Any, folder: Path) -> Any:
     """Return the value stored for *folder* in a parsed local.json, or {} if no value is stored."""
-    folders = cast("dict[str, Any]", document).get("folders") if isinstance(document, dict) else None
-    found = cast("dict[str, Any]", folders).get(os.path.realpath(folder)) if isinstance(folders, dict) else None
+    found = find_member(document, ("folders", os.path.realpath(folder)))
     return {} if found is None else found
 
 

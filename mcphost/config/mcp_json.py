@@ -56,7 +56,7 @@ from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret, redact_patterns
 from mcphost.sanitize import sanitize
-from mcphost.serialization import replace
+from mcphost.serialization import as_object, replace
 from mcphost.unicode_forms import normalize
 
 TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
@@ -145,7 +145,7 @@ def parse_file_roots(document: Any, file: str, source: Source, on_problem: Probl
     of file. If it is "user", the folders are reported to *on_problem* and ignored, because the user's own
     shared folders belong in config.toml.
     """
-    own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
+    own = as_object(document).get(OWN_KEY)
     if not isinstance(own, dict):
         return ()
     for text in describe_unknown_keys(cast("dict[str, Any]", own), ("roots",)):
@@ -259,8 +259,7 @@ class _ServerEntry:
 
     def _parse_watched_files(self) -> tuple[str, ...]:
         """Return the file patterns in `mcphost.watch` and in `dev.watch`, the key that VS Code uses."""
-        dev = self.entry.get("dev")
-        of_vs_code = cast("dict[str, Any]", dev).get("watch") if isinstance(dev, dict) else None
+        of_vs_code = as_object(self.entry.get("dev")).get("watch")
         own = self._get_own("watch", _Texts, ()) or ()
         return (*own, *([of_vs_code] if isinstance(of_vs_code, str) else []))[:_MAX_WATCHED_PATTERNS]
 

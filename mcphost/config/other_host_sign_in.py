@@ -1,9 +1,10 @@
 """Sign-in settings in server entries of other MCP hosts, converted to the settings of `mcp.json`."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from mcphost.config.variable_references import find_references
+from mcphost.serialization import as_object
 
 _CLIENT_ID_KEYS = ("clientId", "client_id", "CLIENT_ID")
 _CLIENT_SECRET_KEYS = ("clientSecret", "client_secret", "CLIENT_SECRET")
@@ -35,11 +36,11 @@ def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
     if (provider := entry.get("authProviderType")) and provider != "dynamic_discovery":
         notes.append(f"Its authProviderType was left out: {title} signs in with an account of Google.")
     headers: dict[str, str] = {}
-    auth = _members(entry, "auth")
+    auth = as_object(entry.get("auth"))
     if auth.get("type") == "bearer" and isinstance(token := auth.get("token"), str) and token:
         headers[_AUTHORIZATION] = f"Bearer {token}"
     oauth: dict[str, Any] = {}
-    for members in (_members(entry, "oauth"), auth):
+    for members in (as_object(entry.get("oauth")), auth):
         if client_id := _first_text(members, _CLIENT_ID_KEYS):
             oauth, reason = _read_client(members, client_id, title)
             notes.append(reason)
@@ -59,11 +60,6 @@ def _read_client(members: Mapping[str, Any], client_id: str, title: str) -> tupl
         oauth["port"] = port
     note = f"Its client id was registered for {title}. If the sign-in is refused, register mcphost's address, too."
     return oauth, note
-
-
-def _members(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = entry.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _first_text(members: Mapping[str, Any], keys: tuple[str, ...]) -> str:

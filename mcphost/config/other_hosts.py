@@ -29,7 +29,7 @@ from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, 
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, decode, loads, replace, select_members
+from mcphost.serialization import Raw, as_object, decode, find_member, loads, replace, select_members
 
 MAX_JSON_BYTES = 5_000_000
 """Maximum size of JSON: large, because Claude Code's file also contains its history (not decoded)."""
@@ -61,7 +61,7 @@ def read_document(file: Path, folder: str) -> dict[str, Any]:
     if file.suffix in (".toml", ".yaml", ".yml"):
         text = decode_text(read_bytes(file), str(file))
         document = parse_toml(text, str(file)) if file.suffix == ".toml" else _parse_yaml(text, str(file))
-        return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+        return as_object(document)
     raw = read_bytes(file, MAX_JSON_BYTES)
     decode_text(raw, str(file))  # its error names the line
     raw = raw.removeprefix(b"\xef\xbb\xbf")
@@ -246,13 +246,13 @@ def _convert_document(
 ) -> Iterator[ForeignServer]:
     section: dict[str, Any] = {}
     if host.id == "claude-code":
-        project = _get(document, ("projects", places.folder, "mcpServers"))
-        section |= cast("dict[str, Any]", project) if isinstance(project, dict) else {}
-    found = [_get(document, keys) for keys in host.keys]
+        project = find_member(document, ("projects", places.folder, "mcpServers"))
+        section |= as_object(project)
+    found = [find_member(document, keys) for keys in host.keys]
     candidates = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
     common = next(filter(contains_servers, candidates), candidates[0] if candidates else section)
     entries = {**common, **section}
-    inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
+    inputs = find_member(document, ("inputs",)) or find_member(document, ("mcp", "inputs"))
     own_files = host.find_files(places, with_folder=False)
     is_own = os.path.realpath(file) in map(os.path.realpath, own_files)
     project_folder = host.find_project_folder(file, places)
@@ -272,9 +272,9 @@ def _is_disabled_by_name(
     section of a project (*is_in_section*).
     """
     if host.id == "gemini-cli":
-        allowed, excluded = (_get(document, ("mcp", key)) for key in ("allowed", "excluded"))
+        allowed, excluded = (find_member(document, ("mcp", key)) for key in ("allowed", "excluded"))
         return (isinstance(allowed, list) and name not in allowed) or (isinstance(excluded, list) and name in excluded)
-    disabled = _get(document, ("projects", places.folder, _DISABLED_KEY)) if is_in_section else None
+    disabled = find_member(document, ("projects", places.folder, _DISABLED_KEY)) if is_in_section else None
     return isinstance(disabled, list) and name in disabled
 
 
@@ -291,7 +291,7 @@ def guess_host(file: Path, document: Any) -> HostFormat:
         PROJECT_FILE: "claude-code",
     }
     by_name = find_host(names.get(file.name, ""))
-    fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
+    fitting = [host for host in HOSTS if any(isinstance(find_member(document, keys), dict) for keys in host.keys)]
     if by_name is not None and by_name in fitting:
         return by_name
     parent = file.parent.name
@@ -346,11 +346,3 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
         name=shown, host=host.title, file=file, entry=converted, notes=tuple(notes),
         is_disabled=is_entry_disabled(members),
     )  # fmt: skip
-
-
-def _get(document: Any, keys: Iterable[str]) -> Any:
-    for key in keys:
-        if not isinstance(document, dict):
-            return None
-        document = cast("dict[str, Any]", document).get(key)
-    return document

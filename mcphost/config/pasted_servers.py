@@ -26,7 +26,7 @@ from mcphost.config.schema import find_config_error
 from mcphost.config.server_inputs import add_input_definitions
 from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError
-from mcphost.serialization import dumps
+from mcphost.serialization import dumps, find_member
 
 MAX_PASTED_CHARACTERS = 100_000
 CODEX_TABLE = "[mcp_servers."
@@ -63,7 +63,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     entries = _find_entries(document, name)
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
-    definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
+    definitions = find_member(document, ("inputs",)) or find_member(document, ("mcp", "inputs"))
     return {
         entry_name: add_input_definitions(escape_own_variables(entry), definitions)
         for entry_name, entry in entries.items()
@@ -100,15 +100,9 @@ def _parse(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def _get(document: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        document = cast("dict[str, Any]", document).get(key) if isinstance(document, dict) else None
-    return document
-
-
 def _find_entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     for keys in _WRAPPERS:
-        found = _get(document, keys)
+        found = find_member(document, keys)
         if isinstance(found, list):
             return {one: _convert(one, entry, keys) for one, entry in _name_entries(cast("list[Any]", found))}
         if isinstance(found, dict) and contains_servers(cast("dict[str, Any]", found)):

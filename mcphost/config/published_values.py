@@ -7,9 +7,9 @@ treated as the user's own value.
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, as_object
 
 REGISTRY_KEY = "registry"
 """Key under `mcphost` in an entry; its value records the registry, and the server's name and version there."""
@@ -38,9 +38,9 @@ NOTHING_PUBLISHED = PublishedValues()
 
 def read_published(own: Mapping[str, Any]) -> PublishedValues:
     """Read the published values from *own*, the "mcphost" object of a server's entry; omit invalid parts."""
-    record = _table(own.get(REGISTRY_KEY))
-    published = _table(record.get(PUBLISHED_KEY))
-    texts = {section: values for section in ("env", "headers") if (values := _table(published.get(section)))}
+    record = as_object(own.get(REGISTRY_KEY))
+    published = as_object(record.get(PUBLISHED_KEY))
+    texts = {section: values for section in ("env", "headers") if (values := as_object(published.get(section)))}
     return PublishedValues(texts) if texts else NOTHING_PUBLISHED
 
 
@@ -50,7 +50,3 @@ def without_keyring_names(text: str) -> str:
     The names are chosen only when the entry is saved, so texts are compared without them.
     """
     return _KEYRING.sub("${keyring:…}", text) if "${" in text else text
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

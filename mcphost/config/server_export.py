@@ -18,6 +18,7 @@ from mcphost.redact import (
     redact_patterns,
 )
 from mcphost.secret_members import mask_members
+from mcphost.serialization import as_object
 
 _KEYRING = re.compile(r"\$\{keyring:([^}]{0,200})\}")
 _RANDOM_SEGMENT = re.compile(
@@ -129,8 +130,7 @@ def _remove_secret_defaults(entry: dict[str, Any]) -> None:
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():
             entry[key][name] = _shorten_secret_references(text, name)
-    own = entry.get("mcphost")
-    listed: Any = cast("dict[str, Any]", own).get("inputs") if isinstance(own, dict) else None
+    listed: Any = as_object(entry.get("mcphost")).get("inputs")
     for definition in cast("list[Any]", listed) if isinstance(listed, list) else ():
         if isinstance(definition, dict) and cast("dict[str, Any]", definition).get("password"):
             cast("dict[str, Any]", definition).pop("default", None)

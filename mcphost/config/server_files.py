@@ -14,7 +14,7 @@ from mcphost.config.schema import ServerConfig, Source, find_config_error
 from mcphost.config.secrets import PlaintextSecret, replace_in_text
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import make_private_directory
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, as_object, find_member
 
 Scope = Literal["user", "project", "local"]
 """Who can use a server: the user everywhere, everybody who has the project, or the user in one folder."""
@@ -117,7 +117,7 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
-    if not replace and _get(_parse(text, file), path) is not None:
+    if not replace and find_member(_parse(text, file), path) is not None:
         raise UsageError(
             f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
         )
@@ -136,7 +136,7 @@ def replace_secret_in_text(text: str, file: ServerFile, server: str, secret: Pla
     entry = _entry_path(text, file, server)
     if secret.keys[0] != "args":
         return replace_in_text(text, str(file.path), entry, secret, name)
-    args = _get(_parse(text, file), (*entry, "args"))
+    args = find_member(_parse(text, file), (*entry, "args"))
     at = int(secret.keys[1])
     items = cast("list[Any]", args) if isinstance(args, list) else []
     if at >= len(items) or items[at] != secret.value:
@@ -158,12 +158,12 @@ def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerE
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
-    if not isinstance(_get(_parse(text, file), path), dict):
+    if not isinstance(find_member(_parse(text, file), path), dict):
         raise _missing_server(file, name)
     if disabled:
         return _plan(file, name, before, set_member(text, str(file.path), (*path, "disabled"), value=True))
     for keys in ((*path, "disabled"), (*path, "mcphost", "disabled")):
-        if _get(_parse(text, file), keys) is not None:
+        if find_member(_parse(text, file), keys) is not None:
             text = remove_member(text, str(file.path), keys)
     return _plan(file, name, before, text)
 
@@ -190,14 +190,14 @@ def has_entry(file: ServerFile, name: str) -> bool:
     """
     _, text = _read(file)
     *parents, key = _entry_path(text, file, name)
-    members = _get(_parse(text, file), tuple(parents))
+    members = find_member(_parse(text, file), tuple(parents))
     return isinstance(members, dict) and key in members
 
 
 def find_entry(file: ServerFile, name: str) -> dict[str, Any] | None:
     """Return a copy of a server's entry, or None if there is none. Raises ConfigError if the file is invalid."""
     _, text = _read(file)
-    entry = _get(_parse(text, file), _entry_path(text, file, name))
+    entry = find_member(_parse(text, file), _entry_path(text, file, name))
     return dict(cast("dict[str, Any]", entry)) if isinstance(entry, dict) else None
 
 
@@ -224,21 +224,13 @@ def _parse(text: str, file: ServerFile) -> Any:
     return parse_json(bare, str(file.path)) if bare.strip() else {}
 
 
-def _get(document: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        if not isinstance(document, dict):
-            return None
-        document = cast("dict[str, Any]", document).get(key)
-    return document
-
-
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
     """Return the path of keys to a server's entry.
 
     The path includes `mcpServers` or `servers`, depending on which of them the file uses.
     """
-    parent = _get(_parse(text, file), file.parents)
-    members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
+    parent = find_member(_parse(text, file), file.parents)
+    members = as_object(parent)
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])
     return (*file.parents, key, name)
 
@@ -251,14 +243,14 @@ def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str)
     """
     problems: list[str] = []
     document = _parse(edited, file)
-    servers = parse_servers(_get(document, file.parents), str(file.path), file.source, problems.append)
+    servers = parse_servers(find_member(document, file.parents), str(file.path), file.source, problems.append)
     warnings = tuple(problem for problem in problems if entry_mark(name) in problem)
     server = next((server for server in servers if server.name == name), None)
     if server is None:
         raise ConfigError(
             find_config_error(warnings) or f"{file.path}: the entry of {name!r} is not valid. Correct it."
         )
-    entry = _get(document, _entry_path(edited, file, name))
+    entry = find_member(document, _entry_path(edited, file, name))
     return ServerEdit(
         name=name, file=file, before=before, content=edited.encode(), entry=entry, server=server, warnings=warnings
     )

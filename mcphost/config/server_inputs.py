@@ -17,7 +17,7 @@ from mcphost.config.variable_references import find_references
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 from mcphost.sanitize import sanitize
-from mcphost.serialization import replace
+from mcphost.serialization import as_object, find_member, replace
 
 INPUTS_FILE = "inputs.json"
 MAX_INPUTS = 100
@@ -58,7 +58,7 @@ def parse_inputs(
 
 def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
     """Return the input that *item* defines or, if *item* is invalid, a phrase that describes what is wrong."""
-    members = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    members = as_object(item)
     input_id, kind = members.get("id"), members.get("type")
     if not isinstance(input_id, str) or not 0 < len(input_id) <= _MAX_ID_LENGTH or not _is_plain(input_id):
         return 'has no usable "id"'
@@ -136,9 +136,7 @@ def entry_texts(entry: Mapping[str, Any]) -> list[str]:
         members = entry.get(key)
         values += cast("list[Any]", members) if isinstance(members, list) else []
         values += cast("dict[str, Any]", members).values() if isinstance(members, dict) else []
-    own = entry.get("mcphost")
-    oauth = cast("dict[str, Any]", own).get("oauth") if isinstance(own, dict) else None
-    values += cast("dict[str, Any]", oauth).values() if isinstance(oauth, dict) else []
+    values += as_object(as_object(entry.get("mcphost")).get("oauth")).values()
     return [value for value in values if isinstance(value, str)]
 
 
@@ -192,22 +190,19 @@ def with_input_values(
     except ConfigError as error:
         on_problem(str(error))
         return list(servers)
-    return [_with_values(server, _get(_get(stored, _scope(server.file)), server.name)) for server in servers]
+    return [_with_values(server, find_member(stored, (_scope(server.file), server.name))) for server in servers]
 
 
 def _with_values(server: ServerConfig, stored: Any) -> ServerConfig:
-    if not server.inputs or not isinstance(stored, dict):
+    values = as_object(stored)
+    if not values:
         return server
-    return replace(server, inputs=tuple(_with_value(one, _get(stored, one.id)) for one in server.inputs))
+    return replace(server, inputs=tuple(_with_value(one, values.get(one.id)) for one in server.inputs))
 
 
 def _with_value(one: ServerInput, value: Any) -> ServerInput:
     is_valid = isinstance(value, str) and not one.password and (not one.options or value in one.options)
     return replace(one, stored_value=value) if is_valid else one
-
-
-def _get(value: Any, key: str) -> Any:
-    return cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
 
 
 def check_input_value(one: ServerInput, value: str) -> None:
@@ -236,7 +231,7 @@ def save_input_value(directory: Path, server: ServerConfig, input_id: str, value
     keys = (_scope(server.file), server.name, input_id)
     if value is not None:
         edited = set_member(text, str(path), keys, value)
-    elif _get(_get(_get(parse_json(text or "{}", str(path)), keys[0]), keys[1]), keys[2]) is not None:
+    elif find_member(parse_json(text or "{}", str(path)), keys) is not None:
         edited = remove_member(text, str(path), keys)
     else:
         return

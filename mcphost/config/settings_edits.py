@@ -14,6 +14,7 @@ from mcphost.config.schema import ModelConfig, Profile, SecretStore
 from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
+from mcphost.serialization import as_object
 
 _MODEL_KEYS_OF_NAME = (
     "context_window",
@@ -161,7 +162,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
         document["model"] = table
     edited = tomlkit.dumps(cast("Any", document))
     previous = before.get("model")
-    members = cast("dict[str, Any]", previous) if isinstance(previous, dict) else {}
+    members = as_object(previous)
     kept = {key: value for key, value in members.items() if key not in _MODEL_KEYS_OF_NAME}
     if tomllib.loads(edited) != {**before, "model": {**kept, **values}}:
         raise ValueError("another value would change")

@@ -36,7 +36,7 @@ from mcphost.llm.model import (
 )
 from mcphost.llm.prompt_cache import mark_cache
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
+from mcphost.serialization import Raw, Struct, as_object, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 FILES_OMITTED = "(The file {} was left out: this model does not accept such files.)"
@@ -311,7 +311,7 @@ def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], s
         value: Any = loads(part.replay)
     except MalformedMessage:
         return [], ""
-    members = cast("Json", value) if isinstance(value, dict) else {}
+    members = as_object(value)
     blocks: Any = members.get("blocks")
     if members.get("provider") != route.provider or not isinstance(blocks, list):
         return [], ""

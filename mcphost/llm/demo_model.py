@@ -24,7 +24,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.serialization import Struct, decode_or_none, dumps, loads, replace
+from mcphost.serialization import Struct, as_object, decode_or_none, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 DELTA_INTERVAL = 0.01
@@ -265,7 +265,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
             value: Any = loads(text)
         except MalformedMessage:
             return {}
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        return as_object(value)
     arguments: dict[str, Any] = {}
     for key, quoted, plain in re.findall(r"(?<![\w.-])([\w.-]++)=(?:\"([^\"]*)\"|(\S+))", text):
         try:
@@ -298,7 +298,7 @@ def parse_schema(tool: ToolSpec) -> dict[str, Any]:
         value = loads(tool.schema)
     except MalformedMessage:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return as_object(value)
 
 
 def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, cast
 
 from mcphost.llm.answer_limits import RedirectRefused, parse_token_count
-from mcphost.serialization import is_number
+from mcphost.serialization import as_object, is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
@@ -95,7 +95,7 @@ def patch_gemini_finish_reasons() -> None:
 
 
 def _finish_reasons(chunk: Any) -> list[str]:
-    candidates: Any = cast("Json", chunk).get("candidates") if isinstance(chunk, dict) else None
+    candidates: Any = as_object(chunk).get("candidates")
     items: list[Any] = cast("list[Any]", candidates) if isinstance(candidates, list) else []
     return [str(cast("Json", item).get("finishReason")) for item in items if isinstance(item, dict)]
 
@@ -209,10 +209,10 @@ def _check_ollama_chunk(error_class: Any, _stream: Any, chunk: Any) -> Any:
     *error_class* is the class of the exception. Without this patch, litellm 1.110 would report a missing key
     instead of Ollama's error.
     """
-    problem: Any = cast("Json", chunk).get("error") if isinstance(chunk, dict) else None
+    problem: Any = as_object(chunk).get("error")
     if isinstance(problem, str):
         raise error_class(status_code=500, message=problem, headers={})
-    return cast("Any", chunk)
+    return chunk
 
 
 def patch_tool_names(ollama: Any) -> None:

@@ -14,7 +14,7 @@ import anyio
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.json_requests import JsonAnswer, JsonClient, list_objects, parse_count, valid_names
 from mcphost.llm.providers import is_loopback, parse_provider
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, as_object
 
 LIST_SECONDS = 5.0
 """Time limit in seconds for asking all providers, concurrently."""
@@ -187,13 +187,13 @@ def _can_chat(entry: Mapping[str, Any]) -> bool:
 
 
 def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedModel:
-    abilities = _members(entry.get("capabilities"))
-    inputs = _members(entry.get("architecture")).get("input_modalities")
+    abilities = as_object(entry.get("capabilities"))
+    inputs = as_object(entry.get("architecture")).get("input_modalities")
     parameters = entry.get("supported_parameters")
     tools = abilities.get("function_calling", _contains(parameters, "tools"))
     images = abilities.get("vision", _supported(abilities, "image_input", _contains(inputs, "image")))
     reasoning = _supported(abilities, "thinking", entry.get("thinking", _contains(parameters, "reasoning")))
-    prices = _members(entry.get("pricing"))
+    prices = as_object(entry.get("pricing"))
     sizes = [parse_count(entry.get(key)) for key in _CONTEXT_KEYS]
     return ListedModel(
         name=f"{provider}/{name}",
@@ -209,7 +209,7 @@ def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedMo
 
 def _supported(abilities: Mapping[str, Any], name: str, otherwise: object) -> object:
     """Return whether Anthropic lists the ability, or *otherwise* if it is not listed."""
-    return _members(abilities.get(name)).get("supported", otherwise)
+    return as_object(abilities.get(name)).get("supported", otherwise)
 
 
 def _parse_price(value: object) -> float | None:
@@ -224,10 +224,6 @@ def _parse_price(value: object) -> float | None:
     except ValueError:
         return None
     return round(price, 6) if 0 <= price <= _MAX_PRICE else None
-
-
-def _members(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _contains(value: object, item: str) -> bool | None:

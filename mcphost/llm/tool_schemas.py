@@ -31,7 +31,7 @@ from typing import Any, Literal, cast
 
 from mcphost.llm.argument_names import ARGUMENT_NAME, Names, rename_arguments
 from mcphost.llm.worker_protocol import RENAMES_ARGUMENTS
-from mcphost.serialization import Raw, Struct, dumps, encode, is_number, loads
+from mcphost.serialization import Raw, Struct, as_object, dumps, encode, is_number, loads
 
 Json = dict[str, Any]
 MAX_DEPTH = 12
@@ -152,7 +152,7 @@ class ToolSchemaAdapter:
         adapted: list[Json] = []
         names: dict[str, Names] = {}
         for tool in tools:
-            function = _dict(tool.get("function"))
+            function = as_object(tool.get("function"))
             is_renamed = tool.pop(RENAMES_ARGUMENTS, False) or dialect.checked_names != "none"
             parameters, renamed = self._adapt(encode(function.get("parameters")), dialect, is_renamed=is_renamed)
             adapted.append({**tool, "function": {**function, "parameters": parameters}})
@@ -180,7 +180,7 @@ def adapt_schema(schema: Any, dialect: SchemaDialect) -> Json:
     Arguments are not renamed; see `argument_names`. The time is proportional to the size of the schema, or to
     MAX_ENTRIES if references repeat parts of it.
     """
-    root = _dict(schema)
+    root = as_object(schema)
     has_references = dialect.is_rewritten_with_references and b'"$ref"' in encode(root)
     if dialect.is_rewritten or has_references:
         adapted = _SchemaRewriter(root, dialect).rewrite_top()
@@ -198,11 +198,11 @@ def _adapt_top(root: Json, dialect: SchemaDialect) -> Json:
     """
     if "$ref" in root or any(name in root for name in _REFUSED_AT_TOP):
         root = _SchemaRewriter(root, dialect).merge_top()
-    adapted = root | {"type": "object", "properties": dict(_dict(root.get("properties")))}
+    adapted = root | {"type": "object", "properties": dict(as_object(root.get("properties")))}
     if "required" in adapted:
         adapted["required"] = [*_names(adapted)]
     if dialect.renames_definitions and isinstance(adapted.get("definitions"), dict):
-        adapted["$defs"] = _dict(adapted.get("$defs")) | _dict(adapted.pop("definitions"))
+        adapted["$defs"] = as_object(adapted.get("$defs")) | as_object(adapted.pop("definitions"))
         for node in _iter_subschemas(adapted):
             if isinstance(reference := node.get("$ref"), str) and reference.startswith("#/definitions/"):
                 node["$ref"] = f"#/$defs/{reference.removeprefix('#/definitions/')}"
@@ -236,7 +236,7 @@ def _iter_subschemas(root: Json) -> Iterator[Json]:
         node = waiting.pop()
         yield node
         for name in _SUBSCHEMA_MAPS:
-            members = _dict(node.get(name))
+            members = as_object(node.get(name))
             members |= {key: {} for key, value in members.items() if value is None}
             waiting += [cast("Json", value) for value in members.values() if isinstance(value, dict)]
         found = [node.get(name) for name in _SUBSCHEMAS]
@@ -354,7 +354,7 @@ class _SchemaRewriter:
 
     def _rewrite_properties(self, members: Json, depth: int, chain: frozenset[str]) -> Json:
         checks_names = depth and self._dialect.checked_names == "all"
-        properties = _dict(members.get("properties"))
+        properties = as_object(members.get("properties"))
         omitted = {
             name
             for name in properties
@@ -407,13 +407,13 @@ class _SchemaRewriter:
                 if depth > MAX_DEPTH or self._is_exhausted or not isinstance(branch, dict):
                     continue
                 inner = self._merge(cast("Json", branch), depth + 1, chain)
-                properties |= _dict(inner.get("properties"))
+                properties |= as_object(inner.get("properties"))
                 if key == "allOf":
                     required |= _names(inner)
                     for name, value in inner.items():
                         if name != "required":
                             merged.setdefault(name, value)
-        properties |= _dict(members.get("properties"))
+        properties |= as_object(members.get("properties"))
         found: Json = {"properties": properties, "required": [*required]}
         return merged | {key: value for key, value in found.items() if value}
 
@@ -444,8 +444,8 @@ class _SchemaRewriter:
             return {}
         found: Any = self._root
         for word in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
-            found = _dict(found).get(word.replace("~1", "/").replace("~0", "~"))
-        return _dict(found)
+            found = as_object(found).get(word.replace("~1", "/").replace("~0", "~"))
+        return as_object(found)
 
 
 def _describe_omitted(properties: Json, members: Json) -> str:
@@ -459,7 +459,7 @@ def _describe_omitted(properties: Json, members: Json) -> str:
             break
         if length + len(name) > MAX_TEXT // 2:
             continue  # before it is encoded: a reference may repeat a name of a megabyte two thousand times
-        facts = [*_find_types(_dict(value))[:1], *(["required"] if name in required else [])]
+        facts = [*_find_types(as_object(value))[:1], *(["required"] if name in required else [])]
         words = dumps(name) + (f" ({', '.join(facts)})" if facts else "")
         if length + len(words) <= MAX_TEXT // 2:
             length += len(words)
@@ -501,7 +501,7 @@ def _make_nullable(schema: Json) -> Json:
 
 
 def _is_null(schema: Any) -> bool:
-    return _dict(schema).get("type") == "null"
+    return as_object(schema).get("type") == "null"
 
 
 def _is_limit(name: str, value: Any) -> bool:
@@ -512,10 +512,6 @@ def _is_limit(name: str, value: Any) -> bool:
 
 def _names(members: Json) -> dict[str, None]:
     return dict.fromkeys(name for name in _list(members.get("required")) if isinstance(name, str))
-
-
-def _dict(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:

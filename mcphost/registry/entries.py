@@ -11,7 +11,7 @@ from mcphost.errors import MalformedMessage, RegistryError
 from mcphost.protocol.base import Icon
 from mcphost.registry.popularity import Popularity, read_popularity
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads, replace
+from mcphost.serialization import Raw, Struct, WireStruct, as_object, convert, decode, decode_array, loads, replace
 from mcphost.translation import N_
 from mcphost.unicode_forms import describe_name_risk
 
@@ -207,13 +207,12 @@ def decode_entry(raw: bytes) -> RegistryEntry:
         value = loads(raw, "entry")
     except MalformedMessage as error:
         raise RegistryError(error.message[:300]) from error
-    outer = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    outer = as_object(value)
     server = outer.get("server", outer)
-    metadata = outer.get("_meta")
     if not isinstance(server, dict):
         raise RegistryError("It is not an object.")
     members = {key: member for key, member in cast("dict[str, Any]", server).items() if key not in ("_meta", "icons")}
-    official = cast("dict[str, Any]", metadata).get(_OFFICIAL) if isinstance(metadata, dict) else None
+    official = as_object(outer.get("_meta")).get(_OFFICIAL)
     try:
         document = convert(_check_value(members), _ServerDocument, "entry")
         about = convert(_check_value(official or {}), _OfficialMetadata, "registry's metadata")

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, cast
 
 from mcphost.pluralize import translate_count
+from mcphost.serialization import as_object
 from mcphost.translation import _, join_list
 
 Popularity = tuple[tuple[str, int], ...]
@@ -24,7 +25,7 @@ def read_popularity(metadata: object) -> Popularity:
 
     For each measure, the first valid number is used.
     """
-    sections = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    sections = as_object(metadata)
     found: dict[str, int] = {}
     for name, section in islice(sections.items(), _MAX_SECTIONS):
         if isinstance(section, dict) and _PUBLISHERS_OWN not in name:

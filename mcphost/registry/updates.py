@@ -9,7 +9,7 @@ from typing import Any, cast
 from mcphost.registry.plan import InstallOption, PlannedEntry
 from mcphost.registry.plan_inputs import PlanInput, list_inputs
 from mcphost.registry.planned_values import PlannedValue, ValuePart
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Struct, as_object, replace
 
 _REPLACED_KEYS = frozenset({"command", "args", "url", "type", "transport", "env", "headers"})
 _MAX_TEXT = 8_192
@@ -42,8 +42,7 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
 
 def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
     """Return the installation record in a server's mcp.json entry, or None if there is no valid record."""
-    own = entry.get("mcphost")
-    record = cast("dict[str, Any]", own).get("registry") if isinstance(own, dict) else None
+    record = as_object(entry.get("mcphost")).get("registry")
     if not isinstance(record, dict):
         return None
     members = cast("dict[str, Any]", record)
@@ -83,8 +82,7 @@ def merge_update(
     values = {value.keys: value for value in planned.values}
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
     for section, names_by_key in asked.items():
-        before = old.get(section)
-        known = cast("dict[str, str]", before) if isinstance(before, dict) else {}
+        known: dict[str, str] = as_object(old.get(section))
         new: dict[str, str] = {**known, **planned.entry.get(section, {})}
         for key, names in names_by_key.items():
             if key in known and names and names.isdisjoint(given):

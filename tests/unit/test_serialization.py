@@ -14,11 +14,13 @@ from mcphost.serialization import (
     INDENTED_FACTOR,
     Raw,
     Struct,
+    as_object,
     decode,
     decode_array,
     decode_or_none,
     dumps,
     encode,
+    find_member,
     loads,
     make_decoder,
     nesting_depth,
@@ -106,3 +108,12 @@ def test_the_deepest_value_inside_a_struct_is_still_read() -> None:
 def test_brackets_inside_a_text_do_not_count_as_levels() -> None:
     raw = b'{"arguments":{"a":"' + b"[" * 5_000 + b'"}}'
     assert decode(raw, Envelope).arguments == {"a": "[" * 5_000}
+
+
+def test_a_member_is_found_only_if_every_value_on_its_path_is_an_object() -> None:
+    document = {"servers": {"time": {"args": ["--utc"]}}}
+    assert find_member(document, ("servers", "time", "args")) == ["--utc"]
+    assert find_member(document, ("servers", "time", "args", "0")) is None
+    assert find_member(["servers"], ("servers",)) is None
+    assert find_member(document, ()) is document
+    assert as_object(["servers"]) == as_object(None) == {}

@@ -1,10 +1,10 @@
 """Default values that a tool's input schema declares for arguments."""
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import Raw, loads
+from mcphost.serialization import Raw, as_object, find_member, loads
 
 _MAX_REFERENCES = 10
 
@@ -19,11 +19,11 @@ def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ..
     schema: dict[str, Any] = root
     members: Any = arguments
     for at, name in enumerate(path):
-        schema = _as_object(_as_object(_resolve(root, schema).get("properties")).get(name))
-        members = _as_object(members).get(name)
+        schema = as_object(as_object(_resolve(root, schema).get("properties")).get(name))
+        members = as_object(members).get(name)
         default = schema.get("default", _resolve(root, schema).get("default"))
         if members is None and default is not None:
-            return _value_at(default, path[at + 1 :])
+            return find_member(default, path[at + 1 :])
     return None
 
 
@@ -33,15 +33,9 @@ def _decode_input_schema(definition: bytes) -> dict[str, Any]:
     if b'"default"' not in definition and b"\\u" not in definition:
         return {}
     try:
-        return _as_object(_as_object(loads(definition)).get("inputSchema"))
+        return as_object(as_object(loads(definition)).get("inputSchema"))
     except MalformedMessage:
         return {}
-
-
-def _value_at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = _as_object(value).get(name)
-    return value
 
 
 def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +49,5 @@ def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return schema
         names = [name.replace("~1", "/").replace("~0", "~") for name in reference[2:].split("/")]
-        schema = _as_object(_value_at(root, tuple(names)))
+        schema = as_object(find_member(root, names))
     return {}
-
-
-def _as_object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -21,7 +21,7 @@ from mcphost.host.questions.form_fields import (
     validate_value,
 )
 from mcphost.sanitize import sanitize, strip_unsafe
-from mcphost.serialization import Raw, dumps, is_number, loads, replace
+from mcphost.serialization import Raw, as_object, dumps, is_number, loads, replace
 from mcphost.unicode_forms import ascii_skeleton, normalize
 
 _SECRET = re.compile(
@@ -220,7 +220,7 @@ def _enum_options(name: str, values: Any, names: Any) -> tuple[Option, ...]:
 def _titled_options(name: str, entries: Any) -> tuple[Option, ...]:
     options: list[Option] = []
     for entry in _check_choices(name, entries):
-        option = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        option = as_object(entry)
         if not isinstance(option.get("const"), str):
             raise MalformedMessage(f"The form's field {name[:60]!r} has a choice that is not text.")
         title = option.get("title")
@@ -272,7 +272,7 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     Never raises.
     """
     root = _object(schema)
-    properties, required = _object_member(root, "properties"), root.get("required")
+    properties, required = as_object(root.get("properties")), root.get("required")
     required_names = cast("list[Any]", required) if isinstance(required, list) else []
     names = [*properties, *(name for name in arguments if name not in properties)]
     if not names or len(names) > MAX_FIELDS:
@@ -296,7 +296,7 @@ def has_arguments(schema: Raw | bytes) -> bool:
     """Return whether a tool accepts arguments, according to its input schema. Never raises."""
     root = _object(schema)
     is_closed = root.get("additionalProperties") is False or set(root) <= {"$schema", "type", "title", "description"}
-    is_empty = not _object_member(root, "properties")
+    is_empty = not as_object(root.get("properties"))
     return not (is_empty and (is_closed or "properties" in root))
 
 
@@ -313,12 +313,7 @@ def _object(schema: Raw | bytes) -> dict[str, Any]:
         value = loads(bytes(schema) or b"{}", "schema")
     except MalformedMessage:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _object_member(value: Any, name: str) -> dict[str, Any]:
-    member = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
+    return as_object(value)
 
 
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
@@ -343,7 +338,7 @@ def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, A
     if isinstance(reference, str):
         _, _, pointer = reference.partition("#/")
         section, _, name = pointer.partition("/")
-        target = _object_member(root, section).get(name) if section in ("$defs", "definitions") else None
+        target = as_object(root.get(section)).get(name) if section in ("$defs", "definitions") else None
         return cast("dict[str, Any]", target) if isinstance(target, dict) else None
     if isinstance(kind, list):
         kinds = [item for item in cast("list[Any]", kind) if item != "null"]
@@ -357,7 +352,7 @@ def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, A
 
 
 def _property_field(name: str, schema: Any, required: bool) -> Field:
-    keywords = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    keywords = as_object(schema)
     try:
         # The server does not ask for these values: the user edits the model's call, so no field is marked secret.
         field = _parse_property(name, schema, required)

@@ -9,7 +9,7 @@ one of these tools, that request is nested one level deeper; the number of level
 import math
 import time
 from collections.abc import Callable, Container
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
@@ -49,7 +49,7 @@ from mcphost.protocol.sampling import (
     parse_tool_choice,
 )
 from mcphost.protocol.server_requests import CreateMessage, CreateMessageResult, ServerRequestRejection
-from mcphost.serialization import Raw, Struct, encode, loads, replace
+from mcphost.serialization import Raw, Struct, as_object, encode, loads, replace
 from mcphost.threads import run_in_parsing_thread
 
 MAX_REQUEST = 20_000_000
@@ -265,7 +265,7 @@ class SamplingHandler:
         tokens: int, revision: Revision,
     ) -> ReviewSampling:  # fmt: skip
         decoded: Any = loads(wire_request.model_preferences) if is_set(wire_request.model_preferences) else {}
-        preferences = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+        preferences = as_object(decoded)
         max_tokens = int(wire_request.max_tokens)
         candidates = tuple(self._models.make_candidate(model, tokens, max_tokens) for model in models.values())
         model, reason = choose_model(preferences, candidates, tokens + 1)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterator
 from itertools import chain, count
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.content_rendering import render_block
@@ -20,7 +20,7 @@ from mcphost.protocol.sampling import (
 )
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.protocol.tools import Tool
-from mcphost.serialization import Raw, Struct, decode, loads
+from mcphost.serialization import Raw, Struct, as_object, decode, loads
 
 MAX_STOP_SEQUENCES = 16
 MAX_STOP_LENGTH = 1_000
@@ -214,6 +214,6 @@ def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
     """
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
-        provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
+        provider_id = as_object(meta).get(PROVIDER_ID_KEY)
         if isinstance(provider_id, str) and 0 < len(provider_id) <= MAX_ID:
             yield provider_id

@@ -14,7 +14,7 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingLimits
 from mcphost.host.questions.questions import LimitUsage, ModelCandidate
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, is_number, replace
+from mcphost.serialization import Struct, as_object, is_number, replace
 
 MAX_HINTS = 20
 
@@ -110,7 +110,7 @@ def _rank_models(preferences: Mapping[str, Any], offers: Sequence[ModelCandidate
 def _hints(preferences: Mapping[str, Any]) -> Iterator[str]:
     hints = preferences.get("hints")
     for hint in cast("list[Any]", hints)[:MAX_HINTS] if isinstance(hints, list) else []:
-        name = cast("dict[str, Any]", hint).get("name") if isinstance(hint, dict) else None
+        name = as_object(hint).get("name")
         if isinstance(name, str) and name.strip():
             yield name.strip()
 

@@ -30,7 +30,7 @@ from mcphost.host.servers.catalog import fingerprint as definition_digest
 from mcphost.redact import PLACEHOLDER, is_secret_name, redact_patterns, redact_registered
 from mcphost.registry.package_grammar import find_package
 from mcphost.registry.updates import read_record
-from mcphost.serialization import encode, loads, replace
+from mcphost.serialization import as_object, encode, loads, replace
 from mcphost.unicode_forms import split_url
 
 NOT_LOCKED = "[value not locked]"
@@ -320,16 +320,14 @@ def _lock_input(one: ServerInput, hidden_count: int) -> LockedInput:
 
 def _lock_sampling(server: ServerConfig, entry: Mapping[str, Any]) -> dict[str, int]:
     """Return the sampling limits in *entry*; they are recorded even if they do not apply to a project's server."""
-    own = entry.get(OWN_KEY)
-    limits = cast("dict[str, Any]", own).get("sampling") if isinstance(own, dict) else None
+    limits = as_object(entry.get(OWN_KEY)).get("sampling")
     parsed = parse_sampling(limits, server.name, "flag", list[str]().append)
     return {key: parsed[field] for key, field in SAMPLING_FIELD_BY_KEY.items() if field in parsed}
 
 
 def _written_ca_file(server: ServerConfig, entry: Mapping[str, Any]) -> str:
     """Return the path of the certificate file as written in *entry*, or its absolute path if the entry is unknown."""
-    own = entry.get(OWN_KEY)
-    written = cast("dict[str, Any]", own).get("caFile") if isinstance(own, dict) else None
+    written = as_object(entry.get(OWN_KEY)).get("caFile")
     return written if server.ca_file and isinstance(written, str) else server.ca_file
 
 

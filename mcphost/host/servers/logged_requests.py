@@ -1,7 +1,7 @@
 """Requests in the message log that the user sends again."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.header_mask import HeaderMask
@@ -12,7 +12,7 @@ from mcphost.protocol.lifecycle import Initialize, Ping
 from mcphost.protocol.prompts import Complete, GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.serialization import decode, dumps
+from mcphost.serialization import as_object, decode, dumps
 
 _REPEATABLE: Mapping[str, type[ClientRequest[Any]]] = {
     kind.METHOD: kind
@@ -74,7 +74,7 @@ def read_tool_call(message: LoggedMessage) -> RecordedToolCall:
 
 def _read_tool_call(params: dict[str, Any], mask: HeaderMask) -> RecordedToolCall:
     given = params.get("arguments")
-    arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    arguments = as_object(given)
     masked = [name for name, value in arguments.items() if _has_secret({name: value}, mask)]
     kept = {name: value for name, value in arguments.items() if name not in masked}
     return RecordedToolCall(str(params.get("name", "")), arguments, kept, tuple(masked))

@@ -22,7 +22,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.pluralize import format_cost, format_dollars
 from mcphost.sanitize import short_mime_type
-from mcphost.serialization import dumps, replace
+from mcphost.serialization import as_object, dumps, replace
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
 from mcphost.tui.forms.form import Form
@@ -111,11 +111,16 @@ class SamplingDialog(QuotingDialog[Any]):
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
         """Return the quoted parts that show *content*, which is in wire format; a non-text block has a heading."""
-        return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
+        return (
+            part
+            for one in _as_list(content)
+            if isinstance(one, dict)
+            for part in self.block_parts(cast("dict[str, Any]", one))
+        )
 
     def first_text(self, content: Any) -> str:
         """Return the beginning of the first text block in *content*, given in wire format, or "" if there is none."""
-        texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
+        texts = (str(one.get("text", "")) for one in map(as_object, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
@@ -141,7 +146,7 @@ class SamplingDialog(QuotingDialog[Any]):
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
         """Return widgets for the first four images in *contents*; each item is a content block or a list of blocks."""
-        listed = (_as_dict(one) for content in contents for one in _as_list(content))
+        listed = (as_object(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
@@ -259,10 +264,6 @@ class SamplingDialog(QuotingDialog[Any]):
 
 def _as_list(content: Any) -> list[Any]:
     return list(cast("list[Any]", content)) if isinstance(content, list | tuple) else [content]
-
-
-def _as_dict(block: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", block) if isinstance(block, dict) else {}
 
 
 def format_request_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
