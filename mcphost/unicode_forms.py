@@ -52,6 +52,19 @@ def join_url(base: str, url: str) -> str:
     return urljoin(base, url)
 
 
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host name or address refers to this machine.
+
+    Returns False for names that end with `.localhost`, because many resolvers query the network for them.
+    """
+    from ipaddress import ip_address  # not needed to start
+
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _check_host(url: str) -> None:
     if not url.isascii():
         authority = _AUTHORITY.search(url.translate(_STRIPPED_FROM_URLS))

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from typing import Any, cast
 
 from mcphost.config.entry_keys import MAX_COMMAND_LINE, OWN_KEYS, describe_entry_keys, describe_unknown_keys
@@ -24,7 +23,7 @@ from mcphost.config.typed_pairs import (
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.paths import find_program
 from mcphost.serialization import Struct
-from mcphost.unicode_forms import split_url
+from mcphost.unicode_forms import is_loopback_host, split_url
 
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
 """Programs whose first argument identifies the server better than the program's name."""
@@ -184,8 +183,7 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
 def _guess_scheme(address: str) -> str:
     """Return "http://" for an address of this machine, where servers rarely have a certificate, else "https://"."""
     try:
-        host = split_url(f"http://{address}").hostname or ""
-        is_loopback = host == "localhost" or ip_address(host).is_loopback
+        is_loopback = is_loopback_host(split_url(f"http://{address}").hostname or "")
     except ValueError:
         is_loopback = False
     return "http://" if is_loopback else "https://"

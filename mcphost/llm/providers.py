@@ -1,13 +1,12 @@
 """Facts about model providers, such as the environment variables for their API keys, and the lookup of keys."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import ip_address
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
-from mcphost.unicode_forms import split_url
+from mcphost.unicode_forms import is_loopback_host, split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Function that looks up the keyring entry for an environment variable; returns None if there is none."""
@@ -175,10 +174,9 @@ def is_own_server(config: ModelConfig) -> bool:
 def is_loopback(url: str) -> bool:
     """Return whether a URL always refers to this machine."""
     try:
-        host = split_url(url).hostname or ""
-        return host == "localhost" or ip_address(host).is_loopback
+        return is_loopback_host(split_url(url).hostname or "")
     except ValueError:
-        return False  # a name such as 127.example.org or x.localhost may resolve to any address
+        return False
 
 
 def has_own_server(config: ModelConfig) -> bool:

@@ -21,9 +21,9 @@ from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, R
 from mcphost.transport.http1_connection import CLOSED_TEXT, HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_reader import MESSAGE_LIMIT
-from mcphost.transport.mcp_headers import is_loopback, parse_origin
+from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.reachability import ReachabilityFn, ReachabilityMonitor, ignore_reachability
-from mcphost.unicode_forms import join_url, split_url
+from mcphost.unicode_forms import is_loopback_host, join_url, split_url
 
 if TYPE_CHECKING:
     from mcphost.http_log import LoggedExchange
@@ -261,7 +261,7 @@ def proxy_for(url: str) -> str:
     """
     parts = split_url(url)
     host = parts.hostname or ""
-    if is_loopback(host) or proxy_bypass(host):
+    if is_loopback_host(host) or proxy_bypass(host):
         return ""
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
@@ -494,7 +494,7 @@ def create_client(
         raise StartupError(
             f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
         ) from error
-    if scheme == "http" and not is_loopback(host):
+    if scheme == "http" and not is_loopback_host(host):
         warn(
             f"The server {name!r} is reached without encryption: anyone on the network path can read and change the "
             "messages."

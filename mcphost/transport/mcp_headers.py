@@ -1,7 +1,6 @@
 """The HTTP headers defined by MCP (specification: basic/transports), and parsing of origins; no I/O."""
 
 import base64
-import ipaddress
 
 from mcphost.errors import MalformedMessage
 from mcphost.unicode_forms import split_url
@@ -31,19 +30,6 @@ def encode_header_value(value: str | int | bool) -> str:
     if plain and value == value.strip() and not wrapped:
         return value
     return _BASE64_PREFIX + base64.b64encode(value.encode(errors="replace")).decode() + _BASE64_SUFFIX
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or address refers to this machine.
-
-    Returns False for names that end with `.localhost`, because many resolvers query the network for them.
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:

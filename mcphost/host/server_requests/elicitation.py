@@ -1,6 +1,5 @@
 """Elicitation requests, in which a server asks the user to fill in a form or to open a URL."""
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterable
 from urllib.parse import quote, urlunsplit
@@ -29,7 +28,7 @@ from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequest
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, replace
 from mcphost.threads import run_in_parsing_thread
-from mcphost.unicode_forms import HOST_LIMIT, split_url
+from mcphost.unicode_forms import HOST_LIMIT, is_loopback_host, split_url
 
 MAX_URL = 16 * 1024
 _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
@@ -64,7 +63,7 @@ def inspect_url(url: str) -> InspectedUrl:
         raise MalformedMessage(f"The address cannot be read: {error}.") from error
     if not host or parts.scheme not in ("https", "http"):
         raise MalformedMessage("The address is not an https one.")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback_host(host):
         raise MalformedMessage("The address is not https; http is allowed only for this machine.")
     name = _to_ascii(host)
     if len(name) > HOST_LIMIT:
@@ -113,7 +112,7 @@ def _host_warnings(host: str) -> list[str]:
     labels = host.rstrip(".").split(".")
     if ":" in host or _NUMBER.fullmatch(labels[-1]):
         # Browsers also read 2130706433 and 0x7f.1 as IP addresses.
-        return [] if _is_loopback(host) else ["The host is an IP address, not a name."]
+        return [] if is_loopback_host(host) else ["The host is an IP address, not a name."]
     if any(label in _COMMON_SUFFIXES for label in labels[:-2]):
         return [f"The last part of the host name identifies its owner: {'.'.join(labels[-2:])}."]
     return []
@@ -124,15 +123,6 @@ def _display_host(ascii_host: str) -> str:
         return sanitize(ascii_host.encode().decode("idna"), keep_newlines=False)
     except UnicodeError:
         return ascii_host
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 MAX_MESSAGE = 64 * 1024

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence, Set
-from ipaddress import ip_address
 from itertools import islice
 
 from mcphost.config.env_file import read_env_file
@@ -19,7 +18,7 @@ from mcphost.config.variable_references import find_input, find_references, reso
 from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name
 from mcphost.sanitize import sanitize
-from mcphost.unicode_forms import split_url
+from mcphost.unicode_forms import is_loopback_host, split_url
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
 _WORD_PARTS = re.compile(r"[=:,]")
@@ -58,7 +57,7 @@ def address_risks(url: str) -> tuple[str, ...]:
         risks.append(f"is reached at {shown}: the part before the @ is not the host.")
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         risks.append(f"has letters in its host ({shown}) that can look like others.")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback_host(host):
         risks.append("is reached without encryption: others on the network can read and change everything.")
     return tuple(risks)
 
@@ -136,17 +135,6 @@ def _display_host(url: str) -> str:
         return sanitize(split_url(url).hostname or url, keep_newlines=False)
     except ValueError:
         return sanitize(url, keep_newlines=False)
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether *host* is this computer.
-
-    False for names that end with `.localhost`, because they may resolve to any host.
-    """
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _join_names(names: Sequence[str]) -> str:

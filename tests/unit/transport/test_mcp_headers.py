@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.mcp_headers import encode_header_value, is_loopback, parse_origin
+from mcphost.transport.mcp_headers import encode_header_value, parse_origin
+from mcphost.unicode_forms import is_loopback_host
 
 
 @pytest.mark.req("hdr.param.string", "hdr.param.base64", "hdr.param.sentinel")
@@ -55,7 +56,7 @@ def test_a_number_javascript_cannot_hold_is_refused() -> None:
     ],
 )
 def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, ours: bool) -> None:
-    assert is_loopback(host) == ours
+    assert is_loopback_host(host) == ours
 
 
 def test_origins_compare_scheme_host_and_port() -> None:

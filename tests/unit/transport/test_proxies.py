@@ -180,7 +180,7 @@ async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
     server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}")
     # Loopback addresses never go through a proxy; the tests need one that does.
-    monkeypatch.setattr(http_client, "is_loopback", lambda host: False)
+    monkeypatch.setattr(http_client, "is_loopback_host", lambda host: False)
     monkeypatch.setattr(http_client, "proxy_bypass", lambda host: False)
     async with server:
         yield double
