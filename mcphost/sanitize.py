@@ -122,6 +122,11 @@ def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     return text
 
 
+def quote_text(text: str, limit: int = 200) -> str:
+    """Return the first *limit* characters of *text*, sanitized, in quotes and on one line."""
+    return repr(sanitize(text[:limit], keep_newlines=False))
+
+
 def is_sanitized(text: str) -> bool:
     """Return whether `sanitize` would leave *text* unchanged."""
     return all(_mark(match) == match.group() for match in _UNSAFE.finditer(text))

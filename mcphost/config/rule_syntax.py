@@ -11,7 +11,7 @@ from typing import Any
 
 from mcphost.config.rules import ORIGIN_OPERATORS, PERCENT_CODE, Condition, Operator, Rule, Value, decode_percent
 from mcphost.errors import UsageError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize
 from mcphost.serialization import replace
 
 MAX_TEXT_LENGTH = 8_000
@@ -264,7 +264,7 @@ def _format_value(value: Value) -> str:
 
 
 def _quote(text: str) -> str:
-    return repr(sanitize(text[:80], keep_newlines=False))
+    return quote_text(text, 80)
 
 
 def _syntax_error(rule: str, what: str) -> UsageError:

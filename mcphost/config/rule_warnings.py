@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.rules import Rule
 from mcphost.config.toml_files import find_similar
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize
 
 _PREFIX = re.compile(r"([a-z-]{2,12}):")
 _PATTERN_WORDS = frozenset({"regex", "regexp"})
@@ -96,4 +96,4 @@ def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
 
 
 def _show(rule: Rule) -> str:
-    return repr(sanitize(format_rule(rule)[:_MAX_SHOWN], keep_newlines=False))
+    return quote_text(format_rule(rule), _MAX_SHOWN)

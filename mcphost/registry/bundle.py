@@ -19,7 +19,7 @@ from mcphost.errors import McpHostError, RegistryError
 from mcphost.paths import make_private_directory
 from mcphost.registry.bundle_manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, BundleManifest, decode_manifest
 from mcphost.registry.entries import RegistryPackage
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct
 from mcphost.transport.http_client import HttpResponse, proxy_for
 from mcphost.transport.http_pool import HttpConnectionPool
@@ -227,14 +227,14 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
         path = _check_path(info.orig_filename)
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise RegistryError(f"The bundle has a link or a special file: {_show(info.orig_filename)}.")
+            raise RegistryError(f"The bundle has a link or a special file: {quote_text(info.orig_filename)}.")
         if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise RegistryError(f"The bundle has an encrypted or unusual file: {_show(info.orig_filename)}.")
+            raise RegistryError(f"The bundle has an encrypted or unusual file: {quote_text(info.orig_filename)}.")
         if info.is_dir():
             continue
         # A file system may treat two names as the same file, so that the second one could replace a checked file.
         if str(path).casefold() in seen:
-            raise RegistryError(f"The bundle contains a file twice: {_show(info.orig_filename)}.")
+            raise RegistryError(f"The bundle contains a file twice: {quote_text(info.orig_filename)}.")
         seen.add(str(path).casefold())
         folders.update(path.parents)
         if len(folders) > MAX_FILES:
@@ -256,7 +256,7 @@ def _check_path(name: str) -> PurePosixPath:
         and all(part not in ("", ".", "..") and len(part.encode()) <= 255 for part in parts)
     )
     if not is_plain:
-        raise RegistryError(f"The bundle has a file with an unsafe name: {_show(name)}.")
+        raise RegistryError(f"The bundle has a file with an unsafe name: {quote_text(name)}.")
     return PurePosixPath(*parts)
 
 
@@ -272,7 +272,9 @@ def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, l
         while chunk := source.read(_COPY_SIZE):
             size += len(chunk)
             if size > min(limit, info.file_size):
-                raise RegistryError(f"The bundle has a file that is larger than declared: {_show(info.orig_filename)}.")
+                raise RegistryError(
+                    f"The bundle has a file that is larger than declared: {quote_text(info.orig_filename)}."
+                )
             file.write(chunk)
     return size
 
@@ -284,7 +286,3 @@ def _read_manifest(folder: Path) -> BundleManifest:
     with path.open("rb") as file:
         raw = file.read(MAX_MANIFEST_BYTES + 1)
     return decode_manifest(raw)
-
-
-def _show(name: str) -> str:
-    return repr(sanitize(name[:200], keep_newlines=False))

@@ -14,7 +14,7 @@ from mcphost.registry.package_grammar import check_variable_name
 from mcphost.registry.plan import PlannedEntry
 from mcphost.registry.plan_inputs import InputValues, PlanInput, check_values, exposure_notes, make_part
 from mcphost.registry.planned_values import FilledLength, PlannedValue, ValuePart, planned_pairs
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct, convert, loads
 
 MANIFEST_FILE = "manifest.json"
@@ -138,14 +138,14 @@ def _check_manifest(manifest: BundleManifest) -> None:
     server, command = manifest.server, _command_of(manifest)
     platforms = manifest.compatibility.platforms
     if server.type not in _INTERPRETERS:
-        raise RegistryError(f"The bundle has a server of the unknown type {_show(server.type)}.")
+        raise RegistryError(f"The bundle has a server of the unknown type {quote_text(server.type)}.")
     if platforms and _PLATFORM not in platforms:
-        raise RegistryError(f"The bundle is for {_show(', '.join(platforms))}, not for {_PLATFORM}.")
+        raise RegistryError(f"The bundle is for {quote_text(', '.join(platforms))}, not for {_PLATFORM}.")
     if len(manifest.user_config) > _MAX_ITEMS or len(command.args) > _MAX_ITEMS or len(command.env) > _MAX_ITEMS:
         raise RegistryError(f"The bundle has more than {_MAX_ITEMS} arguments, variables or settings.")
     for text in (command.command, server.entry_point, *command.args, *command.env.values(), *manifest.user_config):
         if len(text) > _MAX_TEXT or not text.isprintable():
-            raise RegistryError(f"The bundle has text that is too long or invisible: {_show(text)}.")
+            raise RegistryError(f"The bundle has text that is too long or invisible: {quote_text(text)}.")
     for one in manifest.inputs():
         if one.is_secret and one.is_required and one.place == "argument":
             raise RegistryError(f"It takes the secret {one.name} as an argument, which every program here can read.")
@@ -222,7 +222,7 @@ def plan_bundle(
     values = check_values(inputs, given)
     if unknown := next((name for name in given if name not in manifest.user_config), ""):
         raise UsageError(
-            f"There is no input {_show(unknown)}.", f"Inputs: {', '.join(manifest.user_config) or 'none'}."
+            f"There is no input {quote_text(unknown)}.", f"Inputs: {', '.join(manifest.user_config) or 'none'}."
         )
     missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
     if missing and not show_missing:
@@ -266,7 +266,7 @@ def _inside(folder: Path, text: str) -> str:
     path = os.path.normpath(os.path.join(folder, text))
     if not path.startswith(f"{folder}{os.sep}") or not os.path.isfile(path):
         raise RegistryError(
-            f"The bundle would start {_show(text)}, which is not a part of it.",
+            f"The bundle would start {quote_text(text)}, which is not a part of it.",
             "Add the server by hand if you trust it: mcphost servers add NAME -- COMMAND",
         )
     return path
@@ -311,12 +311,12 @@ class _BundleValues:
                 parts.append(make_part(self._inputs[setting], value) if setting in self._inputs else ValuePart(value))
             else:
                 text = f"${{{piece}}}"
-                raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
+                raise RegistryError(f"The bundle has the reference {quote_text(text)}, which could read your secrets.")
             self._filled.count(parts[-1].text)
             references += parts[-1].text.count("${") if at % 2 else 0
         # Only the user's values may contain references, and two adjacent parts must not form one together.
         if "".join(part.text for part in parts).count("${") != references:
-            raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
+            raise RegistryError(f"The bundle has the reference {quote_text(text)}, which could read your secrets.")
         return tuple(parts)
 
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
@@ -363,12 +363,15 @@ class _BundleValues:
     def _check_risk(self, name: str, text: str, value: str) -> None:
         risk = classify_variable(name)
         if risk in ("code", "packages") and not self._is_within(value):
-            raise RegistryError(f"The bundle sets {name} to {_show(text)}, which decides which code programs load.")
+            raise RegistryError(
+                f"The bundle sets {name} to {quote_text(text)}, which decides which code programs load."
+            )
         if risk not in ("settings", "network") or self._is_setting(text):
             return
         if risk == "network" or not (text == "${HOME}" or self._is_within(value)):
             raise RegistryError(
-                f"The bundle sets {name} to {_show(text)}, which decides where programs connect or find their settings."
+                f"The bundle sets {name} to {quote_text(text)}, "
+                "which decides where programs connect or find their settings."
             )
 
     def _is_setting(self, text: str) -> bool:
@@ -400,7 +403,3 @@ class _BundleValues:
             return False
         real = os.path.normpath(os.path.join(self._folder, path))
         return real == self._folder or real.startswith(f"{self._folder}{os.sep}")
-
-
-def _show(text: str) -> str:
-    return repr(sanitize(text[:200], keep_newlines=False))

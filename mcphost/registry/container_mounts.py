@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mcphost.errors import RegistryError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 
 MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
 """Options of `docker run` that mount something."""
@@ -142,4 +142,4 @@ def _kind_error(option: str, value: str) -> RegistryError:
 
 
 def _show(text: str) -> str:
-    return repr(sanitize(_MARK.sub(r"{\1}", text)[:200], keep_newlines=False))
+    return quote_text(_MARK.sub(r"{\1}", text))

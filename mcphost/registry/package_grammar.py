@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from mcphost.errors import RegistryError
 from mcphost.registry.container_mounts import MOUNT_OPTIONS, check_mount
 from mcphost.registry.entries import RegistryPackage
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
@@ -110,11 +110,11 @@ def package_words(package: RegistryPackage) -> PackageWords:
 
 def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern[str]) -> None:
     if not names.fullmatch(name):
-        raise RegistryError(f"The package name {_show(name)} is not valid.")
+        raise RegistryError(f"The package name {quote_text(name)} is not valid.")
     if not version:
         raise RegistryError(f"The package {name} has no version, so it could change at any time.")
     if not versions.fullmatch(version):
-        raise RegistryError(f"The version {_show(version)} of {name} is not an exact version.")
+        raise RegistryError(f"The version {quote_text(version)} of {name} is not an exact version.")
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
@@ -129,11 +129,13 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
         text = f"{host}/{text}:{package.version}" if host else f"{text}:{package.version}"
     match = _IMAGE.fullmatch(text)
     if match is None or ".." in text:
-        raise RegistryError(f"The image {_show(text)} is not a valid reference.")
+        raise RegistryError(f"The image {quote_text(text)} is not a valid reference.")
     if match["digest"]:
         return text, ()
     if not match["tag"]:
-        raise RegistryError(f"The image {_show(text)} has neither a tag nor a digest, so it could change at any time.")
+        raise RegistryError(
+            f"The image {quote_text(text)} has neither a tag nor a digest, so it could change at any time."
+        )
     return text, (f"the tag {match['tag']} can be moved to another image; no digest pins it.",)
 
 
@@ -156,26 +158,26 @@ def _check_host(package: RegistryPackage) -> None:
         name, top, is_usual = "", "", False
     if not is_usual or not name.startswith(kind) or top in _PRIVATE_DOMAINS:
         raise RegistryError(
-            f"The package is in the package registry {_show(address)}, which {RUNNERS[kind].program} does not use."
+            f"The package is in the package registry {quote_text(address)}, which {RUNNERS[kind].program} does not use."
         )
 
 
 def check_variable_name(name: str) -> None:
     """Check the name of an environment variable. Raises RegistryError if it is invalid."""
     if not _VARIABLE.fullmatch(name):
-        raise RegistryError(f"The environment variable {_show(name)} has a name that is not valid.")
+        raise RegistryError(f"The environment variable {quote_text(name)} has a name that is not valid.")
 
 
 def check_header_name(name: str) -> None:
     """Check the name of an HTTP header. Raises RegistryError if it is invalid or reserved."""
     if not _HEADER.fullmatch(name) or name.lower() in _FRAMING_HEADERS or name.lower().startswith("mcp-"):
-        raise RegistryError(f"The header {_show(name)} is not one that a server may ask for.")
+        raise RegistryError(f"The header {quote_text(name)} is not one that a server may ask for.")
 
 
 def check_flag_name(name: str) -> None:
     """Check the name of a named argument, such as `--port`. Raises RegistryError if it is invalid."""
     if not _FLAG.fullmatch(name):
-        raise RegistryError(f"The argument {_show(name)} has a name that is not valid.")
+        raise RegistryError(f"The argument {quote_text(name)} has a name that is not valid.")
 
 
 _DOCKER_VALUE_OPTIONS = frozenset({
@@ -246,30 +248,30 @@ def _split_options(kind: str, words: Sequence[str]) -> Iterator[tuple[str, str |
         elif option in with_value:
             if not equals:
                 if not rest or rest[0].startswith("-"):
-                    raise RegistryError(f"The runtime argument {_show(word)} has no value.")
+                    raise RegistryError(f"The runtime argument {quote_text(word)} has no value.")
                 value = rest.pop(0)
             yield option, value, [word] if equals else [word, value]
         else:
             raise RegistryError(
-                f"The runtime argument {_show(word)} could make {RUNNERS[kind].program} do something other "
+                f"The runtime argument {quote_text(word)} could make {RUNNERS[kind].program} do something other "
                 "than run the package."
             )
 
 
 def _check_option_value(kind: str, option: str, value: str) -> None:
     if kind == "pypi" and not _PYTHON_VERSION.fullmatch(value):
-        raise RegistryError(f"The runtime argument {option} {_show(value)} is not a version of Python.")
+        raise RegistryError(f"The runtime argument {option} {quote_text(value)} is not a version of Python.")
     if kind == "oci" and option in MOUNT_OPTIONS:
         check_mount(option, value)
     if kind == "oci" and option in _PORT_OPTIONS and not _LOCAL_PORT.fullmatch(value):
         raise RegistryError(
-            f"The runtime argument {option} {_show(value)} could open a port of the container to other machines."
+            f"The runtime argument {option} {quote_text(value)} could open a port of the container to other machines."
         )
     if kind == "oci" and option in _VARIABLE_OPTIONS:
         _check_container_variable(option, value)
     if option == "--network" and value not in _NETWORKS:
         raise RegistryError(
-            f"The runtime argument --network {_show(value)} could connect the container to this machine or to "
+            f"The runtime argument --network {quote_text(value)} could connect the container to this machine or to "
             "a network of other containers."
         )
 
@@ -284,14 +286,11 @@ def _check_container_variable(option: str, value: str) -> None:
     is_unknown = re.fullmatch(r"<[^<>]{1,100}>", name) is not None
     if not equals and not is_unknown:
         raise RegistryError(
-            f"The runtime argument {option} {_show(value)} could give the container your own variable of this name."
+            f"The runtime argument {option} {quote_text(value)} "
+            "could give the container your own variable of this name."
         )
     if not is_unknown:
         check_variable_name(name)
-
-
-def _show(text: str) -> str:
-    return repr(sanitize(text[:200], keep_newlines=False))
 
 
 class PackageReference(Struct, frozen=True):

@@ -12,7 +12,7 @@ from mcphost.errors import RegistryError, UsageError
 from mcphost.redact import is_secret_name
 from mcphost.registry.entries import InputVariable, RegistryInput
 from mcphost.registry.planned_values import FilledLength, ValuePart
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize
 from mcphost.serialization import Struct, replace
 
 InputPlace = Literal["argument", "environment", "header", "address"]
@@ -173,9 +173,12 @@ def _check_variable(one: RegistryInput, value: str) -> None:
     if risk is None or (variable is not None and variable.value is None):
         return
     if risk in ("code", "packages"):
-        raise RegistryError(f"The entry sets {one.name} to {_show(value)}, which decides which code programs load.")
+        raise RegistryError(
+            f"The entry sets {one.name} to {quote_text(value)}, which decides which code programs load."
+        )
     raise RegistryError(
-        f"The entry sets {one.name} to {_show(value)}, which decides where programs connect or find their settings."
+        f"The entry sets {one.name} to {quote_text(value)}, "
+        "which decides where programs connect or find their settings."
     )
 
 
@@ -191,9 +194,9 @@ def check_text(text: str) -> None:
     Raises RegistryError if the text contains `${`, or control or invisible characters.
     """
     if "${" in text:
-        raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
+        raise RegistryError(f"The entry has the reference {quote_text(text)}, and could read your secrets with it.")
     if not text.isprintable():
-        raise RegistryError(f"The value {_show(text)} has control or invisible characters.")
+        raise RegistryError(f"The value {quote_text(text)} has control or invisible characters.")
 
 
 def split_values(one: PlanInput, text: str) -> list[str]:
@@ -359,7 +362,7 @@ class ValueSource:
             references += parts[-1].text.count("${") if variable is not None else 0
         # Only the user's values may contain references, and two adjacent parts must not form one together.
         if "".join(part.text for part in parts).count("${") != references:
-            raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
+            raise RegistryError(f"The value {quote_text(template)} has a reference, which could read your secrets.")
         return tuple(parts)
 
     def _missing(self, name: str) -> tuple[str, ...]:
@@ -394,7 +397,3 @@ def argument_words(
                 )
             words += [one.name, value] if one.type == "named" else [value]
     return tuple(words)
-
-
-def _show(text: str) -> str:
-    return repr(sanitize(text[:200], keep_newlines=False))
