@@ -156,13 +156,13 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     No configuration is needed, because the revocation endpoint is stored with the tokens.
     """
     from mcphost.auth.accounts import account_key
-    from mcphost.cli.build_host import create_oauth_registry
+    from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration
     from mcphost.cli.command_runner import require_server
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_other_accounts
     from mcphost.transport.http_client import proxy_for
 
-    config = await _load_config(options)
+    config = await load_approved_configuration(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     server = next((server for server in config.servers if server.name == args.server), None)
     stored_accounts = [one for one in await registry.token_store.accounts() if one.server == args.server]
@@ -245,13 +245,6 @@ async def _selected_account(token_store: "TokenStore", accounts: "list[Account]"
         if chosen := await token_store.chosen_account(url):
             return chosen
     return ""
-
-
-async def _load_config(options: "Options") -> "HostConfig":
-    from mcphost.cli.build_host import load_configuration, open_grants
-
-    async with open_grants() as grants:
-        return await load_configuration(options, grants)
 
 
 async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
@@ -337,13 +330,13 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
     An mcphost process that is already running uses the new account after the server is restarted.
     """
-    from mcphost.cli.build_host import create_oauth_registry, open_grants_and_audit
+    from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.config.variable_references import resolve_target
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend
 
-    config = await _load_config(options)
+    config = await load_approved_configuration(options)
     require_server(config, args.server)
     server = next(server for server in config.servers if server.name == args.server)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
@@ -365,13 +358,13 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
 
 
 async def _list_accounts(options: "Options", *, as_json: bool) -> int:
-    from mcphost.cli.build_host import create_oauth_registry
+    from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration
     from mcphost.config.variable_references import resolve_target
     from mcphost.headless.json_output import stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_storage
 
-    config = await _load_config(options)
+    config = await load_approved_configuration(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     accounts = await registry.list_accounts(tuple(map(resolve_target, config.servers)))
     storage = registry.token_store.storage

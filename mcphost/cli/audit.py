@@ -101,12 +101,11 @@ def _check_server(reader: "AuditReader", args: argparse.Namespace) -> None:
         return
     import anyio
 
-    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.build_host import load_approved_configuration
     from mcphost.cli.command_runner import require_server
 
     async def check() -> None:
-        async with open_grants() as grants:
-            require_server(await load_configuration(build_options(args, one_shot=False), grants), args.server)
+        require_server(await load_approved_configuration(build_options(args, one_shot=False)), args.server)
 
     anyio.run(check)
 

@@ -239,6 +239,12 @@ def audit_files() -> tuple[Path, Path]:
     return paths.data_dir() / AUDIT_FILE, paths.state_dir() / AUDIT_CHECKPOINT_FILE
 
 
+async def load_approved_configuration(options: Options) -> HostConfig:
+    """Load the configuration like `load_configuration`, with the grants of the database."""
+    async with open_grants() as grants:
+        return await load_configuration(options, grants)
+
+
 async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
     """Load the configuration; *profile* overrides `--profile`. Raises ConfigError or UsageError.
 

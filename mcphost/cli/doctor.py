@@ -100,7 +100,9 @@ def _report(checks: list[Check], *, as_json: bool) -> int:
 
 async def _check_everything_else(options: "Options") -> list[Check]:
     """Run the checks that do not concern servers, such as those of directories and the configuration."""
-    config = await _load_config(options)
+    from mcphost.cli.build_host import load_approved_configuration
+
+    config = await load_approved_configuration(options)
     keyring = await _check_keyring(config)
     return [
         *_check_directories(options),
@@ -180,13 +182,6 @@ def _check_directories(options: "Options") -> list[Check]:
             ))  # fmt: skip
     checks.append(Check("log", "ok", str(log.log_file())))
     return checks
-
-
-async def _load_config(options: "Options") -> "HostConfig":
-    from mcphost.cli.build_host import load_configuration, open_grants
-
-    async with open_grants() as grants:
-        return await load_configuration(options, grants)
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:

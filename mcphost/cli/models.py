@@ -66,12 +66,11 @@ async def _retry_tools() -> int:
 
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.build_host import create_secrets, load_configuration, open_grants
+    from mcphost.cli.build_host import create_secrets, load_approved_configuration
     from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.model_listing import list_models
 
-    async with open_grants() as grants:
-        config = await load_configuration(options, grants)
+    config = await load_approved_configuration(options)
     with show_status(_("Searching for models…"), quiet=options.quiet):
         keyring = create_secrets(config.secret_store).get
         refusals = ToolRefusals(paths.state_dir())

@@ -33,13 +33,12 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _show(options: "Options", name: str | None, *, as_json: bool) -> int:
-    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.build_host import load_approved_configuration
     from mcphost.cli.command_runner import print_config_problems
     from mcphost.config.profiles import find_profile
     from mcphost.headless.json_output import profile_json
 
-    async with open_grants() as grants:
-        config = await load_configuration(options, grants)
+    config = await load_approved_configuration(options)
     print_config_problems(config, options)
     if name is not None:
         profile = find_profile(config, name)

@@ -69,13 +69,12 @@ async def open_configured_registry(
     With *refresh*, a request is sent even if the cache has a recent response.
     """
     from mcphost import paths
-    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.build_host import load_approved_configuration
     from mcphost.registry.client import open_registry
 
     place: str = args.registry
     if not place:
-        async with open_grants() as grants:
-            place = (await load_configuration(options, grants)).registry.url
+        place = (await load_approved_configuration(options)).registry.url
     async with open_registry(place, paths.cache_dir() / "registry", refresh=refresh) as registry:
         yield registry, place
 

@@ -110,10 +110,9 @@ async def choose_secret_store(options: "Options") -> int:
 
     Returns the exit code. Raises ConfigError if another storage location is already set in config.toml.
     """
-    from mcphost.cli.build_host import load_configuration, open_grants
+    from mcphost.cli.build_host import load_approved_configuration
 
-    async with open_grants() as grants:
-        config = await load_configuration(options, grants)
+    config = await load_approved_configuration(options)
     if config.secret_store not in ("", "file"):
         raise ConfigError(
             f'config.toml says [secrets] store = "{config.secret_store}".', "Change it there if you want another place."
