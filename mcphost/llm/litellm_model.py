@@ -561,22 +561,19 @@ class LiteLlmModel:
         return replace(event, cost=sent + event.output_tokens * (prices["output_price"] or 0), saved=0)
 
 
-class _ToolsRefusedError(Exception):
+class _RefusedError(Exception):
+    def __init__(self, reason: str, error: ModelError) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+
+
+class _ToolsRefusedError(_RefusedError):
     """Raised if the provider does not support tools; `error` is the ModelError of the failed request."""
 
-    def __init__(self, reason: str, error: ModelError) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.error = error
 
-
-class _DefinitionRefusedError(Exception):
+class _DefinitionRefusedError(_RefusedError):
     """Raised if the provider rejects a tool's definition; `error` is the ModelError of the failed request."""
-
-    def __init__(self, reason: str, error: ModelError) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.error = error
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
