@@ -70,7 +70,7 @@ async def test_only_what_a_change_adds_is_marked_in_its_review(run: Run) -> None
         assert "▲" not in driver.text()
 
 
-async def test_the_pages_of_a_server_its_check_and_its_tools_show_the_mark(files: Files, tmp_path: Path) -> None:
+async def test_the_page_of_a_tool_and_the_check_of_its_server_show_the_mark(files: Files, tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text(SECRET)
     files.write_servers(
@@ -79,7 +79,6 @@ async def test_the_pages_of_a_server_its_check_and_its_tools_show_the_mark(files
     async with files.open((120, 40)) as driver:
         await driver.until(lambda: "1 tool" in driver.text(), "the server")
         await driver.pilot.press("f3")
-        await driver.until(lambda: "t (▲ suspicious description)" in driver.text(), "the server's page")
         await driver.pilot.press("t")
         await driver.until(lambda: MARKS[0] in joined(driver.text()), "the tool's page")
         await driver.pilot.press("escape", "i")

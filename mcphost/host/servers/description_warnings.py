@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, cast
 
 from mcphost.errors import McpHostError
@@ -16,8 +15,8 @@ from mcphost.serialization import Raw, Struct, loads
 from mcphost.translation import N_
 from mcphost.unicode_forms import normalize
 
-MAX_EXAMINED_CHARACTERS = 200_000
-"""The first characters of a definition that are examined; a longer one cannot be read by a person either."""
+MAX_EXAMINED_CHARACTERS = 50_000
+"""The first characters of a definition that are examined, in at most 50 ms; a person reads no longer one either."""
 
 _MAX_VALUES = 10_000
 _MAX_QUOTE_LENGTH = 80
@@ -50,6 +49,7 @@ _KINDS = (
     (_CREDENTIALS, N_("names a place of credentials")),
 )
 _HIDDEN = N_("contains hidden characters")
+_LONG = N_("is so long that only its beginning was examined")
 
 
 class DescriptionWarning(Struct, frozen=True):
@@ -64,7 +64,8 @@ class DescriptionWarning(Struct, frozen=True):
 
 def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning, ...]:
     """Return a warning for each kind of suspicious phrase that occurs in *texts*, with its first occurrence."""
-    text = "\n".join(texts)[:MAX_EXAMINED_CHARACTERS]
+    whole = "\n".join(texts)
+    text = whole[:MAX_EXAMINED_CHARACTERS]
     plain = strip_hidden_text(text.replace("\t", " ").replace("\r", "")).translate(_MARKDOWN)
     words = " ".join((plain if plain.isascii() else normalize("NFKC", plain)).lower().split())
     found = [
@@ -74,6 +75,8 @@ def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning,
     ]
     if not is_sanitized(text.replace("\r\n", "\n")):
         found.append(DescriptionWarning(_HIDDEN))
+    if len(whole) > MAX_EXAMINED_CHARACTERS:
+        found.append(DescriptionWarning(_LONG))
     return tuple(found)
 
 
@@ -82,14 +85,9 @@ def warn_about_definition(description: str | None, schema: Raw) -> tuple[Descrip
 
     A schema that cannot be read, or has too many values, is examined as far as it can be.
     """
-    return _warn_about(description or "", bytes(schema))
-
-
-@lru_cache(1024)
-def _warn_about(description: str, schema: bytes) -> tuple[DescriptionWarning, ...]:
-    texts = [description]
+    texts = [description or ""]
     with suppress(McpHostError):  # a tool with such a schema is not offered to the model
-        texts += _iter_texts(loads(schema))
+        texts += _iter_texts(loads(bytes(schema)))
     return find_description_warnings(texts)
 
 

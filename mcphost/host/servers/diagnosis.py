@@ -5,6 +5,8 @@ import time
 from collections.abc import AsyncIterator
 from shlex import quote
 
+import anyio.to_thread
+
 from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import expand_target
 from mcphost.diagnosis.explain import explain_failure
@@ -72,7 +74,10 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
         return
     seconds = time.monotonic() - began
     yield make_step("process" if target.is_stdio else "HTTP", "ok", f"it runs and answers; waited {seconds:.2f} s")
-    for step in (*_describe_ready(view), *_check_tools(view, provider)):
+    for step in _describe_ready(view):
+        yield step
+    # In a thread, because the definitions of a server may have megabytes.
+    for step in await anyio.to_thread.run_sync(_check_tools, view, provider):
         yield step
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.servers.description_warnings import warn_about_definition
 from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
@@ -103,13 +102,12 @@ def _make_section(heading: str, lines: Iterable[str]) -> Section:
 def _describe_tool(view: ServerView, tool: "Tool") -> str:
     """Return a tool's name and the first line of its description.
 
-    If the tool is unavailable or has a suspicious definition, a mark such as "(off)" is added.
+    If the tool is unavailable, a mark such as "(off)" is added.
     """
     held = _(" (quarantined)") if tool.name in view.quarantined else ""
-    odd = _(" (▲ suspicious description)") if warn_about_definition(tool.description, tool.input_schema) else ""
     off = _(" (off)") if tool.name in view.disabled_tools else ""
     first = (tool.description or "").strip().split("\n")[0]
-    return f"{tool.name}{held}{off}{odd}{f': {first[:300]}' if first else ''}"
+    return f"{tool.name}{held}{off}{f': {first[:300]}' if first else ''}"
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
