@@ -21,8 +21,9 @@ from mcphost.auth.sign_in_context import (
     ignore_progress,
 )
 from mcphost.auth.token_store import TokenStore
-from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.url_policy import UrlPolicy, url_origin
 from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.config.variable_references import resolve_target
 from mcphost.errors import UsageError
 from mcphost.serialization import replace
 
@@ -223,9 +224,12 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is None if the server is no longer configured. *proxy_for* returns the proxy for a URL, or "" for
-        none.
+        *server* is None if the server is no longer configured. If it is at another origin than the account, because a
+        project has a server of the same name, its certificates and its exceptions for addresses do not apply.
+        *proxy_for* returns the proxy for a URL, or "" for none.
         """
+        if server is not None and url_origin(resolve_target(server).url) != url_origin(account.url):
+            server = None
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
         )

@@ -14,7 +14,7 @@ from mcphost.auth.secret_store import resolve_reference
 from mcphost.auth.token_store import StoredSignIn, TokenStore, make_entry_name
 from mcphost.auth.tokens import TokenSet
 from mcphost.auth.url_policy import canonical_url
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import encode, replace
 from tests.fakes.memory_backend import MemoryBackend
@@ -164,3 +164,29 @@ async def test_a_sign_in_at_an_address_with_a_query_is_used_and_ended(tmp_path: 
         erased, _ = await registry.sign_out_stored(stored.account, None, proxy_for=lambda _: "")
         assert erased
         assert await registry.list_accounts([server]) == ()
+
+
+@pytest.mark.req("auth.token.right-server", "auth.signout")
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_a_server_of_the_same_name_decides_nothing_about_where_tokens_are_revoked(
+    tmp_path: Path, is_same: bool
+) -> None:
+    """`mcphost logout NAME` also ends a sign-in to the user's own server, of which a project has another one."""
+    url = "https://203.0.113.7/mcp"
+    async with run_peer() as peer:
+        sign_in = StoredSignIn(
+            server="tracker", url=url, issuer=peer.origin, resource=url, token_endpoint=f"{peer.origin}/token",
+            revocation_endpoint=f"{peer.origin}/revoke", tokens=TokenSet("access-1"),
+            client=OAuthClient(peer.origin, "me"),
+        )  # fmt: skip
+        token_store = TokenStore(MemoryBackend(), tmp_path)
+        await token_store.save(sign_in)
+        (account,) = await token_store.accounts()
+        project_server = ServerConfig(
+            name="tracker", url=f"{url}/" if is_same else "https://203.0.113.8/mcp", oauth=OAuthConfig(private=True)
+        )
+        registry = OAuthRegistry(token_store, None)
+        gone, revoked = await registry.sign_out_stored(account, project_server, proxy_for=lambda address: "")
+    assert gone
+    assert revoked is is_same
+    assert peer.paths() == (["/revoke"] if is_same else [])
