@@ -24,6 +24,7 @@ ENTERED_KIND = "entered"
 """The `kind` of a client that the user registered manually and entered when asked."""
 _MAX_ERROR_LENGTH = 4_000
 _MAX_CLIENT_ID_LENGTH = 4096
+"""Maximum length of a client id, and of a client secret."""
 _EXPIRY_MARGIN = 60.0
 _MAX_TIMESTAMP = 1e12
 
@@ -164,14 +165,18 @@ async def register_client(
         raise EndpointUnreachable(
             f"The authorization server {issuer[:200]} cannot answer now: {describe_oauth_error(reply, members)}"
         )
-    client_id = members.get("client_id")
-    if not reply.is_success or not isinstance(client_id, str) or not 0 < len(client_id) <= _MAX_CLIENT_ID_LENGTH:
+    client_id, secret = members.get("client_id"), members.get("client_secret")
+    secret = secret if isinstance(secret, str) else ""
+    if (
+        not reply.is_success
+        or not isinstance(client_id, str)
+        or not 0 < len(client_id) <= _MAX_CLIENT_ID_LENGTH
+        or len(secret) > _MAX_CLIENT_ID_LENGTH
+    ):
         raise RegistrationError(
             f"The authorization server {issuer[:200]} did not register mcphost: {describe_oauth_error(reply, members)}",
             'Configure a client id: "mcphost": {"oauth": {"clientId": "…"}} for this server in mcp.json.',
         )
-    secret = members.get("client_secret")
-    secret = secret if isinstance(secret, str) else ""
     register_server_secret(secret, issuer)
     method = members.get("token_endpoint_auth_method")
     expires = members.get("client_secret_expires_at")

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from mcphost.auth.callback_server import parse_authorization_response
 from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResourceMetadata, parse_metadata
 from mcphost.auth.oauth_http import MAX_BODY_BYTES, EndpointUnreachable, OAuthResponse, decompress_body, read_response
-from mcphost.auth.registration import describe_oauth_error
+from mcphost.auth.registration import RegistrationError, describe_oauth_error
 from mcphost.auth.tokens import TokenSet, parse_lifetime, parse_token_response
 from mcphost.auth.url_policy import check_url, resource_covers, url_origin
 from mcphost.errors import SignInRequired
 from mcphost.http_limits import ResponseLimits
+from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer
 
 REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]
 NAMES = [*AuthorizationServerMetadata.__struct_fields__, *ProtectedResourceMetadata.__struct_fields__, *REPLIES]
@@ -119,3 +120,14 @@ async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> No
     with pytest.raises(EndpointUnreachable, match="too many small chunks"):
         await read_response(answer, ResponseLimits(), "https://as.example/x", "document")
     assert answer.chunks < 2_000
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["client_id", "client_secret"])
+async def test_a_registration_with_a_value_that_no_keyring_could_store_is_refused(name: str) -> None:
+    """A client secret is part of every stored sign-in, which would then be lost when mcphost quits."""
+    user = BrowserUser()
+    async with run_peer(registration={name: "s" * 300_000}) as peer:
+        with pytest.raises(RegistrationError, match="did not register mcphost"):
+            await create_oauth(peer, user).login()
+    assert user.urls == []
