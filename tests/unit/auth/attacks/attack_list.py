@@ -22,6 +22,8 @@ PROGRAM = "flows/test_sign_in.py"
 SECRETS = "flows/test_sign_in_secrets.py"
 ELSEWHERE = "flows/test_sign_in_issuer_changes.py"
 CRASHES = "terminal/test_sign_in_crashes.py"
+PAUSE = "unit/auth/test_sign_in_pause.py"
+CONCURRENT = "unit/auth/test_concurrent_sign_ins.py"
 
 
 class AttackRow(NamedTuple):
@@ -62,10 +64,18 @@ ROWS = (
     AttackRow("rule", "three step-ups", (
         f"{TIME}::test_more_scopes_are_requested_together_with_the_old_ones_a_bounded_number_of_times",
     )),
+    AttackRow("rule", "a sign-in that was declined does not come back at once", (
+        f"{PAUSE}::test_a_server_that_announces_changes_asks_no_second_time_after_the_user_declined",
+    )),
+    AttackRow("rule", "a sign-out is not undone by a refresh that an authorization server delays", (
+        f"{CONCURRENT}::test_a_sign_out_during_a_refresh_is_not_undone_by_its_tokens",
+    )),
     AttackRow("rule", "error text is cleaned and bounded", (
         f"{ORIGIN_TESTS}::test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_everywhere",
         f"{FLOW}::test_a_denial_shows_the_servers_text_and_can_be_retried",
         f"{DEVICE}::test_a_code_with_hidden_characters_is_shown_with_marks",
+        "unit/auth/test_sign_in_errors.py::test_the_names_of_issuers_in_an_error_have_no_control_characters",
+        "unit/auth/test_sign_in_errors.py::test_the_scopes_in_an_error_have_no_control_characters",
     )),
     AttackRow("rule", "nothing of an answer decides an origin before the issuer checks", (
         f"{ORIGIN_TESTS}::test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code",
