@@ -5,7 +5,7 @@ The client answers the input requests, and then repeats its own request with the
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 
@@ -30,6 +30,7 @@ from mcphost.protocol.server_requests import (
     ElicitResult,
     InputRequest,
     InputRequiredResult,
+    ServerRequest,
     ServerRequestRejection,
     UrlElicitationRequired,
     parse_input_requests,
@@ -54,8 +55,66 @@ def read_result_type(raw: Raw) -> str:
     return decode(raw, _ResultType, "result").result_type
 
 
+class InputHandler(Protocol):
+    """Interface through which input requests are answered; part of `RequestHandler`."""
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The declared client capabilities."""
+        ...
+
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        """Return the answer, or a ServerRequestRejection."""
+        ...
+
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
+        """Remove what must no longer be sent from *reply*."""
+        ...
+
+
+class SessionInputHandler:
+    """Handler of one session's input requests; those that are being answered are withdrawn when the session ends.
+
+    Nobody could receive the answers, but the user's consent would still open a browser, or send a request to a model.
+    """
+
+    def __init__(self, handler: RequestHandler, server: str) -> None:
+        self._handler, self._server = handler, server
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_closed = False
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The declared client capabilities."""
+        return self._handler.capabilities
+
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        """Return the host's answer. Raises ConnectionLost if the session ends first."""
+        scope = anyio.CancelScope()
+        if not self._is_closed:
+            self._scopes.add(scope)
+            try:
+                with scope:
+                    return await self._handler.answer(request, context)
+            finally:
+                self._scopes.discard(scope)
+        raise ConnectionLost(
+            f"The connection to {self._server!r} ended before its question was answered.", server=self._server
+        )
+
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
+        """Remove roots from *reply* that the user no longer shares."""
+        return self._handler.filter_reply(reply)
+
+    def close(self) -> None:
+        """Withdraw the questions that are open, and refuse later ones."""
+        self._is_closed = True
+        for scope in tuple(self._scopes):
+            scope.cancel()
+
+
 async def resolve_input(
-    raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
+    raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: InputHandler, context: ServerRequestContext
 ) -> Raw:
     """Answer the input requests in the result *raw* and repeat the request, until a result requires no input.
 
@@ -87,7 +146,7 @@ async def resolve_input(
 
 
 async def answer_input_requests(
-    input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
+    input_requests: dict[str, InputRequest], handler: InputHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
     """Answer all input requests concurrently; return the answers under the keys of the requests.
 

@@ -54,7 +54,8 @@ from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import NO_HEADERS, Channel
 from mcphost.transport.flow_control import run_steps_cooperatively
 
-if TYPE_CHECKING:  # imported with the first server that uses parameter headers, and the first task
+if TYPE_CHECKING:  # imported with the first input request, server that uses parameter headers, or task
+    from mcphost.client.input_required import SessionInputHandler
     from mcphost.client.parameter_headers import ParameterHeaders
     from mcphost.client.task_polling import TaskRegistry
 
@@ -102,6 +103,7 @@ class StatelessSession:
         self._subscriptions = Subscriptions(self._open_subscription, sender.server, facts.capabilities, self._changes)
         self._closed = anyio.Event()
         self._close_error: ConnectionLost | None = None
+        self._opened_input_handler: SessionInputHandler | None = None
         self._has_warned = False
         self._has_parameter_headers = has_parameter_headers
         self._parameter_headers: dict[str, ParameterHeaders] = {}
@@ -200,7 +202,7 @@ class StatelessSession:
                 call.METHOD, self._headers(call)[NAME_HEADER], self._sender.next_id(), self._facts.revision
             )
             try:
-                raw = await resolve_input(raw, send, self._handler, context)
+                raw = await resolve_input(raw, send, self._input_handler, context)
             except ServerError as error:
                 error.server = error.server or self._sender.server
                 raise
@@ -220,6 +222,16 @@ class StatelessSession:
         if self._has_parameter_headers and isinstance(result, ListToolsResult):
             result = cast("R", await run_steps_cooperatively(self._record_parameter_headers(result)))
         return result, had_questions
+
+    @property
+    def _input_handler(self) -> "SessionInputHandler":
+        if self._opened_input_handler is None:
+            from mcphost.client.input_required import SessionInputHandler
+
+            self._opened_input_handler = SessionInputHandler(self._handler, self._sender.server)
+            if self._closed.is_set():
+                self._opened_input_handler.close()
+        return self._opened_input_handler
 
     @cached_property
     def _task_registry(self) -> "TaskRegistry":
@@ -268,7 +280,7 @@ class StatelessSession:
             )
             has_notifications = has_tasks_extension(self._facts.capabilities.extensions)
             stream = self._open_subscription if has_notifications else None
-            work = partial(run_extension_task, poller, send, self._handler, self._sender, stream)
+            work = partial(run_extension_task, poller, send, self._input_handler, self._sender, stream)
             return await self._task_registry.track(poller, work)
         except ServerError as error:
             error.server = error.server or self._sender.server
@@ -386,6 +398,8 @@ class StatelessSession:
                 self._subscriptions.close()
                 self._changes.close()
                 self._closed.set()
+                if self._opened_input_handler is not None:
+                    self._opened_input_handler.close()
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
         """Handle a message that is neither a response nor a notification about a request in flight.

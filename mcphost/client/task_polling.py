@@ -9,9 +9,9 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.input_required import answer_input_requests
+from mcphost.client.input_required import InputHandler, answer_input_requests
 from mcphost.client.requests import RequestSender, make_follow_up_error
-from mcphost.client.session import NotificationFn, RequestHandler, ServerRequestContext
+from mcphost.client.session import NotificationFn, ServerRequestContext
 from mcphost.errors import (
     ConnectionLost,
     MalformedMessage,
@@ -336,7 +336,7 @@ async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[Subscrip
 async def run_extension_task(
     poller: TaskPoller,
     send: SendFn,
-    handler: RequestHandler,
+    handler: InputHandler,
     sender: RequestSender,
     open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:

@@ -373,3 +373,40 @@ async def late_call_answer(setup: AttackSetup) -> None:
     async with setup.open_host(model, SelectiveFrontend(approve_tool=[late]), setup.stdio_server("s", "t")) as host:
         hosts.append(host)
         await host.conversation.send("go")
+
+
+async def remove_during_question(setup: AttackSetup, kind: str, request: ServerRequest, revision: str) -> None:
+    """Remove the server while its question is open, and agree after that."""
+    opened, removed = anyio.Event(), anyio.Event()
+
+    async def agree_late(_question: Any) -> Any:
+        opened.set()
+        await removed.wait()
+        return AcceptUrl() if kind == "visit_url" else ApproveUnchanged()
+
+    frontend = SelectiveFrontend(approve_tool=[AllowOnce()], **{kind: [agree_late]})
+    calls = {"t": [{"asks": {"a": request}}]}
+    server = setup.stdio_server("s", "t", revision=revision, calls=calls)
+    model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), text_round("asked by a server that is gone"))
+    async with setup.open_host(model, frontend, server) as host, anyio.create_task_group() as tasks:
+
+        async def send() -> None:
+            await host.conversation.send("go")  # it ends, although nobody has answered
+            removed.set()
+
+        tasks.start_soon(send)
+        await opened.wait()
+        host.servers.remove("s")
+    assert len(model.requests) == 2
+
+
+@attack("A server is removed while it asks for a visit to an address, and the yes comes after that.", *["tool t"] * 2)
+async def late_visit_for_a_removed_server(setup: AttackSetup) -> None:
+    for revision in (HANDSHAKE, MODERN):
+        await remove_during_question(setup, "visit_url", attack_url_request(), revision)
+
+
+@attack("A server is removed while it asks to use the model, and the yes comes after that.", *["tool t"] * 2)
+async def late_sampling_for_a_removed_server(setup: AttackSetup) -> None:
+    for revision in (HANDSHAKE, MODERN):
+        await remove_during_question(setup, "review_sampling", attack_sampling_request(), revision)
