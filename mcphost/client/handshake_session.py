@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.calls_as_tasks import CoreTaskRunner
 from mcphost.client.capabilities import can_notify, capabilities_for, check_capability
 from mcphost.client.incoming_requests import ServerRequestDispatcher
-from mcphost.client.input_required import UrlElicitation
+from mcphost.client.input_required import SessionInputHandler, UrlElicitation
 from mcphost.client.requests import RequestSender, run_before_send
 from mcphost.client.result_cache import ChangeNotifications
 from mcphost.client.session import (
@@ -187,6 +187,7 @@ class HandshakeSession:
         self._sender = sender
         self._facts = facts
         self._handler = handler
+        self._input_handler = SessionInputHandler(handler, sender.server)
         self._observer = observer
         self._client_capabilities = capabilities_for(facts.revision, handler.capabilities)
         self._dispatcher = ServerRequestDispatcher(
@@ -270,7 +271,7 @@ class HandshakeSession:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> R:
-        urls = UrlElicitation(self._facts.revision, self._client_capabilities, self._handler)
+        urls = UrlElicitation(self._facts.revision, self._client_capabilities, self._input_handler)
         while True:
             try:
                 return await self._send_once(call, deadline, on_notification, before_send)
@@ -440,6 +441,7 @@ class HandshakeSession:
         finally:
             self._changes.close()
             self._closed.set()
+            self._input_handler.close()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
         """Store the ServerFacts of the new session, and report all lists as changed.

@@ -214,7 +214,7 @@ MAX_URL_ROUNDS = 3
 class UrlElicitation:
     """Handler for up to three "URL elicitation required" errors during one request (revision 2025-11-25)."""
 
-    def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
+    def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: InputHandler) -> None:
         elicitation = capabilities.get("elicitation")
         self._is_supported = (
             revision is Revision.V2025_11_25

@@ -375,8 +375,11 @@ async def late_call_answer(setup: AttackSetup) -> None:
         await host.conversation.send("go")
 
 
-async def remove_during_question(setup: AttackSetup, kind: str, request: ServerRequest, revision: str) -> None:
-    """Remove the server while its question is open, and agree after that."""
+async def remove_during_question(setup: AttackSetup, kind: str, request: Any, revision: str) -> None:
+    """Remove the server while its question is open, and agree after that.
+
+    *request* is the server's request, or a complete result of its tool.
+    """
     opened, removed = anyio.Event(), anyio.Event()
 
     async def agree_late(_question: Any) -> Any:
@@ -385,8 +388,8 @@ async def remove_during_question(setup: AttackSetup, kind: str, request: ServerR
         return AcceptUrl() if kind == "visit_url" else ApproveUnchanged()
 
     frontend = SelectiveFrontend(approve_tool=[AllowOnce()], **{kind: [agree_late]})
-    calls = {"t": [{"asks": {"a": request}}]}
-    server = setup.stdio_server("s", "t", revision=revision, calls=calls)
+    step = request if isinstance(request, dict) else {"asks": {"a": request}}
+    server = setup.stdio_server("s", "t", revision=revision, calls={"t": [step]})
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), text_round("asked by a server that is gone"))
     async with setup.open_host(model, frontend, server) as host, anyio.create_task_group() as tasks:
 
@@ -410,3 +413,10 @@ async def late_visit_for_a_removed_server(setup: AttackSetup) -> None:
 async def late_sampling_for_a_removed_server(setup: AttackSetup) -> None:
     for revision in (HANDSHAKE, MODERN):
         await remove_during_question(setup, "review_sampling", attack_sampling_request(), revision)
+
+
+@attack("A server is removed while its error wants an address visited, and the yes comes after that.", "tool t")
+async def late_visit_after_an_error(setup: AttackSetup) -> None:
+    wanted = [{"mode": "url", "message": "?", "url": URL, "elicitationId": "e1"}]
+    answer = {"error": {"code": -32042, "message": "?", "data": {"elicitations": wanted}}}
+    await remove_during_question(setup, "visit_url", {"answer": answer}, HANDSHAKE)
