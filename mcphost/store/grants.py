@@ -294,7 +294,7 @@ class GrantStore:
 
 
 def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
-    from mcphost.config.rule_syntax import parse_rule
+    from mcphost.config.rule_syntax import is_formatted, parse_rule
 
     grants: list[Grant] = []
     for row in rows:
@@ -304,8 +304,8 @@ def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
             tool_digests = {str(name): str(value) for name, value in loads(tools).items()}
         except (UsageError, MalformedMessage, ValueError, TypeError, AttributeError):
             continue  # an unreadable row grants nothing
-        if scope not in get_args(Scope):
-            continue
+        if scope not in get_args(Scope) or not is_formatted(text):
+            continue  # a row of an earlier version that would be misread: the user is asked again
         grants.append(
             Grant(
                 id=grant_id, rule=rule, server_digest=digest, tools=tool_digests, account=account, place=place,

@@ -174,6 +174,24 @@ async def test_an_unreadable_row_allows_nothing_and_hides_no_other(tmp_path: Pat
     assert await grants.list_for_server("fs") == (whole,)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fs/a?subject=Report from:web",
+        "fs/a?subject=in:x,Report\u2003never-from:web",
+        "fs/a?subject=Report ",
+        "fs/x from:a*",
+    ],
+)
+async def test_a_rule_of_an_earlier_version_that_would_be_misread_allows_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.db"
+    grants = GrantStore(Database(path))
+    old, whole = await grants.add(create_grant("fs/a")), await grants.add(create_grant("fs/b?subject=from:web&from:x"))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE grants SET rule = ? WHERE id = ?", (text, old.id))
+    assert await grants.list_for_server("fs") == (whole,)
+
+
 async def test_permanent_approvals_of_an_earlier_version_continue(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     names = [("fs", "read"), ("a/b", "x*"), ("ü 100%", "load_skill:skill://a?b&c=d"), ("fs", "\u202e")]
