@@ -17,8 +17,9 @@ from tests.terminal.terminal import WAIT_SECONDS, Terminal, accepts_keys, is_unf
 HOSTILE = str(Path(__file__).parents[1] / "flows" / "consent_attacks" / "hostile_server.py")
 _RETRY_SECONDS = 6.0
 """Seconds after which a key that did nothing came too early on a busy machine, and is pressed again."""
-_GUARD_SECONDS = 0.15
-"""A question that appeared fewer seconds ago than this certainly ignores keys."""
+_GUARD_SECONDS = 0.25
+"""A question that appeared fewer seconds ago than this certainly ignores the keys that the program reads."""
+_POLL_SECONDS = 0.02
 _REPEAT_SECONDS = 0.05
 _SLOW_REPEAT_SECONDS = 0.5
 """Seconds after which keys that changed nothing on the screen are pressed again."""
@@ -172,12 +173,12 @@ class DialogUser:
 
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
-    ) -> bool:
+    ) -> float:
         """Open a dialog while pressing keys, and press the keys again when it appears.
 
         On a busy machine, keys are not pressed faster than they are drawn: nothing else would be done.
 
-        Return whether all keys were certainly pressed before the dialog accepted any.
+        Return the last time at which the dialog had certainly not appeared.
         """
         opens()
         deadline, before = time.monotonic() + WAIT_SECONDS, time.monotonic()
@@ -194,10 +195,26 @@ class DialogUser:
                 self.terminal.press(*keys)
                 pressed, shown = now, screen
             time.sleep(_REPEAT_SECONDS)
-        if time.monotonic() - before > _GUARD_SECONDS:
-            return False
-        self.terminal.press(*keys)
-        return time.monotonic() - before < _GUARD_SECONDS
+        if time.monotonic() - before < _GUARD_SECONDS:
+            self.terminal.press(*keys)
+        return before
+
+    def _wait_after_early_keys(self, kind: type[Any], is_there: Callable[[str], bool], appeared: float) -> bool:
+        """Wait until a dialog accepts keys or is gone; return whether it is gone and keys were certainly early.
+
+        *appeared* is a time before the dialog appeared. The program counts from the time at which it reads a key, which
+        may be long after the key was pressed on a busy machine. A key was certainly read early only if its effect was
+        seen early. Keys are not pressed again, as `wait_until` does after a hint that they came too early.
+        """
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            screen, now = self.terminal.screen(), time.monotonic()
+            if not is_there(screen):
+                return now - appeared < _GUARD_SECONDS
+            if is_unfocused(screen) or self._accepts_keys(kind, screen):
+                return False
+            assert now < deadline, f"never accepted keys: {kind.__name__}\n{screen}"
+            time.sleep(_POLL_SECONDS)
 
     def expect_refusal(
         self,
@@ -213,16 +230,14 @@ class DialogUser:
         """Check that a dialog ignores early keys, and that Escape refuses it with exactly these effects and answers.
 
         *effects* are those recorded by the server, and *answers* those in the audit log. Open the dialog again if the
-        machine was so busy that the last key may have come too late. Return the dialog's screen.
+        machine was so busy that the program may have read the last key too late. Return the dialog's screen.
         """
         is_there = self.dialog_matcher(kind, texts)
         for _ in range(_ATTEMPTS):
             happened, recorded = self.marks
-            surely = self._open_typing_ahead(opens, ahead, is_there, kind.__name__)
-            screen = self.terminal.wait_until(
-                lambda now: is_unfocused(now) or self._accepts_keys(kind, now) or not is_there(now),
-                f"{kind.__name__} that hears",
-            )
+            appeared = self._open_typing_ahead(opens, ahead, is_there, kind.__name__)
+            surely = self._wait_after_early_keys(kind, is_there, appeared)
+            screen = self.terminal.screen()
             if surely or is_there(screen):
                 break
         assert is_there(screen), f"keys typed ahead answered {kind.__name__}\n{screen}"
