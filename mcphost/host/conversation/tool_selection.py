@@ -76,6 +76,7 @@ class ToolSelection:
 
     def select(self) -> tuple[ToolSpec, ...]:
         """Return the tools to offer in the next request of the open conversation."""
+        self._tool_registry.forget_removed(self._find_used_names)
         sent = self._defer(self.list_offers())
         self._report_omitted(len(sent))
         builtin_specs = self._builtin_tools.specs()
@@ -88,6 +89,9 @@ class ToolSelection:
             self._reported = report
             self._events.publish(report)
         return self._keep_order(specs)
+
+    def _find_used_names(self) -> frozenset[str]:
+        return frozenset(use.name for message in self._conversation.messages for use in message.tool_uses)
 
     def describe_deferred(self) -> str:
         """Return the system prompt section about tools whose definitions are not sent, "" if there are none.

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,9 @@ _NAME_PREFIX_LENGTH = 4 * NAME_LIMIT
 """Leading characters used for the model-facing name; its hash suffix covers the full name."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
-_HIDDEN_TEXT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
+_HIDDEN_TEXT = re.compile(
+    rb"\xf3\xa0|\xef\xb8[\x80-\x8f]|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|[fF][eE]0|00[0189])|\\[bf]"
+)
 """Byte sequences in JSON that may be, or be part of, a hidden character in a string."""
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
@@ -84,7 +86,7 @@ class ToolOffer(Struct, frozen=True):
 
 
 class ToolRegistry:
-    """The tools that the model may call, under names that stay the same until the host exits."""
+    """The tools that the model may call, under names that stay the same as long as something refers to them."""
 
     def __init__(
         self,
@@ -130,6 +132,19 @@ class ToolRegistry:
             self._names[key] = plain
             self._tools_by_name[plain] = key
         return self._names[key]
+
+    def forget_removed(self, find_used: Callable[[], Container[str]]) -> None:
+        """Forget the names of tools that no server has any more, except those that *find_used* returns.
+
+        Call it between a model's answer and the next request: the model may call a name until it has answered, and a
+        forgotten name may be given to another tool.
+        """
+        servers = {one.config.name: one for one in self._connections}
+        removed = [key for key in self._names if not _may_have(servers.get(key[0]), key[1])]
+        used = find_used() if removed else ()
+        for key in removed:
+            if self._names[key] not in used:
+                del self._tools_by_name[self._names.pop(key)]
 
     def find_server(self, name: str) -> str:
         """Return the name of the server whose tool has this model-facing name.
@@ -191,6 +206,11 @@ class ToolRegistry:
                 cached = (offered.definition, _make_offer(name, offered))
             self._offers[name] = cached
         return tuple(offer for _, offer in self._offers.values())
+
+
+def _may_have(connection: ServerConnection | None, tool: str) -> bool:
+    """Return whether a server lists a tool, or may list it once it is ready."""
+    return connection is not None and (not connection.is_ready or tool in connection.listing.tools)
 
 
 def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:

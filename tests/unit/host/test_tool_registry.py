@@ -83,3 +83,44 @@ def test_an_offered_tool_stays_valid_only_while_it_is_listed_unchanged_and_enabl
     assert not offered.is_current
     server.tools.clear()
     assert not offered.is_current
+
+
+def test_the_names_of_a_removed_server_are_forgotten_unless_the_conversation_refers_to_them() -> None:
+    first, other, later = ready_server("a b", x="", y=""), ready_server("a.b", z=""), ready_server("a_b", x="", y="")
+    servers = [first, other]
+    registry = ToolRegistry(servers)
+    assert [offer.spec.name for offer in registry.list_offers()] == ["a_b__x", "a_b__y", "a_b__z"]
+    servers[:] = [other, later]
+    registry.forget_removed(lambda: {"a_b__y"})
+    names = {(offer.server, offer.tool): offer.spec.name for offer in registry.list_offers()}
+    assert names["a_b", "x"] == "a_b__x"
+    assert names["a.b", "z"] == "a_b__z"
+    assert names["a_b", "y"] not in ("a_b__x", "a_b__y", "a_b__z")
+    assert registry.find_server("a_b__y") == "a b"
+    assert registry.resolve("a_b__y") is None
+
+
+def test_the_name_of_a_tool_is_kept_while_its_server_restarts_and_forgotten_once_it_is_not_listed() -> None:
+    server, imitation = ready_server("a b", x="", y=""), ready_server("a_b", x="")
+    registry = ToolRegistry([server, imitation])
+    assert registry.model_name("a b", "x") == "a_b__x"
+    server.is_ready = False
+    registry.forget_removed(frozenset)
+    assert registry.find_server("a_b__x") == "a b"
+    server.is_ready = True
+    del server.listing.tools["x"]
+    registry.forget_removed(frozenset)
+    assert registry.find_server("a_b__x") == ""
+    assert registry.model_name("a_b", "x") == "a_b__x"
+    assert registry.find_server("call_tool") == ""
+
+
+def test_variation_selectors_that_spell_hidden_text_are_removed_from_descriptions_and_schemas() -> None:
+    for text in ("\ufe01\ufe0f", "\\ufe01\\uFE0f", "\U000e0100"):
+        schema = f'{{"properties":{{"a":{{"description":"Say{text}"}}}}}}'
+        tool = ToolDefinition("t", Raw(f'{{"name":"t","description":"x{text}","inputSchema":{schema}}}'.encode()))
+        server = ready_server("s")
+        server.listing.tools["t"] = tool
+        (offer,) = ToolRegistry([server]).list_offers()
+        assert offer.spec.description == "x"
+        assert b'"Say"' in bytes(offer.spec.schema)
