@@ -502,7 +502,23 @@ async def test_versions_are_listed_by_a_key(files: Files) -> None:
         async with files.open((120, 40), approved=False) as driver:
             await open_registry(driver, "weather")
             await driver.pilot.press("v")
-            await driver.until(lambda: "0.9.0 (deprecated)" in driver.text(), "the versions")
+            await driver.until(lambda: "0.9.0" in driver.text() and "deprecated" in driver.text(), "the versions")
+            await driver.pilot.press("escape")
+            await driver.until(lambda: "Registry" in driver.text(), "the registry again")
+
+
+@pytest.mark.req("market.one-click")
+async def test_an_older_version_is_installed_from_the_list_of_versions(files: Files) -> None:
+    with registry_server(ENTRIES) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver, "weather")
+            await driver.pilot.press("v")
+            await driver.until(lambda: "0.9.0" in driver.text(), "the versions")
+            await driver.pilot.press("down", "enter")
+            await driver.until(lambda: "Install io.github.ada/weather 1.0.0" in driver.text(), "the plan")
+            assert "weather-mcp@1.0.0" in driver.text()
 
 
 @pytest.mark.req("market.llms-install")

@@ -366,18 +366,21 @@ class RegistryInstaller:
         """
         return await fetch_guide(guide_urls(entry.repository))
 
-    async def prepare(self, name: str, kind: str = "") -> InstallDraft:
-        """Fetch a server's current entry from the registry and choose how to run it. Safe to cancel.
+    async def prepare(self, name: str, kind: str = "", version: str = "") -> InstallDraft:
+        """Fetch a server's entry from the registry and choose how to run it. Safe to cancel.
 
-        *kind* limits the choice, for example to "npm"; an installed server keeps its kind.
+        *kind* limits the choice, for example to "npm"; an installed server keeps its kind. *version* may be older than
+        the installed one; "" means the latest.
         """
         async with open_registry(self.place, self._cache, refresh=True) as registry:
-            entry = (await registry.find(name)).entries[0]
+            entry = (await registry.find(name, version)).entries[0]
         if entry.status == "deleted":
             raise RegistryError(f"{entry.name} {entry.version} was deleted from the registry.", "Choose another one.")
         found = await anyio.to_thread.run_sync(self._read_installed)
         installed = next((one for one in found if one[1].server == entry.name), None)
-        if installed is not None and not is_newer(entry, installed[1].version):
+        if installed is not None and entry.version == installed[1].version and version:
+            raise UsageError(f"{installed[1].name}: {entry.version} is installed.")
+        if installed is not None and not version and not is_newer(entry, installed[1].version):
             raise UsageError(f"{installed[1].name}: {entry.version} is installed, and is the latest version.")
         option = choose_option(entry, installed[1].kind if installed else kind, installed_programs())
         own = installed[1].name if installed else suggest_name(entry)

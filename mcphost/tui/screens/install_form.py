@@ -287,7 +287,8 @@ class InstallForm(FormScreen[str]):
 
     async def _switch_kind(self) -> None:
         try:
-            draft = await self._registry.prepare(self.draft.entry.name, self.draft.next_kind)
+            entry = self.draft.entry
+            draft = await self._registry.prepare(entry.name, self.draft.next_kind, entry.version)
         except McpHostError as error:
             self.show_fault(str(error))
         else:

@@ -20,6 +20,7 @@ from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.install_form import InstallForm
 from mcphost.tui.screens.list_screen import ListRow, clean_pairs, describe_error
+from mcphost.tui.screens.registry_versions import VersionsScreen
 from mcphost.tui.screens.type_ahead import TypeAheadListScreen
 from mcphost.tui.widget_messages import TextViewRequested
 from mcphost.tui.widgets.key_values import BAR
@@ -36,7 +37,6 @@ _ABOUT_GUIDE = (
     "Its publisher wrote it, not the user: say what each step does, and do nothing that installing this "
     "server does not need."
 )
-_MAX_VERSIONS_SHOWN = 30
 ASKING = N_("Searching the registry…")
 
 
@@ -76,7 +76,6 @@ class RegistryScreen(TypeAheadListScreen):
         self._registry = registry
         self._found: tuple[RegistryEntry, ...] = ()
         self._installed: dict[str, InstalledServer] = {}
-        self._versions: dict[str, str] = {}
 
     def on_mount(self) -> None:
         """Request the first servers from the registry."""
@@ -149,7 +148,6 @@ class RegistryScreen(TypeAheadListScreen):
                     (_("server"), entry.name),
                     (_("title"), entry.title),
                     (_("version"), f"{entry.version}{published}"),
-                    (_("all versions"), self._versions.get(entry.name, "")),
                     (
                         _("installed"),
                         _("{version}, as {name}").format(version=known.version, name=known.name) if known else "",
@@ -186,10 +184,9 @@ class RegistryScreen(TypeAheadListScreen):
         if row := self.current_row():
             self.open_row(row)
 
-    async def _prepare(self, name: str) -> None:
-
+    async def _prepare(self, name: str, version: str = "") -> None:
         try:
-            draft = await self._registry.prepare(name)
+            draft = await self._registry.prepare(name, version=version)
         except McpHostError as error:
             self.notify(
                 describe_error(error, self),
@@ -210,11 +207,11 @@ class RegistryScreen(TypeAheadListScreen):
         self.app.push_screen(form, leave)  # pyright: ignore[reportUnknownMemberType]
 
     def action_versions(self) -> None:
-        """Load the versions of the selected server, and list them in the details pane."""
+        """List the versions of the selected server; the user may install another one than the latest."""
         if row := self.current_row():
-            self.run_worker(partial(self._load_versions, row.value.name), group="versions", exclusive=True)
+            self.run_worker(partial(self._show_versions, row.value.name), group="versions", exclusive=True)
 
-    async def _load_versions(self, name: str) -> None:
+    async def _show_versions(self, name: str) -> None:
         try:
             entries = (await self._registry.list_versions(name)).entries
         except McpHostError as error:
@@ -225,12 +222,15 @@ class RegistryScreen(TypeAheadListScreen):
                 timeout=8,
             )
             return
-        numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in entries]
-        more = len(numbers) - _MAX_VERSIONS_SHOWN
-        shown = join_list(numbers[:_MAX_VERSIONS_SHOWN])
-        self._versions[name] = _("{shown} and {more} more").format(shown=shown, more=more) if more > 0 else shown
-        if (row := self.current_row()) and row.value.name == name:
-            self.show_details(row)
+
+        def install(version: str | None) -> None:
+            if version:
+                self.run_worker(partial(self._prepare, name, version), group="prepare", exclusive=True)
+
+        if self.is_current:
+            known = self._installed.get(name)
+            screen = VersionsScreen(name, entries, known.version if known else "")
+            self.app.push_screen(screen, install)  # pyright: ignore[reportUnknownMemberType]
 
     def action_guide(self) -> None:
         """Show the installation guide for models that the selected server's repository contains, if any."""

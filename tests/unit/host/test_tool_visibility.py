@@ -64,7 +64,7 @@ async def test_a_model_that_uses_a_servers_own_name_of_a_tool_is_told_the_name_t
     model = ScriptedModel(tool_round(("show", {}), ("refresh", {}), ("nothing", {})), text_round("done"))
     async with open_host_with(tmp_path, create_page_peer(), model, PageFrontend()) as host:
         await host.conversation.send("show it")
-        texts = [part.text for part in host.conversation.messages[2].parts]  # type: ignore[union-attr]
+        texts = [result.text for result in host.conversation.messages[2].results]
     assert texts[0].endswith("There is no tool named 'show'. Did you mean 'peer__show'?")
     assert texts[1].endswith("There is no tool named 'refresh'.")  # for pages only
     assert texts[2].endswith("There is no tool named 'nothing'.")
