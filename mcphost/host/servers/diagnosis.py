@@ -139,7 +139,7 @@ def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
     ]
     if suspicious:
         text = f"{pluralize(len(suspicious), 'tool')} with a suspicious description: "
-        text += ", ".join(suspicious[:_MAX_NAMED_TOOLS])
+        text += f"{', '.join(suspicious[:_MAX_NAMED_TOOLS])}."
         steps.append(make_step("tools", "warning", text, "Read it before you use the tool: /tools."))
     problems = [(tool.name, find_schema_problem(tool.input_schema, provider)) for tool in view.catalog.tools]
     odd = [f"{name} ({why})" for name, why in problems if why]
