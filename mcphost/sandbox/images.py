@@ -31,25 +31,16 @@ def is_installed() -> bool:
     return find_spec("PIL") is not None
 
 
-class ImageDecoder:
-    """Image decoder that runs in its own worker process and decodes one image at a time.
-
-    After `close`, the next call of `decode` starts a new process.
-    """
+class ImageDecoder(SandboxProcess):
+    """Image decoder that runs in its own worker process and decodes one image at a time."""
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
-        self._timeout = timeout
-        self._process = SandboxProcess(
+        super().__init__(
             "mcphost.sandbox.image_worker",
             timeout=timeout,
             max_response_size=_MAX_RESPONSE_SIZE,
             queue_timeout=IMAGE_QUEUE_TIMEOUT,
         )
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the worker, or None if the worker is not running."""
-        return self._process.pid
 
     async def decode(self, data: str, width: int, height: int, colors: int = 0) -> DecodedImage | str:
         """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
@@ -64,7 +55,7 @@ class ImageDecoder:
             return "it is not valid base64"
         width, height = (max(1, min(MAX_SIDE, side)) for side in (width, height))
         body = data.encode("ascii")
-        line = await self._process.request(b"%d %d %d 0 %d\n" % (len(body), width, height, colors) + body)
+        line = await self.request(b"%d %d %d 0 %d\n" % (len(body), width, height, colors) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many images are waiting",
@@ -81,13 +72,9 @@ class ImageDecoder:
         if not (0 < answer.width <= width and 0 < answer.height <= height):
             answer = _WorkerResponse()
         if not answer.pixels or len(answer.pixels) != answer.width * answer.height * 4:
-            await self._process.close()  # a worker with an invalid response cannot be trusted
+            await self.close()  # a worker with an invalid response cannot be trusted
             return "the decoder did not respond"
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
-
-    async def close(self) -> None:
-        """End the worker process, abandoning any image that is being decoded. Idempotent."""
-        await self._process.close()
 
 
 MAX_SOURCE_BYTES = 32 * 1024 * 1024
@@ -104,25 +91,16 @@ class ScaledImage(Struct, frozen=True):
     whole: bool = True
 
 
-class ImageScaler:
-    """Image scaler that runs in its own worker process and scales one image at a time.
-
-    After `close`, the next call of `scale` starts a new process.
-    """
+class ImageScaler(SandboxProcess):
+    """Image scaler that runs in its own worker process and scales one image at a time."""
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
-        self._timeout = timeout
-        self._process = SandboxProcess(
+        super().__init__(
             "mcphost.sandbox.image_worker",
             timeout=timeout,
             max_response_size=16 * 1024 * 1024,
             queue_timeout=IMAGE_QUEUE_TIMEOUT,
         )
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the worker, or None if the worker is not running."""
-        return self._process.pid
 
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
         """Return the first frame of a base64 image, with at most *max_side* pixels per side and *max_bytes* bytes.
@@ -134,7 +112,7 @@ class ImageScaler:
         if not data.isascii():
             return "it is not valid base64"
         body = data.encode("ascii")
-        line = await self._process.request(b"%d %d %d %d 0\n" % (len(body), max_side, max_side, max_bytes) + body)
+        line = await self.request(b"%d %d %d %d 0\n" % (len(body), max_side, max_side, max_bytes) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many images are waiting",
@@ -150,13 +128,9 @@ class ImageScaler:
             return answer.why[:200]
         is_valid = 0 < answer.width <= max_side and 0 < answer.height <= max_side and len(answer.data) > 0
         if not is_valid or len(answer.data) > max_bytes * 4 // 3 + 4 or not _is_base64(answer.data):
-            await self._process.close()  # a worker with an invalid response cannot be trusted
+            await self.close()  # a worker with an invalid response cannot be trusted
             return "the decoder did not respond"
         return answer
-
-    async def close(self) -> None:
-        """End the worker process, abandoning any image that is being scaled. Idempotent."""
-        await self._process.close()
 
 
 def _is_base64(data: str) -> bool:

@@ -25,25 +25,16 @@ class PdfText(Struct, frozen=True):
     why: str = ""
 
 
-class PdfReader:
-    """PDF reader that runs in its own worker process and reads one file at a time.
-
-    After `close`, the next call to `read` starts a new process.
-    """
+class PdfReader(SandboxProcess):
+    """PDF reader that runs in its own worker process and reads one file at a time."""
 
     def __init__(self, timeout: float = READ_TIMEOUT) -> None:
-        self._timeout = timeout
-        self._process = SandboxProcess(
+        super().__init__(
             "mcphost.sandbox.pdf_worker",
             timeout=timeout,
             max_response_size=_MAX_RESPONSE_SIZE,
             queue_timeout=PDF_QUEUE_TIMEOUT,
         )
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the worker, or None if the worker is not running."""
-        return self._process.pid
 
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
         """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message such as "it is damaged".
@@ -52,7 +43,7 @@ class PdfReader:
         """
         if len(body) > MAX_PDF_BYTES:
             return f"it is over {MAX_PDF_BYTES // 1024**2} MB"
-        line = await self._process.request(b"%d %d\n" % (len(body), max_bytes) + body)
+        line = await self.request(b"%d %d\n" % (len(body), max_bytes) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many files are waiting",
@@ -63,12 +54,8 @@ class PdfReader:
         try:
             answer = decode(line, PdfText, "answer of the PDF reader")
         except MalformedMessage:
-            await self._process.close()  # a worker with an invalid response cannot be trusted
+            await self.close()  # a worker with an invalid response cannot be trusted
             return "the reader did not respond"
         if answer.why:
             return answer.why[:200]
         return answer
-
-    async def close(self) -> None:
-        """End the worker process, abandoning any file that is being read. Idempotent."""
-        await self._process.close()

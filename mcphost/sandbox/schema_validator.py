@@ -49,7 +49,7 @@ class _WorkerResponse(Struct, frozen=True):
     why: str = ""
 
 
-class SchemaValidator:
+class SchemaValidator(SandboxProcess):
     """Validator that runs in its own worker process and validates one value at a time.
 
     *timeout* is the time limit for one validation in seconds. It must be less than two seconds, because the
@@ -57,16 +57,8 @@ class SchemaValidator:
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
-        self._timeout = timeout
-        self._process = SandboxProcess(
-            "mcphost.sandbox.schema_worker", timeout=timeout, max_response_size=_MAX_RESPONSE_SIZE
-        )
+        super().__init__("mcphost.sandbox.schema_worker", timeout=timeout, max_response_size=_MAX_RESPONSE_SIZE)
         self._timeout_counts: dict[bytes, int] = {}
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the worker, or None if the worker is not running."""
-        return self._process.pid
 
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
         """Validate *value* (plain data, or JSON as Raw) against *schema*.
@@ -83,22 +75,18 @@ class SchemaValidator:
         mark = sha256(schema).digest()
         if self._timeout_counts.get(mark, 0) >= MAX_TIMEOUTS:
             return _unchecked("checking against its schema took too long before")
-        line = await self._process.request(b"%d %d\n" % (len(schema), len(body)) + schema + body)
+        line = await self.request(b"%d %d\n" % (len(schema), len(body)) + schema + body)
         if isinstance(line, str):
             return self._process_failed(line, mark)
         try:
             answer = decode(line, _WorkerResponse, "answer of the schema checker")
         except MalformedMessage:
-            await self._process.close()
+            await self.close()
             return self._process_failed("silent", mark)
         if answer.why:
             return _unchecked(answer.why)
         faults = tuple(SchemaViolation(path, text) for path, text in answer.faults)
         return ValidationResult("invalid" if faults else "fits", faults)
-
-    async def close(self) -> None:
-        """End the worker process, abandoning any validation in progress. Idempotent."""
-        await self._process.close()
 
     def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:
         if failure == "slow" and len(self._timeout_counts) < _MAX_REMEMBERED_SCHEMAS:
