@@ -340,11 +340,6 @@ class HistoryScreen(TypeAheadListScreen):
         row = self.current_row()
         return None if row is None else row.value
 
-    def action_choose(self) -> None:
-        """Open the selected conversation."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def open_row(self, row: ListRow) -> None:
         """Dismiss the screen with a HistoryChoice that opens this row's conversation."""
         self.dismiss(HistoryChoice(row.value.id))

@@ -125,11 +125,6 @@ class InputHistoryScreen(ListScreen):
         else:
             self._is_chosen = True
 
-    def action_choose(self) -> None:
-        """Dismiss the screen with the text of the selected message."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def open_row(self, row: ListRow) -> None:
         """Dismiss the screen with the text of this message."""
         self.dismiss(row.value.text)

@@ -486,6 +486,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             # Until the next layout, the list can scroll only as far as its previous height allows.
             entries.call_after_refresh(entries.scroll_to_highlight)
 
+    def action_choose(self) -> None:
+        """Open the selected entry."""
+        if row := self.current_row():
+            self.open_row(row)
+
     def action_search(self) -> None:
         """Focus the search line."""
         search = self.query_one("#search")

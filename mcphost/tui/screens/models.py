@@ -234,11 +234,6 @@ class ModelsScreen(ListScreen):
         """
         self._use(row.value, is_default=False)
 
-    def action_choose(self) -> None:
-        """Use the selected model in this run, without saving it as the default."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def action_choose_default(self) -> None:
         """Use the selected model and save it as the default."""
         if row := self.current_row():

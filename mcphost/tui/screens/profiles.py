@@ -124,11 +124,6 @@ class ProfilesScreen(ListScreen):
             )
         )
 
-    def action_choose(self) -> None:
-        """Use the selected profile."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def action_create(self) -> None:
         """Open a form that saves the settings in use as a new profile."""
 

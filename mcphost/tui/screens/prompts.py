@@ -237,11 +237,6 @@ class PromptsScreen(ListScreen):
             )
         )
 
-    def action_choose(self) -> None:
-        """Close the screen with the selected prompt."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def open_row(self, row: ListRow) -> None:
         """Close the screen with this row's prompt."""
         self.dismiss(row.value)

@@ -188,12 +188,7 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             draft = await self._registry.prepare(name, version=version)
         except McpHostError as error:
-            self.notify(
-                describe_error(error, self),
-                severity="warning",
-                markup=False,
-                timeout=8,
-            )
+            self._warn(error)
             return
 
         form = InstallForm(self._registry, draft)
@@ -206,6 +201,9 @@ class RegistryScreen(TypeAheadListScreen):
 
         self.app.push_screen(form, leave)  # pyright: ignore[reportUnknownMemberType]
 
+    def _warn(self, error: McpHostError) -> None:
+        self.notify(describe_error(error, self), severity="warning", markup=False, timeout=8)
+
     def action_versions(self) -> None:
         """List the versions of the selected server; the user may install another one than the latest."""
         if row := self.current_row():
@@ -215,12 +213,7 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             entries = (await self._registry.list_versions(name)).entries
         except McpHostError as error:
-            self.notify(
-                describe_error(error, self),
-                severity="warning",
-                markup=False,
-                timeout=8,
-            )
+            self._warn(error)
             return
 
         def install(version: str | None) -> None:
@@ -257,12 +250,7 @@ class RegistryScreen(TypeAheadListScreen):
         try:
             return await self._registry.fetch_guide(entry)
         except McpHostError as error:
-            self.notify(
-                describe_error(error, self),
-                severity="warning",
-                markup=False,
-                timeout=8,
-            )
+            self._warn(error)
             return None
 
     def dismiss(self, result: Any = None) -> Any:

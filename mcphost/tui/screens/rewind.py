@@ -207,11 +207,6 @@ class RewindScreen(ListScreen):
 
     # -- choices
 
-    def action_choose(self) -> None:
-        """Edit the selected message, or open the selected branch."""
-        if row := self.current_row():
-            self.open_row(row)
-
     def open_row(self, row: ListRow) -> None:
         """Close the screen with a RewindChoice that edits this message or opens this branch."""
         if isinstance(row.value, BranchInfo):
