@@ -394,8 +394,9 @@ class ConversationStore:
         calls, results of calls with a page and the index of reusable results are copied as well. The title of the copy
         ends with *mark* in parentheses, and with a number if a conversation already has this title. Raises StoreError.
         """
-        from mcphost.store.copied_results import copy_results
         from mcphost.store.manual_calls import copy_manual_calls
+        from mcphost.store.page_results import copy_page_results
+        from mcphost.store.reusable_results import copy_recorded_results
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -414,7 +415,8 @@ class ConversationStore:
                 (conversation_id, new_id, at),
             )
             copy_manual_calls(db, conversation_id, new_id, {number: place for place, number in enumerate(numbers, 1)})
-            copy_results(db, conversation_id, new_id)
+            copy_recorded_results(db, conversation_id, new_id)
+            copy_page_results(db, conversation_id, new_id)
             search_index.add_pending(db, new_id)
 
         await self._database.run(work)

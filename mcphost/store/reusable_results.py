@@ -18,6 +18,10 @@ _FIND = """
 _FIND_MESSAGE = """
     SELECT seq, body FROM messages WHERE conversation = ? AND seq > ? AND instr(body, ?) ORDER BY seq LIMIT 1
 """
+_COPY = """
+    INSERT INTO recorded_results SELECT ?2, use_id, call, definition, grant_id, at FROM recorded_results
+    WHERE conversation = ?1
+"""
 
 
 class RecordedResult(NamedTuple):
@@ -112,3 +116,8 @@ def _follows(links: list[MessageLink], number: int, after: int) -> bool:
     The result is always True if *after* is 0. *links* contains all messages of the conversation.
     """
     return after == 0 or any(links[at].number == after for at in trace_branch(links, number))
+
+
+def copy_recorded_results(db: sqlite3.Connection, source: str, target: str) -> None:
+    """Copy the index of a conversation to *target*, a copy of the conversation."""
+    db.execute(_COPY, (source, target))
