@@ -101,7 +101,7 @@ async def list_endpoint_models(
     The servers must use OpenAI's format. Returns a pair for each model: the endpoint that offers it, and the
     model, whose name begins with the endpoint's provider. *keys* maps variables to API keys; a key is sent only
     to an endpoint that names the key's variable and has an https URL. A server that does not respond within
-    *seconds*, or whose response is invalid, contributes no models. Safe to cancel.
+    LIST_SECONDS, or whose response is invalid, contributes no models. Safe to cancel.
     """
     found: dict[int, tuple[ListedModel, ...]] = {}
 
