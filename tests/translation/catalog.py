@@ -111,7 +111,7 @@ SENTENCE_MODULES = {
         "host/audit": "audit_log",
         "host/budget": "budget_limits budget_check",
         "host/consent": "auto_approve grants",
-        "host/conversation": "attachment_fitting compaction large_messages result_shortening turn",
+        "host/conversation": "attachment_fitting compaction result_shortening turn",
         "host/questions": "compaction sign_in",
         "host/server_requests": "elicitation request_handler sampling_costs",
         "host/servers": "accounts catalog command_risks connection definition_diff import_plan lock_drift "
