@@ -20,6 +20,7 @@ from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, build_key_table, keys_
 from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.strip_caches import create_caches_on_use
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 from mcphost.tui.themes import ThemeChoice, ThemeOptions
 from mcphost.tui.transcript.line_breaks import use_own_breaks
@@ -121,6 +122,7 @@ class McpHostApp(QuestionApp):
     ) -> None:
         super().__init__()
         use_own_breaks()
+        create_caches_on_use()
         self.key_table = keys
         keys.use_in_hints()
         self.is_reader = reader
@@ -128,11 +130,10 @@ class McpHostApp(QuestionApp):
         self._announcer = self._make_announcer() if reader else None
         self._bindings = keys.build_bindings()
         self.set_keymap(keys.build_keymap())
-        self._host = host
-        self._frontend = frontend
+        self._host, self._frontend = host, frontend
         self.first_frame_drawn = asyncio.Event()
         """Set once the first frame has been drawn."""
-        self._is_quitting = False
+        self._is_quitting = self._is_started = False
         self.chat = ChatScreen(greeting=greeting, demo=demo)
         # Animations convey no information, and every frame costs CPU time.
         self.animation_level = "none"
@@ -141,7 +142,6 @@ class McpHostApp(QuestionApp):
         self.theme_choice.show_wanted()
         self._feed: EventQueue | None = None
         self._notifier: TerminalNotifier | None = None  # created when the host starts
-        self._is_started = False
         self._deferred_calls: list[Callable[[], object]] = []
         self._interrupted_at = self._warned_of_calls_at = float("-inf")
         self.is_suspended = False
