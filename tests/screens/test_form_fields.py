@@ -1,6 +1,7 @@
 """Tests for form fields: the mouse, keys that arrive together, long lists, and texts from servers shown literally."""
 
 import re
+from asyncio import BaseEventLoop
 from typing import Any
 
 import pytest
@@ -280,3 +281,33 @@ async def test_the_position_in_a_long_list_counts_options_that_were_appended(run
         await it.until(lambda: "1 of 13" in it.text(), "the position")
         form.rows[0].field_widget.append_options((Option("o13", "o13"),))
         await it.until(lambda: "1 of 14" in it.text(), "the new count")
+
+
+async def test_the_rows_of_a_thousand_long_options_are_counted_in_steps(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, most = 0, 0
+    run_turn, visual = BaseEventLoop._run_once, ChoiceList._get_visual  # type: ignore[attr-defined]
+
+    def end_turn(loop: BaseEventLoop) -> None:
+        nonlocal counted, most
+        run_turn(loop)
+        most, counted = max(most, counted), 0
+
+    def count(choice_list: ChoiceList, option: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return visual(choice_list, option)
+
+    options = tuple(Option(f"{n} " + "word " * 40, f"{n} " + "word " * 40) for n in range(1_000))
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, form_question(Field(name="f", kind="choice", options=options)))
+        dialog = await driver.enter_question()
+        with monkeypatch.context() as patches:
+            patches.setattr(BaseEventLoop, "_run_once", end_turn)
+            patches.setattr(ChoiceList, "_get_visual", count)
+            await driver.pilot.press("tab", "end")
+            field = dialog.form.rows[0].field_widget
+            await driver.until(lambda: field.virtual_size.height >= 3_000, "all rows")
+            await driver.until(lambda: "999 word" in driver.text(), "the last option")
+    assert 0 < most < 200

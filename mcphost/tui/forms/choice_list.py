@@ -1,6 +1,6 @@
 """List of options for a form field, which shows only the selected options while it is not focused."""
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -26,6 +26,11 @@ _MAX_VALUE_LENGTH = 500
 """Maximum characters of a value in the opened list; the values that were selected are always shown to their end."""
 _MAX_SUMMARY_LENGTH = 300_000
 """Maximum characters of the text for the selected options; a form's schema allows fewer."""
+_STEP_CHARACTERS = 15_000
+"""Characters of options, with `_OPTION_COST` for each, whose rows are counted in one step, which takes about 20 ms."""
+_OPTION_COST = 50
+_STEP_PAUSE = 0.001
+"""Seconds between two steps."""
 _OPENS = " ▾"
 """Mark at the end of a list that shows only the selected options."""
 
@@ -63,6 +68,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self._missing = missing or describe_missing(field)
         self._is_multiple = field.kind == "choices"
         self._pressed_option: int | None = None
+        self._is_counting_rows = False
+        """Whether the rows of further options will be counted in another step."""
         self._summarized: frozenset[int] | None = None
         self._summary_text = WrappedText("")
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -152,8 +159,40 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return rows
 
     def _update_lines(self) -> None:
-        if self.has_focus:
-            super()._update_lines()
+        # Those of a thousand long options at once would block the program for 0.2 seconds.
+        cache = self._line_cache
+        first, width = len(cache.heights), self.scrollable_content_region.width - self._get_left_gutter_width()
+        if not self.has_focus or width <= 0 or (first and self._is_counting_rows):
+            return
+        left = _STEP_CHARACTERS
+        for at, option in enumerate(self.options[first:], first):
+            if left <= 0:
+                break
+            left -= _OPTION_COST + len(str(option.prompt))
+            height = self._get_visual(option).get_height(cast("RulesMap", self.styles), width)
+            cache.index_to_line[at], cache.heights[at] = len(cache.lines), height
+            cache.lines.extend((at, row) for row in range(height))
+        size = Size(width, len(cache.lines))
+        if size != self.virtual_size:
+            self.virtual_size = size
+            self._scroll_update(size)
+        if len(cache.heights) < len(self.options) and not self._is_counting_rows:
+            self._is_counting_rows = True
+            # Not `call_later`: Textual handles all waiting messages of a widget in one turn of the event loop.
+            self.set_timer(_STEP_PAUSE, self._count_more_rows)
+
+    def _count_more_rows(self) -> None:
+        self._is_counting_rows = False
+        self._update_lines()
+        if not self._is_counting_rows:
+            self.scroll_to_highlight()
+
+    def _move_page(self, direction: Literal[-1, 1]) -> None:
+        for _option in self.options:  # more steps than are needed
+            if len(self._line_cache.heights) == len(self.options):
+                break
+            self._count_more_rows()
+        super()._move_page(direction)
 
     def render_line(self, y: int) -> Strip:
         """Render one row of the options, or of the selected options if the list does not have the focus.
