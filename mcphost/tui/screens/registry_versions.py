@@ -48,7 +48,7 @@ class VersionsScreen(ListScreen):
                     (_("server"), self._server),
                     (_("version"), entry.version),
                     (_("status"), status),
-                    (_("kinds"), join_list(entry.kinds) or _("nothing to install")),
+                    (_("offered as"), join_list(entry.kinds) or _("nothing to install")),
                 ]
             )
         )
@@ -57,8 +57,3 @@ class VersionsScreen(ListScreen):
     def open_row(self, row: ListRow) -> None:
         """Choose this version."""
         self.dismiss(row.value.version)
-
-    def action_choose(self) -> None:
-        """Choose the selected version."""
-        if row := self.current_row():
-            self.open_row(row)
