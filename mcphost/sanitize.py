@@ -93,15 +93,14 @@ def _hidden_text_pattern() -> re.Pattern[str]:
     """Return a pattern for control characters, tags and variation selectors.
 
     Tags and selectors can spell hidden text. Three kinds of selectors are not matched: one after an ideograph selects
-    a glyph variant; VS15 and VS16 select the form of the symbol before them, and are part of a keycap. The pattern
-    begins with a single class, so that `re` skips other characters without trying a match.
+    a glyph variant; VS15 and VS16 select the form of a symbol (see `_pictograph_pattern`), and are part of a keycap.
+    The pattern begins with a single class, so that `re` skips other characters without trying a match.
     """
-    symbols = _pictograph_pattern().pattern
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufe00-\ufe0f\U000e0000-\U000e0fff]"
         "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\ufe00-\ufe02\U000e0100-\U000e01ef])"
-        f"(?<!{symbols}[{_PRESENTATION_SELECTORS}])"
-        f"(?!(?<=[0-9#*][{_PRESENTATION_SELECTORS}])\u20e3)"
+        "(?<![©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
+        "[\ufe0e\ufe0f])(?!(?<=[0-9#*][\ufe0e\ufe0f])\u20e3)"
     )
 
 
