@@ -1,47 +1,36 @@
 """Tests that a server cannot have the user asked again and again after a declined sign-in."""
 
-from pathlib import Path
-
-import anyio
 import pytest
 
 from mcphost.auth import sign_in_pause
+from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.sign_in_context import SignInFailed
-from mcphost.errors import SignInUnchanged
+from mcphost.auth.token_store import TokenStore
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import SignInRequired, SignInUnchanged
+from mcphost.protocol.tools import ListTools
 from mcphost.sign_in_types import AuthChallenge
-from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer
-from tests.unit.host.test_resend import ChangingToolServer, open_resend_host
+from tests.fakes.memory_backend import MemoryBackend
+from tests.unit.auth.oauth_peer import BrowserUser, ToolsPeer, create_oauth, run_peer
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 REFUSAL = AuthChallenge(401, "Bearer", "")
 
 
-class AnnouncingServer(ChangingToolServer):
-    """A server that announces a changed tool list forever, and refuses to list the tools once `status` is set."""
+class RefusingServer(ToolsPeer):
+    """A server that refuses to list its tools once `status` is set, each time for another reason."""
 
     status = 0
     refused = 0
-    enough: anyio.Event
 
     async def mcp(self, request: ReceivedRequest) -> None:
-        method = request.message.get("method", "") if request.method == "POST" else request.method
-        if method == "initialize":
-            capabilities = {"tools": {"listChanged": True}}
-            info = {"name": "peer", "version": "1"}
-            await request.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
-        elif method == "GET":
-            await request.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
-            while True:
-                await request.send(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-                await anyio.sleep(0.05)
-        elif method == "tools/list" and self.status:
+        if self.status and request.method == "POST" and request.message.get("method") == "tools/list":
             self.refused += 1
-            if self.refused == 4:
-                self.enough.set()
-            error = (
-                'error="invalid_token"' if self.status == 401 else f'error="insufficient_scope", scope="{self.refused}"'
-            )
+            scope = f'error="insufficient_scope", scope="s{self.refused}"'
+            error = 'error="invalid_token"' if self.status == 401 else scope
             await request.reply(self.status, b"", www_authenticate=f"Bearer {error}")
         else:
             await super().mcp(request)
@@ -50,18 +39,22 @@ class AnnouncingServer(ChangingToolServer):
 @pytest.mark.req("auth.stepup.retry-limit")
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_announces_changes_asks_no_second_time_after_the_user_declined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+    monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
+    """Each change that a server announces makes mcphost list its tools again."""
     monkeypatch.setattr(sign_in_pause, "FIRST_PAUSE", 1_000.0)
-    async with run_peer(kind=AnnouncingServer) as peer:
-        assert isinstance(peer, AnnouncingServer)
-        user = BrowserUser()
-        async with open_resend_host(tmp_path, peer, user=user):
-            assert len(user.urls) == 1
+    user = BrowserUser()
+    async with run_peer(kind=RefusingServer) as peer:
+        assert isinstance(peer, RefusingServer)
+        opener = ClientSessionOpener(accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), user))
+        server = ServerConfig(name="peer", url=peer.url)
+        async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             registrations = peer.paths().count("/register")
-            user.visit, user.answer = False, None
-            peer.enough, peer.status = anyio.Event(), status
-            await peer.enough.wait()
+            user.visit, user.answer, peer.status = False, None, status
+            for _ in range(5):
+                with pytest.raises(SignInRequired):
+                    await session.request(ListTools())
+    assert peer.refused >= 5
     assert len(user.urls) == 2
     assert peer.paths().count("/register") <= registrations + 1, "nor is an authorization server asked"
 
