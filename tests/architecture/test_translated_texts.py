@@ -31,7 +31,7 @@ READ_BY_PROGRAM = {
     "import_module",
 }  # fmt: skip
 FIELDS_OF_PROGRAM = {"id", "classes", "name", "group", "before", "after", "style", "action"}
-ERRORS_OF_PROGRAM = {"ValueError", "TypeError", "RuntimeError", "KeyError", "AssertionError"}
+ERRORS_OF_PROGRAM = {"ValueError", "TypeError", "RuntimeError", "KeyError", "AttributeError", "AssertionError"}
 STYLE = re.compile(r"(?:\s*(?:bold|dim|italic|reverse|underline|strike|not|on|auto|none|\$[\w-]+))+\s*")
 SELECTOR = re.compile(r"[#.][\w-].*|\$.*")
 WORD = re.compile(r"[A-Za-z]{2}")
