@@ -13,6 +13,7 @@ from mcphost.headless import json_output
 from mcphost.headless.command_members import get_number, get_object, get_text, get_texts
 from mcphost.headless.conversation_commands import ConversationCommands
 from mcphost.headless.exit_codes import call_exit_code, turn_exit_code
+from mcphost.headless.held_back_events import HeldBackEvents
 from mcphost.headless.line_io import MAX_LINE_BYTES, InputLines, LineWriter, OversizedLine
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
@@ -20,7 +21,7 @@ from mcphost.headless.turn_order import TurnOrder
 from mcphost.host.audit.audit_labels import KIND_LABELS
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.conversation.prompt_messages import make_prompt_messages
-from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
+from mcphost.host.events import AnyEvent
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
 from mcphost.host.server_views import TurnResult
@@ -382,7 +383,7 @@ class PipeServer:
         self._running_ids: set[str | int] = set()
         self._running_count = 0  # with the commands that have no id
         self._idle = anyio.Event()
-        self._dropped_events = 0
+        self._held_back = HeldBackEvents()
         self._handlers = PipeCommands(host, frontend, self._emit).handlers
         frontend.set_emit(self._emit)
 
@@ -509,13 +510,20 @@ class PipeServer:
         scope.cancel()
 
     def _write_event(self, event: AnyEvent) -> None:
-        if self._writer.is_full and isinstance(event, ServerLog | ToolProgress):
-            self._dropped_events += 1
+        if self._writer.is_full and self._held_back.add(event):
             return
-        if self._dropped_events and not self._writer.is_full:
-            count, self._dropped_events = self._dropped_events, 0
-            self._emit({"event": "error", "message": f"{count} log and progress events were left out: read faster."})
+        self._write_held_back()
         self._writer.put(encode(event))
+
+    def _write_held_back(self) -> None:
+        if not self._held_back or self._writer.is_full:
+            return
+        count, kept = self._held_back.take()
+        if count:
+            message = f"{count} log, progress and resource events were left out: read faster."
+            self._writer.put(encode({"event": "error", "message": message}))
+        for event in kept:
+            self._writer.put(encode(event))
 
     def _write_pending_events(self) -> None:
         for event in self._events.drain():
@@ -523,6 +531,7 @@ class PipeServer:
 
     def _emit(self, event: dict[str, Any]) -> None:
         self._write_pending_events()
+        self._write_held_back()
         self._writer.put(encode(event))
 
     def _write_result(self, command_id: Any, result: Any, code: int) -> None:
