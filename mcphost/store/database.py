@@ -277,8 +277,10 @@ class Database:
             return self._connect(":memory:")
         try:
             make_private_directory(self._path.parent)
-            # Not `touch`, which would change the time of the last change.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            # Not `touch`, which would change the time of the last change. An existing file is not opened: closing it
+            # would release the POSIX locks of the other connections in this process (sqlite.org/howtocorrupt.html).
+            if not self._path.exists():
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(

@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 import stat
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -165,6 +166,21 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     assert (tries, messages) == (3, [])
     loaded = await ConversationStore(Database(path)).load("c")
     assert [message.text for message in loaded or ()] == ["hi"]
+
+
+async def test_opening_a_file_twice_leaves_the_locks_of_the_first_connection(tmp_path: Path) -> None:
+    """Otherwise, another process that closes the file deletes the log to which this one goes on writing."""
+    path = tmp_path / "data.db"
+    first, second = Database(path), Database(path)
+    await first.run(lambda db: db.execute("CREATE TABLE kept (value INTEGER)"))
+    await second.run(lambda db: None)
+    read = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(*db.execute('SELECT value FROM kept'))\ndb.close()"
+    await anyio.run_process([sys.executable, "-c", read, str(path)])
+    await first.run(lambda db: db.execute("INSERT INTO kept VALUES (7)"))
+    seen = await anyio.run_process([sys.executable, "-c", read, str(path)])
+    assert seen.stdout == b"(7,)\n"
+    await first.close()
+    await second.close()
 
 
 @pytest.mark.parametrize("limit", ["MIN_THREAD_MESSAGES", "MIN_THREAD_BYTES"])
