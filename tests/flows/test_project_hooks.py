@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
@@ -132,6 +133,23 @@ async def test_hooks_approved_by_a_flag_cannot_be_switched_off_before_the_first_
         assert is_noticed == (change != "another root")
         rows = await read_rows(hooked.host.audit, "file")
         assert [(row.event, row.subject, row.who) for row in rows] == [("kept", str(file), "flag")]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+async def test_hooks_approved_by_a_flag_stay_in_effect_if_the_user_stops_the_turn_that_reads_them_first(
+    tmp_path: Path, places: ProjectPlaces, steps: int
+) -> None:
+    file = write_project_hook(places, DENY)
+    approved = approve_current_files(places)
+    async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=approved) as hooked:
+        async with anyio.create_task_group() as turn:
+            turn.start_soon(hooked.host.hooks.refresh)
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            turn.cancel_scope.cancel()
+        file.unlink()
+        assert "One of the user's hooks denied this call" in await hooked.call()
+        assert hooked.called == []
 
 
 async def test_a_link_that_cannot_be_followed_is_reported_and_the_turn_continues(

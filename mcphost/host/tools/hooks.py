@@ -220,9 +220,10 @@ class ToolHooks:
             problems: list[str] = []
             if self._root is None:
                 root = self._places.hooks_root
-                self._root = root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
-                problems += await self._find_missing(self._places, self._root)
-                await self._use_flagged(self._places.approved_hooks, self._root)
+                root = root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
+                problems += await self._find_missing(self._places, root)
+                await self._use_flagged(self._places.approved_hooks, root)
+                self._root = root  # last, so that the next call does what a cancelled one left undone
             count = len(problems)
             text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
             is_unusable = len(problems) > count
