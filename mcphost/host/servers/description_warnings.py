@@ -15,10 +15,16 @@ from mcphost.serialization import Raw, Struct, loads
 from mcphost.translation import N_
 from mcphost.unicode_forms import normalize
 
-MAX_EXAMINED_CHARACTERS = 50_000
+MAX_EXAMINED_CHARACTERS = 30_000
 """The first characters of a definition that are examined, in at most 50 ms; a person reads no longer one either."""
 
+MAX_DECODED_BYTES = 256 * 1024
+"""Maximum size of a schema that is decoded; the beginning of a larger one is examined as it was sent."""
+
 _MAX_VALUES = 10_000
+_NORMALIZED_CHARACTERS = 2_000
+"""Number of characters that are normalized in one step, because each one can become 18 characters."""
+
 _MAX_QUOTE_LENGTH = 80
 _MARKDOWN = str.maketrans({"*": "", "`": "", "’": "'", "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": ""})
 _WORDS = r"(?:[\w',-]{1,30}\s)"
@@ -64,10 +70,11 @@ class DescriptionWarning(Struct, frozen=True):
 
 def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning, ...]:
     """Return a warning for each kind of suspicious phrase that occurs in *texts*, with its first occurrence."""
-    whole = "\n".join(texts)
+    whole = _join_beginning(texts)
     text = whole[:MAX_EXAMINED_CHARACTERS]
     plain = strip_hidden_text(text.replace("\t", " ").replace("\r", "")).translate(_MARKDOWN)
-    words = " ".join((plain if plain.isascii() else normalize("NFKC", plain)).lower().split())
+    normal = _normalize_beginning(plain)
+    words = " ".join(normal[:MAX_EXAMINED_CHARACTERS].lower().split())
     found = [
         DescriptionWarning(kind, match.group()[:_MAX_QUOTE_LENGTH])
         for pattern, kind in _KINDS
@@ -75,9 +82,35 @@ def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning,
     ]
     if not is_sanitized(text.replace("\r\n", "\n")):
         found.append(DescriptionWarning(_HIDDEN))
-    if len(whole) > MAX_EXAMINED_CHARACTERS:
+    if max(len(whole), len(normal)) > MAX_EXAMINED_CHARACTERS:
         found.append(DescriptionWarning(_LONG))
     return tuple(found)
+
+
+def _join_beginning(texts: Iterable[str]) -> str:
+    """Join *texts* with line breaks; more than MAX_EXAMINED_CHARACTERS are returned if they are cut off."""
+    pieces: list[str] = []
+    length = 0
+    for text in texts:
+        pieces.append(text[: MAX_EXAMINED_CHARACTERS + 1])
+        length += len(pieces[-1]) + 1
+        if length > MAX_EXAMINED_CHARACTERS + 1:
+            break
+    return "\n".join(pieces)
+
+
+def _normalize_beginning(text: str) -> str:
+    """Return *text* in the normal form NFKC; more than MAX_EXAMINED_CHARACTERS are returned if it is cut off."""
+    if text.isascii():
+        return text
+    pieces: list[str] = []
+    length = 0
+    for start in range(0, len(text), _NORMALIZED_CHARACTERS):
+        pieces.append(normalize("NFKC", text[start : start + _NORMALIZED_CHARACTERS]))
+        length += len(pieces[-1])
+        if length > MAX_EXAMINED_CHARACTERS:
+            break
+    return "".join(pieces)
 
 
 def warn_about_definition(description: str | None, schema: Raw) -> tuple[DescriptionWarning, ...]:
@@ -86,8 +119,12 @@ def warn_about_definition(description: str | None, schema: Raw) -> tuple[Descrip
     A schema that cannot be read, or has too many values, is examined as far as it can be.
     """
     texts = [description or ""]
-    with suppress(McpHostError):  # a tool with such a schema is not offered to the model
-        texts += _iter_texts(loads(bytes(schema)))
+    if len(schema_view := memoryview(schema)) > MAX_DECODED_BYTES:
+        beginning = bytes(schema_view[: 4 * MAX_EXAMINED_CHARACTERS + 1]).decode(errors="replace")
+        texts.append(beginning.replace("\\n", " ").replace('\\"', '"'))
+    else:
+        with suppress(McpHostError):  # a tool with such a schema is not offered to the model
+            texts += _iter_texts(loads(bytes(schema)))
     return find_description_warnings(texts)
 
 
