@@ -152,8 +152,8 @@ def sign_in_warnings(
     return tuple(warnings)
 
 
-CALLBACK_PATH = "/callback"
 PUBLISH_HINT = 'Or publish a client metadata document, and enter its address as "clientMetadataUrl" there.'
+CALLBACK_PATH = "/callback"
 """The path of the redirect URI, for clients registered manually or by mcphost's client metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
 """Factor by which the time limit is extended while the user registers mcphost manually."""

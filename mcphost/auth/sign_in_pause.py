@@ -40,6 +40,6 @@ class SignInPause:
 
 
 def copy_sign_in_error(error: SignInRequired) -> SignInRequired:
-    """Return a new error with the message and the hint of *error*, which may be raised in another task."""
+    """Return a new error with the message, hint and server of *error*, which may be raised in another task."""
     kind = SignInUnchanged if isinstance(error, SignInUnchanged) else SignInFailed
-    return kind(error.message, error.hint)
+    return kind(error.message, error.hint, server=error.server)

@@ -37,8 +37,8 @@ from mcphost.llm.messages import ToolUsePart
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
-_MAX_HOOK_ROUNDS = 5
 _MAX_SUGGESTED_NAMES = 3
+_MAX_HOOK_ROUNDS = 5
 """Maximum number of times that hooks run for one call, because the user may edit the arguments in between."""
 
 

@@ -64,8 +64,9 @@ async def test_the_user_can_sign_in_at_any_time_which_ends_the_pause() -> None:
         user = BrowserUser(visit=False, answer=None)
         auth = create_oauth(peer, user)
         for _ in range(3):
-            with pytest.raises(SignInFailed, match="You did not sign in"):
+            with pytest.raises(SignInFailed, match="You did not sign in") as failure:
                 await auth.sign_in_for_session(REFUSAL)
+            assert failure.value.server == "peer"
         assert len(user.urls) == 1
         with pytest.raises(SignInFailed, match="You did not sign in"):
             await auth.sign_in(REFUSAL)  # to connect, because the user restarted the server
