@@ -1,6 +1,7 @@
 """Tests that a hook which cannot be run is reported as such, not as a hook that declined the call."""
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mcphost.config.hooks import parse_hooks
 from mcphost.config.schema import HookConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.tools import hooks
 from mcphost.host.tools.hooks import MAX_RUNNING_HOOKS
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.model import tool_round
@@ -117,6 +119,21 @@ async def test_an_answer_with_a_repeated_member_refuses(tmp_path: Path, answer: 
         text = await hooked.call()
         assert f"failed; the tool did not run. Reason: it answered with the member {member!r} twice" in text
         assert hooked.called == []
+
+
+async def test_a_large_answer_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, read_json = set[int](), hooks.loads
+
+    def read(raw: bytes, what: str) -> Any:
+        threads.add(threading.get_ident())
+        return read_json(raw, what)
+
+    monkeypatch.setattr(hooks, "loads", read)
+    code = "print(json.dumps({'decision': 'deny', 'reason': 'no' * 50_000}))"
+    async with open_hooked_host(tmp_path, make_hook(tmp_path, code)) as hooked:
+        assert "hooks denied this call" in await hooked.call()
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 CROWDED = """

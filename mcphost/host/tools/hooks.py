@@ -32,6 +32,7 @@ from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
 from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
 from mcphost.serialization import Struct, encode, loads, replace
+from mcphost.threads import run_in_thread
 
 DENY_CODE = 2
 """Exit code with which a hook denies a call; its standard error is the reason."""
@@ -41,6 +42,9 @@ MAX_RESULT_CHARACTERS = 200_000
 
 MAX_RUNNING_HOOKS = 8
 """Maximum number of hooks that run at once, because a model may propose hundreds of calls in one answer."""
+
+_MAX_QUICK_ANSWER = 64 * 1024
+"""Maximum size of an answer that is parsed on the event loop; one of a megabyte takes 170 ms."""
 
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
@@ -443,7 +447,10 @@ class ToolHooks:
             async with self._limiter:  # the hook's time limit begins when it starts
                 await span.start(who="project" if project else "config", grant=project)
                 output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
-            verdict, failure = _read_verdict(event, output)
+            if len(output.output) > _MAX_QUICK_ANSWER:
+                verdict, failure = await run_in_thread(_read_verdict, event, output)
+            else:
+                verdict, failure = _read_verdict(event, output)
             if failure:
                 problem = "could not be run" if output.start_error else "failed"
                 failure = failure if failure.endswith(".") else f"{failure}."
