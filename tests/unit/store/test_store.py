@@ -174,7 +174,8 @@ async def test_opening_a_file_twice_leaves_the_locks_of_the_first_connection(tmp
     first, second = Database(path), Database(path)
     await first.run(lambda db: db.execute("CREATE TABLE kept (value INTEGER)"))
     await second.run(lambda db: None)
-    read = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(*db.execute('SELECT value FROM kept'))\ndb.close()"
+    read = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\nprint(*db.execute('SELECT value FROM kept'))\n"
+    read += "db.close()\n"
     await anyio.run_process([sys.executable, "-c", read, str(path)])
     await first.run(lambda db: db.execute("INSERT INTO kept VALUES (7)"))
     seen = await anyio.run_process([sys.executable, "-c", read, str(path)])
