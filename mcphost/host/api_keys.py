@@ -10,7 +10,7 @@ from mcphost.host.servers.server_data import SecretEntries
 from mcphost.llm.api_key_formats import recognize_provider
 from mcphost.llm.model_catalog import PROVIDER_TITLES
 from mcphost.llm.model_finder import AvailableModel, FoundKey, proposed_model
-from mcphost.llm.provider_models import check_key
+from mcphost.llm.provider_models import LISTING_PROVIDERS, check_key
 from mcphost.llm.providers import (
     LOCAL_PROVIDERS,
     add_default_provider,
@@ -75,7 +75,7 @@ class ApiKeys:
 
     def recognize_provider(self, key: str) -> str:
         """Return the provider whose API keys have the same prefix as *key*; "" if the prefix is unknown."""
-        return recognize_provider(key.strip())
+        return recognize_provider(_clean_key(key))
 
     async def find_place(self) -> str:
         """Return the place in which `store` saves an API key, such as "keyring". Safe to cancel.
@@ -108,7 +108,7 @@ class ApiKeys:
         Raises UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider
         rejects the key.
         """
-        provider = provider or recognize_provider(key.strip())
+        provider = provider or self.recognize_provider(key)
         if not provider:
             raise UsageError("This key does not show which provider it is for.", "Name the provider.")
         config = ModelConfig(name=f"{provider}/")
@@ -125,7 +125,7 @@ class ApiKeys:
         mcphost runs. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is
         notified. Raises UsageError if *key* is no key, and ModelError if the provider rejects it.
         """
-        key = key.strip().strip("\"'").strip()
+        key = _clean_key(key)
         if not key or not key.isascii() or not key.isprintable() or " " in key:
             # No header can contain it, or it is a sentence that was meant for another place.
             raise UsageError("This is not a key: it has a space or an unusual character.", _COPY_HINT)
@@ -144,7 +144,10 @@ class ApiKeys:
             reason = f"The key is kept in memory until mcphost quits. {error.message}"
             self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
         if verdict == "unknown":
-            self._notify("info", f"The key was not checked: {title} did not answer.", "The first message will show it.")
+            reason = f"The key was not checked: {title} did not answer."
+            if provider not in LISTING_PROVIDERS:
+                reason = f"The key was not checked: mcphost cannot ask {title}."
+            self._notify("info", reason, "The first message will show it.")
         hidden = [name for name in key_variables(model) if self._environ.get(name, "").strip()]
         self._environ.update(dict.fromkeys(hidden, ""))
         if hidden:
@@ -156,3 +159,8 @@ class ApiKeys:
 
     def _resolve(self, model: ModelConfig) -> ModelConfig:
         return add_local_address(add_default_provider(model), self._environ)
+
+
+def _clean_key(key: str) -> str:
+    """Return a key without the spaces and quotes that may surround it if it was copied."""
+    return key.strip().strip("\"'").strip()

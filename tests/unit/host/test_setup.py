@@ -360,6 +360,22 @@ async def test_a_key_that_could_not_be_checked_is_stored_and_the_user_is_told(tm
     assert await backend.get("OPENAI_API_KEY") == "sk-maybe"
 
 
+async def test_a_provider_that_cannot_check_keys_is_not_said_to_be_silent(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (host, setup):
+        events = host.events.subscribe()
+        await setup.api_keys.store("key-1", ModelConfig(name="cohere/x"))
+        texts = [event.text for event in events.drain() if isinstance(event, NoticeEvent)]
+    assert texts == ["The key was not checked: mcphost cannot ask cohere."]
+
+
+async def test_the_provider_of_a_quoted_key_is_recognized(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, {"ANTHROPIC_API_BASE": "http://127.0.0.1:9"}, backend) as (_, setup):
+        assert setup.api_keys.recognize_provider(f' "{SECRET}"') == "anthropic"
+        await setup.api_keys.store_for_provider(f"'{SECRET}' ")
+    assert await backend.get("ANTHROPIC_API_KEY") == SECRET
+
+
 async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
         with pytest.raises(UsageError, match="does not show which provider"):
