@@ -127,6 +127,8 @@ async def test_hooks_approved_by_a_flag_cannot_be_switched_off_before_the_first_
     else:
         (below / ".git").mkdir()
     async with open_hooked_host(tmp_path, answers=(AllowOnce(),), project=approved) as hooked:
+        listed = [status.text.path for status in await hooked.host.hooks.list_files()]
+        assert listed == ([str(file)] if change == "another root" else [])
         assert "One of the user's hooks denied this call" in await hooked.call()
         assert hooked.called == []
         is_noticed = any("hooks approved before stay in effect" in text for text in hooked.notices())

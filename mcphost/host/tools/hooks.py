@@ -195,7 +195,7 @@ class ToolHooks:
         """
         if self._places is None:
             return ()
-        root = self._root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
+        root = self._root or await self._find_root(self._places)
         ignored = list[str]()  # reported when the file is read for use
         text = await anyio.to_thread.run_sync(read_project_hooks, root, ignored.append)
         approved = self._approved or await self._approvals.find_approved(hooks_file(root))
@@ -222,17 +222,16 @@ class ToolHooks:
             return
         async with self._lock:
             problems: list[str] = []
-            if self._root is None:
-                root = self._places.hooks_root
-                root = root or await anyio.to_thread.run_sync(find_hooks_root, self._places)
+            if (root := self._root) is None:
+                root = await self._find_root(self._places)
                 problems += await self._find_missing(self._places, root)
                 await self._use_flagged(self._places.approved_hooks, root)
                 self._root = root  # last, so that the next call does what a cancelled one left undone
             count = len(problems)
-            text = await anyio.to_thread.run_sync(read_project_hooks, self._root, problems.append)
+            text = await anyio.to_thread.run_sync(read_project_hooks, root, problems.append)
             is_unusable = len(problems) > count
             # Keep the previous hooks in effect until here, so that calls made in the meantime do not bypass all hooks.
-            hooks = await self._find_approved(text, self._root, problems, is_unusable=is_unusable, again=again)
+            hooks = await self._find_approved(text, root, problems, is_unusable=is_unusable, again=again)
             self._project = hooks
             for problem in problems:
                 if problem not in self._reported:
@@ -322,6 +321,10 @@ class ToolHooks:
                 "the change, start the chat in this project."
             )
         return hooks
+
+    async def _find_root(self, places: ProjectPlaces) -> Path:
+        """Return the folder of the hooks file that a command-line flag approved, or else the project's folder."""
+        return places.hooks_root or await anyio.to_thread.run_sync(find_hooks_root, places)
 
     async def _find_missing(self, places: ProjectPlaces, root: Path) -> list[str]:
         """Return a sentence for each hooks file that the user approved earlier and that is not used now."""
