@@ -159,7 +159,7 @@ class ToolRegistry:
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:
         for name, offered in self._iter_all():
-            if offered.definition.name not in offered.connection.tool_changes.quarantined and not offered.is_disabled():
+            if _is_available(offered):
                 yield name, offered
 
     def _iter_all(self) -> Iterator[tuple[str, OfferedTool]]:
@@ -195,7 +195,12 @@ class ToolRegistry:
 
     def find_names(self, tool: str) -> list[str]:
         """Return the model-facing names of the available tools that their servers call *tool*."""
-        return [name for name, offered in self._iter_available() if offered.definition.name == tool]
+        found = [
+            self._make_offered(connection, listed)
+            for connection in self._connections
+            if connection.is_ready and (listed := connection.tool(tool)) is not None and listed.page.for_model
+        ]
+        return [self.model_name(one.connection.config.name, tool) for one in found if _is_available(one)]
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
         """Return the available tools with their specifications; descriptions are truncated to 8 KB."""
@@ -206,6 +211,11 @@ class ToolRegistry:
                 cached = (offered.definition, _make_offer(name, offered))
             self._offers[name] = cached
         return tuple(offer for _, offer in self._offers.values())
+
+
+def _is_available(offered: OfferedTool) -> bool:
+    is_quarantined = offered.definition.name in offered.connection.tool_changes.quarantined
+    return not is_quarantined and not offered.is_disabled()
 
 
 def _may_have(connection: ServerConnection | None, tool: str) -> bool:

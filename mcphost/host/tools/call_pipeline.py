@@ -83,8 +83,7 @@ class ToolPipeline:
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         notes = HookNotes()
         try:
-            missing_text = self._describe_missing(use.name)
-            offered = _require_available(offered, missing_text)
+            offered = self._require_offered(offered, use.name)
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
             arguments, has_changed = use.arguments, False
@@ -93,7 +92,7 @@ class ToolPipeline:
                 if reused is not None:
                     return reused
                 # The tool may have changed during a question about the result.
-                offered = _require_available(self._tool_registry.resolve(use.name), missing_text)
+                offered = self._require_offered(self._tool_registry.resolve(use.name), use.name)
             while True:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
@@ -122,6 +121,10 @@ class ToolPipeline:
             )
             log_call(server, tool, use.arguments, failure.decision, "not run")
             return failure.to_outcome(use, server, tool)
+
+    def _require_offered(self, offered: OfferedTool | None, name: str) -> OfferedTool:
+        # The text is made only if it is needed: a model may propose hundreds of calls in one answer.
+        return _require_available(offered, "" if offered is not None else self._describe_missing(name))
 
     def _describe_missing(self, name: str) -> str:
         """Return the text for the model if there is no tool called *name*; it lists tools that servers call so.

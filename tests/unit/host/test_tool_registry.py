@@ -124,3 +124,19 @@ def test_variation_selectors_that_spell_hidden_text_are_removed_from_description
         (offer,) = ToolRegistry([server]).list_offers()
         assert offer.spec.description == "x"
         assert b'"Say"' in bytes(offer.spec.schema)
+
+
+def test_the_names_of_one_tool_are_found_without_looking_at_the_other_tools() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def disabled_by(config: Any, tool: str) -> str:
+        asked.append((config.name, tool))
+        return "user" if config.name == "off" else ""
+
+    starting, changed = ready_server("starting", add=""), ready_server("changed", add="")
+    starting.is_ready = False
+    changed.tool_changes.quarantined = frozenset({"add"})
+    servers = [ready_server("one", add="", more=""), ready_server("off", add=""), ready_server("other", sub="")]
+    registry = ToolRegistry([*servers, starting, changed], disabled_by)
+    assert registry.find_names("add") == ["one__add"]
+    assert asked == [("one", "add"), ("off", "add")]
