@@ -33,10 +33,15 @@ class SignInPause:
         self._failures, self._error = 0, None
 
     def check(self) -> None:
-        """Raise the error of the sign-in that failed last if the pause has not ended yet."""
+        """Raise the error of the sign-in that failed last if the pause has not ended yet.
+
+        Its hint always says what to do, because the reason, such as a network that was down, may be over.
+        """
         error = self._error
         if error is not None and anyio.current_time() < self._end:
-            raise copy_sign_in_error(error)
+            again = copy_sign_in_error(error)
+            again.hint = again.hint or "Sign in again or restart the server."
+            raise again
 
 
 def copy_sign_in_error(error: SignInRequired) -> SignInRequired:

@@ -3,6 +3,7 @@
 import pytest
 
 from mcphost.auth import sign_in_pause
+from mcphost.auth.oauth_http import EndpointUnreachable
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.sign_in_context import SignInFailed
 from mcphost.auth.token_store import TokenStore
@@ -88,7 +89,7 @@ async def test_the_pause_ends_and_becomes_longer_with_each_failure(monkeypatch: 
     for seconds in (10.0, 20.0, 40.0):
         pause.begin(SignInFailed("No.", "Why?"))
         now += seconds - 1
-        with pytest.raises(SignInFailed, match="No"):
+        with pytest.raises(SignInFailed, match=r"No\. Why\?$"):
             pause.check()
         now += 1
         pause.check()
@@ -96,3 +97,10 @@ async def test_the_pause_ends_and_becomes_longer_with_each_failure(monkeypatch: 
         pause.begin(SignInFailed("No."))
     now += sign_in_pause.MAX_PAUSE
     pause.check()
+
+
+async def test_the_error_during_the_pause_says_how_to_end_it() -> None:
+    pause = sign_in_pause.SignInPause()
+    pause.begin(EndpointUnreachable("The authorization server cannot be reached."))
+    with pytest.raises(SignInFailed, match=r"reached\. Sign in again or restart the server"):
+        pause.check()
