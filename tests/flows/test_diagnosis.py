@@ -4,16 +4,20 @@ import asyncio
 import json
 import socket
 import stat
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.from_thread
 import pytest
 
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.diagnosis.steps import DiagnosisStep
+from mcphost.host.servers import diagnosis
 from mcphost.host.servers.diagnosis import diagnose_server
 from tests.flows.broken_programs import BROKEN_PROGRAMS, PYTHON, fails_with, program, working
 from tests.flows.conftest import OpenHost
@@ -52,6 +56,28 @@ def check(steps: list[DiagnosisStep], name: str, reason: str, hint: str) -> None
 async def test_a_broken_program_is_explained(open_host: OpenHost, tmp_path: Path, case: str) -> None:
     entry, *expected = BROKEN_PROGRAMS[case]
     check(await diagnose(open_host, entry, tmp_path), *expected)
+
+
+async def test_a_diagnosis_can_be_cancelled_while_it_examines_many_definitions(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, has_ended = threading.Event(), threading.Event()
+
+    async with open_host(servers=(parse(working(), tmp_path),), limits=LIMITS) as host:
+        with anyio.CancelScope() as scope:
+
+            def examine(*_: object) -> list[DiagnosisStep]:
+                anyio.from_thread.run_sync(scope.cancel)
+                go.wait(20)
+                has_ended.set()
+                return []
+
+            monkeypatch.setattr(diagnosis, "_check_tools", examine)
+            async for _step in diagnose_server(host.servers, "x"):
+                pass
+        assert scope.cancelled_caught
+        assert not has_ended.is_set()
+        go.set()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from mcphost.pluralize import pluralize
 _ELLIPSIS = "…"
 """Stands for each secret: no step needs one, and the steps are shown."""
 _MAX_NAMED_TOOLS = 5
+_MAX_EXAMINED_TOOLS = 500
+"""Maximum number of tools whose definitions are searched for suspicious phrases; each may take 40 ms."""
 _MAX_TOOL_NAME = 64
 """Maximum length of a tool's name, with the server's name as a prefix, that all providers accept."""
 
@@ -76,8 +78,8 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
     yield make_step("process" if target.is_stdio else "HTTP", "ok", f"it runs and answers; waited {seconds:.2f} s")
     for step in _describe_ready(view):
         yield step
-    # In a thread, because the definitions of a server may have megabytes.
-    for step in await anyio.to_thread.run_sync(_check_tools, view, provider):
+    # In a thread, because the definitions of a server may have megabytes. It may go on after a cancellation.
+    for step in await anyio.to_thread.run_sync(_check_tools, view, provider, abandon_on_cancel=True):
         yield step
 
 
@@ -135,7 +137,9 @@ def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
         text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"
         steps.append(make_step("tools", "warning", text, "Review them: /servers, then c."))
     suspicious = [
-        tool.name for tool in view.catalog.tools if warn_about_definition(tool.description, tool.input_schema)
+        tool.name
+        for tool in view.catalog.tools[:_MAX_EXAMINED_TOOLS]
+        if warn_about_definition(tool.description, tool.input_schema)
     ]
     if suspicious:
         text = f"{pluralize(len(suspicious), 'tool')} with a suspicious description: "
