@@ -2,8 +2,10 @@
 
 from asyncio import BaseEventLoop
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
+import anyio.lowlevel
 import pytest
 from textual._compositor import Compositor
 from textual.containers import Vertical
@@ -13,8 +15,10 @@ from textual.widget import Widget
 
 from mcphost.host.questions.form_fields import Field
 from mcphost.serialization import replace
+from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form_page import RowGroup
 from mcphost.tui.forms.form_row import FormRow
+from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.screens.list_screen import ListScreen
 from mcphost.tui.widgets.laid_out_once import Column, StaticText
 from mcphost.tui.widgets.one_line_text import OneLineText
@@ -201,3 +205,70 @@ async def test_a_column_is_as_high_as_its_children_and_not_as_its_container(run:
         await driver.app.chat.mount(Vertical(column))
         await driver.until(lambda: column.size.height, "the column")
         assert column.size.height == 3
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[AppDriver], list[str]]:
+    """Return a function that returns a list to which each later drawing of a dialog is added."""
+
+    def note(driver: AppDriver) -> list[str]:
+        found: list[str] = []
+        render = Compositor.render_update
+
+        def draw(compositor: Compositor, *arguments: Any, now: bool = False, **options: Any) -> Any:
+            if not now and compositor is driver.app.screen._compositor and isinstance(driver.app.screen, Dialog):
+                found.append("drawn")
+            return cast("Any", render)(compositor, *arguments, now=now, **options)
+
+        monkeypatch.setattr(Compositor, "render_update", draw)
+        return found
+
+    return note
+
+
+async def test_early_keys_of_a_question_are_counted_from_its_first_drawing(
+    run: Run, steps: Callable[[AppDriver], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = AnswerGuard.show
+    async with run(size=(120, 40)) as driver:
+        found = steps(driver)
+
+        def note_guard(guard: AnswerGuard) -> None:
+            found.append("counted")
+            show(guard)
+
+        monkeypatch.setattr(AnswerGuard, "show", note_guard)
+        PendingQuestion(driver, LONG_FORM)
+        await driver.until(lambda: "counted" in found, "the question")
+        assert "drawn" in found[: found.index("counted")]
+
+
+async def test_what_waits_for_a_refresh_is_called_after_the_drawing(
+    run: Run, steps: Callable[[AppDriver], list[str]]
+) -> None:
+    async with run(size=(120, 40)) as driver:
+        dialog = await open_form(driver)
+        found = steps(driver)
+        dialog._refresh_layout()
+        # Not as a message: the screen handles it in this turn of the event loop only if others are waiting.
+        dialog._callbacks.append((lambda: found.append("called"), dialog))
+        await dialog._invoke_and_clear_callbacks()
+        await driver.until(lambda: "called" in found, "the call")
+        assert found == ["drawn", "called"]
+
+
+async def test_an_error_while_a_dialog_is_drawn_ends_the_program(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def draw() -> None:
+        async with run(size=(120, 40)) as driver:
+            dialog = await open_form(driver)
+            monkeypatch.setattr(Compositor, "render_update", fail)
+            dialog._refresh_layout()
+            with anyio.fail_after(10):
+                while driver.app._exception is None:
+                    await anyio.lowlevel.checkpoint()
+
+    with pytest.raises(ZeroDivisionError):
+        await draw()

@@ -44,9 +44,9 @@ class RowGroup(Column):
         """Mount the rows; they are visible only if *is_shown* is true."""
         self.has_rows = True
         self._column.display = is_shown
-        if is_shown:
-            self._end_reservation()
         await self._column.mount(*self.rows)
+        if is_shown:
+            self._end_reservation()  # not before, because the screen may be laid out while the rows are being mounted
 
     def show_rows(self) -> None:
         """Show the rows, which must be mounted."""

@@ -38,12 +38,21 @@ class DrawnApart:
         else:
             cast("Any", super())._compositor_refresh()
 
+    async def _invoke_and_clear_callbacks(self) -> None:
+        # What waits for a refresh, such as the delay in which a new question ignores keys, begins after the drawing.
+        if self._drawing is None:
+            await cast("Any", super())._invoke_and_clear_callbacks()
+
     def _draw(self) -> None:
         self._drawing = None
         screen = cast("Any", self)
         if screen.is_attached and screen.app.is_running:
             with screen._context():
-                cast("Any", super())._compositor_refresh()
+                try:
+                    cast("Any", super())._compositor_refresh()
+                except Exception as error:  # noqa: BLE001
+                    screen.app._handle_exception(error)  # the event loop would only log it
+                screen.call_next(screen._invoke_and_clear_callbacks)
 
 
 class ScreenLifecycle(DrawnApart, StyledOnce):
