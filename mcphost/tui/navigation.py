@@ -210,7 +210,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
             return
         from mcphost.tui.screens.models import ModelsScreen
 
-        self.open_page(ModelsScreen(setup, self.host.model_selection.config), use)
+        selection = self.host.model_selection
+        facts = None if selection.model is None else selection.model.facts
+        self.open_page(ModelsScreen(setup, selection.config, facts), use)
 
     def _use_model(self, choice: "ModelChoice | None") -> None:
         if choice is not None:

@@ -60,6 +60,23 @@ def test_an_imported_server_starts(program: Program) -> None:
     assert "You have it already, as 'demo'." in program.text("servers", "import", "--yes")
 
 
+@pytest.mark.parametrize(
+    ("own", "found", "words"),
+    [
+        ({"REGION": "eu"}, {"REGION": "eu"}, "You have it already, as 'mine'."),
+        ({"REGION": "eu"}, {"REGION": "us"}, "You have it already with other variables, as 'mine'."),
+        ({}, {"REGION": "us"}, "You have it already with other variables, as 'mine'."),
+        ({"TOKEN": "${keyring:demo}"}, {"TOKEN": CANARY}, "You have it already, as 'mine'."),
+    ],
+)
+def test_a_server_that_is_configured_with_other_variables_is_said_to_have_them(
+    program: Program, own: dict[str, str], found: dict[str, str], words: str
+) -> None:
+    program.configure(mine={**DEMO, "env": own})
+    write_host(program, ".cursor/mcp.json", demo={**DEMO, "env": found})
+    assert words in program.text("servers", "import", "--yes")
+
+
 def test_a_taken_name_gets_the_name_of_the_host(program: Program) -> None:
     program.configure(demo={"command": "mine"})
     write_host(program, ".cursor/mcp.json", demo=DEMO)

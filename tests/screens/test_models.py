@@ -1,5 +1,6 @@
 """Tests for the models page: search, use now, use and save as default, and entering an API key."""
 
+import re
 from typing import Any, Self
 
 import anyio
@@ -8,6 +9,7 @@ from textual.widgets import TextArea
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
+from mcphost.llm.model import ModelFacts
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.serialization import replace
 from mcphost.translation import set_language
@@ -444,6 +446,24 @@ async def test_the_model_in_use_is_listed_first_and_marked_also_if_it_was_not_fo
         assert "in use" in lines[first + 1]
         await driver.pilot.press("down", "enter")
         await driver.until(lambda: setup.used == [("anthropic/one", False)], "the use")
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+async def test_what_the_host_knows_about_the_model_in_use_is_shown(run: Run, is_found: bool) -> None:
+    setup = FakeModels()
+    own = ModelConfig(name="openai/own", api_base="http://127.0.0.1:8000/v1")
+    if is_found:
+        found = AvailableModel(config=own, provider="openai", provider_title="OpenAI", origin="at 127.0.0.1:8000/v1")
+        setup.models = (found, *setup.models)
+    async with run(size=(120, 40), setup=setup) as driver:
+        driver.host.model_selection.config = own
+        driver.host.model_selection.model.facts = ModelFacts(context_window=128_000, supports_tools=True)
+        await driver.pilot.press("ctrl+b")
+        await driver.until(lambda: "anthropic/one" in driver.text(), "the list")
+        assert "128,000 tokens" in driver.text()
+        assert re.search(r"\btools +yes\b", driver.text())
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: setup.favorites == {own.name}, "the favorite")
 
 
 async def test_the_form_for_a_key_says_that_without_a_keyring_the_key_is_not_stored(run: Run) -> None:

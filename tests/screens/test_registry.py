@@ -11,11 +11,12 @@ import pytest
 from textual.widgets import Input, Static
 
 from mcphost.llm.messages import ResourcePart
-from mcphost.registry.entries import SourceRepository
+from mcphost.registry.entries import RegistryEntry, SourceRepository
 from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.translation import set_language
 from mcphost.tui import input_guard
 from mcphost.tui.screens.install_form import InstallForm
+from mcphost.tui.screens.registry_versions import VersionsScreen
 from tests.fakes.bundles import bundle, manifest, sha256_of
 from tests.fakes.json_server import json_server
 from tests.fakes.package_tools import FakePackageTools
@@ -505,6 +506,18 @@ async def test_versions_are_listed_by_a_key(files: Files) -> None:
             await driver.until(lambda: "0.9.0" in driver.text() and "deprecated" in driver.text(), "the versions")
             await driver.pilot.press("escape")
             await driver.until(lambda: "Registry" in driver.text(), "the registry again")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_version_is_described_with_the_reason_for_its_status(files: Files, size: tuple[int, int]) -> None:
+    text, reason = "Tells the time in two zones.", "Use 1.0.0, which knows all zones."
+    entry = RegistryEntry(
+        name="ada/clock", version="0.9.0", description=text, status="deprecated", status_message=reason
+    )
+    async with files.open(size, approved=False) as driver:
+        driver.app.push_screen(VersionsScreen("ada/clock", [entry]))
+        await driver.until(lambda: f"deprecated · {reason}" in driver.text(), "the status")
+        await driver.until(lambda: text in driver.text(), "the description")
 
 
 @pytest.mark.req("market.one-click")

@@ -73,6 +73,21 @@ async def test_a_new_hook_is_not_applied_before_its_command_was_read_to_the_end(
         await driver.until(lambda: results, "the result")
 
 
+async def test_ctrl_s_names_the_changes_whose_details_are_not_read_yet(run: Run) -> None:
+    async with run(size=(100, 30)) as driver:
+        results = await review(driver, hooks_added=tuple(hook(f"/check{number}") for number in range(5)))
+        await driver.until(lambda: "read the details of 4 more first" in driver.text(), "what is left")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: driver.app._notifications, "the notice")
+        (notice,) = driver.app._notifications
+        assert notice.message == (
+            "Nothing is applied yet. Select each of these and read its details: /check1, /check2, /check3 …"
+        )
+        assert not results
+        await driver.pilot.press("down", "down", "down", "down", "ctrl+s")
+        await driver.until(lambda: results, "the result")
+
+
 async def test_secrets_in_arguments_and_urls_are_masked_in_the_changes(run: Run) -> None:
     old = ServerConfig(name="git", command="run", args=("--api-key", "sk-old-0123456789abcdef", "--fast"))
     new = replace(old, args=("--api-key", "sk-new-0123456789abcdef", "--fast"))

@@ -14,6 +14,7 @@ from mcphost.config.schema import ServerConfig, find_config_error
 from mcphost.config.secret_masking import HIDDEN
 from mcphost.config.secrets import find_plaintext_secrets
 from mcphost.config.server_restrictions import has_same_target
+from mcphost.config.variable_references import find_references
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct, replace
 
@@ -135,8 +136,23 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
         state="new" if same is None else "configured",
         name=found.name,
         server=server,
-        reason="" if same is None else f"You have it already, as {same.name!r}.",
+        reason="" if same is None else _describe_configured(same, server),
         secrets=tuple(secret.location for secret in find_plaintext_secrets(server)),
+    )
+
+
+def _describe_configured(own: ServerConfig, found: ServerConfig) -> str:
+    """Return a sentence with the name of the configured server, which says if *found* has other variables.
+
+    A value with a reference may be the same: an import moves secrets to the keyring.
+    """
+    is_same = own.env.keys() == found.env.keys() and all(
+        own.env[name] == value or find_references(own.env[name]) for name, value in found.env.items()
+    )
+    return (
+        f"You have it already, as {own.name!r}."
+        if is_same
+        else f"You have it already with other variables, as {own.name!r}."
     )
 
 

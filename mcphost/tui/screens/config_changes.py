@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SECRET_FIELDS = ("env", "headers")
 """Fields that may contain secrets; only the names of their members are shown."""
 _MAX_TITLE = 60
+_MAX_NAMED = 3
 _MAX_VALUE = 20_000
 """Characters of a value to show; a command must be readable to its end."""
 
@@ -200,9 +201,21 @@ class ConfigChangesScreen(ListScreen):
         unseen = sum(row not in self._seen for row in map(_key, self.entries))
         if unseen:
             return _("read to the end first: {rows} more").format(rows=unseen)
-        unread = sum(row.value.is_critical and _key(row) not in self._read for row in self.entries)
+        unread = len(self._find_unread())
         text = _("read the details of {rows} more first").format(rows=unread)
         return text if unread else ""
+
+    def _find_unread(self) -> list[ListRow]:
+        return [row for row in self.entries if row.value.is_critical and _key(row) not in self._read]
+
+    def _describe_refusal(self) -> str:
+        """Return why the changes cannot be applied yet, with what to do about it, or "" if they can be."""
+        reason = self.warning()
+        if not reason or any(_key(row) not in self._seen for row in self.entries):
+            return reason
+        titles = [clean_line(row.title, _MAX_TITLE) for row in self._find_unread()]
+        named = join_list(titles[:_MAX_NAMED]) + (" …" if len(titles) > _MAX_NAMED else "")
+        return _("Nothing is applied yet. Select each of these and read its details: {titles}").format(titles=named)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         keys = super()._key_bar_items()
@@ -246,7 +259,7 @@ class ConfigChangesScreen(ListScreen):
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()
-        reason = self.warning()
+        reason = self._describe_refusal()
         if not reason and self._call_counts - shown:
             reason = _("More calls are running now: they end with the changes.")
         if reason:

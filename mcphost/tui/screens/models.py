@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from mcphost.host.setup import Setup
+    from mcphost.llm.model import ModelFacts
     from mcphost.llm.model_finder import AvailableModel
 
 
@@ -134,11 +135,15 @@ class ModelsScreen(ListScreen):
         Binding("ctrl+r", "retry_tools", show=False, priority=True, id="models-retry-tools"),
     ]
 
-    def __init__(self, setup: "Setup", current: ModelConfig) -> None:
-        """Create the screen; *current* is the model in use, whose name is "" if there is none."""
+    def __init__(self, setup: "Setup", current: ModelConfig, facts: "ModelFacts | None" = None) -> None:
+        """Create the screen; *current* is the model in use, whose name is "" if there is none.
+
+        *facts* are what the host knows about that model.
+        """
         super().__init__()
         self._setup = setup
         self._current = add_default_provider(current)
+        self._facts = facts
         self._models: tuple[AvailableModel, ...] = ()
         self.add_class("bare")
 
@@ -147,7 +152,7 @@ class ModelsScreen(ListScreen):
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
-        self._models = await self._setup.list_models()
+        self._models = self._add_facts_of_used(await self._setup.list_models())
         self.reload()
         self.run_worker(partial(self._add_models, self._setup.find_late_models))
         self.run_worker(partial(self._add_models, self._setup.find_listed_models))
@@ -160,8 +165,11 @@ class ModelsScreen(ListScreen):
 
         found = await find(self._models)
         if found:
-            self._models = insert_usable_models(self._models, found)
+            self._models = self._add_facts_of_used(insert_usable_models(self._models, found))
             self.reload()
+
+    def _add_facts_of_used(self, models: "Sequence[AvailableModel]") -> "tuple[AvailableModel, ...]":
+        return tuple(_add_facts(model, self._facts) if self._is_used(model) else model for model in models)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each model.
@@ -172,7 +180,7 @@ class ModelsScreen(ListScreen):
         used = [model for model in self._models if self._is_used(model)]
         others = [model for model in self._models if not self._is_used(model)]
         if not used and self._current.name and self._models:
-            used = [_make_model(self._current)]
+            used = [_add_facts(_make_model(self._current), self._facts)]
         return [self._make_row(model) for model in (*used, *others)]
 
     def fold_text(self, text: str) -> str:
@@ -363,6 +371,18 @@ def _make_model(config: ModelConfig) -> "AvailableModel":
         context_window=config.context_window,
         input_price=config.input_price,
         output_price=config.output_price,
+    )
+
+
+def _add_facts(model: "AvailableModel", facts: "ModelFacts | None") -> "AvailableModel":
+    """Return *model* with those of *facts* that are unknown in it."""
+    if facts is None:
+        return model
+    return replace(
+        model,
+        context_window=model.context_window or facts.context_window,
+        supports_tools=facts.supports_tools if model.supports_tools is None else model.supports_tools,
+        supports_images=facts.supports_images if model.supports_images is None else model.supports_images,
     )
 
 

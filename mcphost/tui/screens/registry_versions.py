@@ -22,7 +22,6 @@ class VersionsScreen(ListScreen):
         self._server = server
         self._entries = tuple(entries)
         self._installed = installed
-        self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each version, in the order of the registry."""
@@ -39,9 +38,9 @@ class VersionsScreen(ListScreen):
         return ListRow(entry, entry.version, text, "●" if is_installed else "", "$success")
 
     def show_details(self, row: ListRow) -> None:
-        """Show the status of a version, and how it can be installed."""
+        """Show the status of a version, how it can be installed, and its description."""
         entry: RegistryEntry = row.value
-        status = "" if entry.status == "active" else f"{_(entry.status)} {entry.status_message}"
+        status = "" if entry.status == "active" else " · ".join(filter(None, (_(entry.status), entry.status_message)))
         self.show_about(
             clean_pairs(
                 [
