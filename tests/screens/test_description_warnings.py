@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.host.questions.tool_changes import ReviewToolChanges, ToolChange
 from mcphost.serialization import Raw
+from mcphost.translation import set_language
 from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import Run
@@ -42,6 +43,16 @@ async def test_the_descriptions_of_arguments_count(run: Run) -> None:
         PendingQuestion(driver, tool_question(description="Add.", schema=Raw(json.dumps(schema).encode())))
         await driver.enter_question()
         assert MARKS[0] in joined(driver.text())
+
+
+async def test_the_mark_is_in_the_language_of_the_user(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        set_language("zh-CN")
+        try:
+            PendingQuestion(driver, tool_question(description=SECRET))
+            await driver.until(lambda: '▲ 其说明要求模型对你隐瞒某些内容："do not tell' in driver.text(), "the mark")
+        finally:
+            set_language("en")
 
 
 async def test_an_ordinary_description_has_no_mark(run: Run) -> None:

@@ -47,7 +47,7 @@ class FakeModels:
         self.late: tuple[AvailableModel, ...] = ()
         self.is_late_found = anyio.Event()
         self.key_place = "keyring"
-        self.models = (USABLE, LOCAL, KEYLESS)
+        self.models: tuple[AvailableModel, ...] = (USABLE, LOCAL, KEYLESS)
 
     async def retry_tools(self, model: ModelConfig) -> None:
         self.retried.append(model.name)

@@ -340,5 +340,6 @@ def describe_warnings(warnings: Iterable["DescriptionWarning"]) -> list[str]:
     lines: list[str] = []
     for warning in warnings:
         line = _("▲ Its description {warning}").format(warning=_(warning.text))
-        lines.append(f'{line}: "{clean_line(warning.quote, 100)}"' if warning.quote else line)
+        quote = f'"{clean_line(warning.quote, 100)}"'
+        lines.append(_("{place}: {message}").format(place=line, message=quote) if warning.quote else line)
     return lines
