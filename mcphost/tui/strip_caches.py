@@ -44,7 +44,7 @@ def _create_strip(strip: Any, segments: Iterable[Segment], cell_length: int | No
 def _create_cache(strip: Any, name: str) -> Any:
     """Create the cache *name*; Python calls this function only for an attribute that does not exist yet."""
     if name not in _CACHE_SIZES:
-        raise AttributeError(f"{type(strip).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(name, obj=strip, name=name)
     cache: FIFOCache[Any, Any] = FIFOCache(_CACHE_SIZES[name])
     setattr(strip, name, cache)
     return cache

@@ -35,6 +35,9 @@ PRIVATE_USES = {
     "unit/host/test_root_sharing.py": ["_remove_folder"],
     # State that must stay bounded or must be reached, and that shows nowhere else.
     "fuzz/fuzz_stdio.py": ["_items", "_pending", "_request"],
+    # Textual's own names, which a mixin of the screens overrides.
+    "screens/test_forms.py": ["_refresh_layout"],
+    "screens/test_layout_updates.py": ["_callbacks", "_invoke_and_clear_callbacks", "_refresh_layout"],
     "screens/test_typing_during_questions.py": ["_minimized"],
     # Settings of a SQLite connection, which no other connection can read.
     "unit/store/test_audit_store.py": ["_database"],

@@ -9,8 +9,9 @@ from mcphost.tui.dialogs.trust import TrustServerDialog
 from tests.flows.consent_attacks.attack import attack_tool
 from tests.terminal.dialog_user import DialogUser
 
-NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
-ADD: dict[str, Any] = attack_tool("add") | {"inputSchema": NUMBERS}
+ADD: dict[str, Any] = attack_tool("add") | {
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
+}
 TRUST = "Use the server peer?"
 RUN = "Run peer · add?"
 
