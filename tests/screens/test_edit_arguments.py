@@ -305,14 +305,14 @@ async def test_an_error_in_a_list_of_texts_names_its_line_and_blank_lines_are_sa
     schema = {"properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 5}}}}
     async with run(size=(100, 40)) as driver:
         asked = await open_argument_editor(driver, {}, schema)
-        await driver.pilot.press(*"red", "ctrl+j", "ctrl+j", "space", "ctrl+j", *"yellow")
+        await driver.pilot.press(*"red", "ctrl+j", "ctrl+j", "space", "ctrl+j", *"greens")
         await driver.until(lambda: "2 blank lines are not sent" in driver.text(), "what is left out")
         await driver.until(lambda: "line 4: " in driver.text(), "the line of the error")
         assert "/1" not in driver.text()
         await driver.pilot.press("backspace", "ctrl+j")
         await driver.until(lambda: "line 4: " not in driver.text(), "no error")
         assert "2 blank lines are not sent" in driver.text()
-        assert await save_and_allow(driver, asked) == {"tags": ["red", "yello"]}
+        assert await save_and_allow(driver, asked) == {"tags": ["red", "green"]}
 
 
 async def test_an_error_in_a_list_of_texts_that_is_only_shown_names_its_line(run: Run) -> None:
