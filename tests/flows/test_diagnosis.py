@@ -66,13 +66,13 @@ async def test_a_diagnosis_can_be_cancelled_while_it_examines_many_definitions(
     async with open_host(servers=(parse(working(), tmp_path),), limits=LIMITS) as host:
         with anyio.CancelScope() as scope:
 
-            def examine(*_: object) -> list[DiagnosisStep]:
+            def examine(*_: object) -> tuple[()]:
                 anyio.from_thread.run_sync(scope.cancel)
                 go.wait(20)
                 has_ended.set()
-                return []
+                return ()
 
-            monkeypatch.setattr(diagnosis, "_check_tools", examine)
+            monkeypatch.setattr(diagnosis, "warn_about_definition", examine)
             async for _step in diagnose_server(host.servers, "x"):
                 pass
         assert scope.cancelled_caught
