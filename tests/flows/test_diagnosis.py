@@ -21,6 +21,7 @@ from mcphost.host.servers import diagnosis
 from mcphost.host.servers.diagnosis import diagnose_server
 from tests.flows.broken_programs import BROKEN_PROGRAMS, PYTHON, fails_with, program, working
 from tests.flows.conftest import OpenHost
+from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 from tests.flows.program import Program
 from tests.unit.transport.certificates import CertificateAuthority, require_standard
 
@@ -62,8 +63,11 @@ async def test_a_diagnosis_can_be_cancelled_while_it_examines_many_definitions(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go, has_ended = threading.Event(), threading.Event()
+    words = tmp_path / "words"
+    words.write_text("Add two numbers.")
+    entry = {"command": str(PYTHON), "args": ["-c", CHANGING_TOOL_SERVER], "env": {"WORDS": str(words)}}
 
-    async with open_host(servers=(parse(working(), tmp_path),), limits=LIMITS) as host:
+    async with open_host(servers=(parse(entry, tmp_path),), limits=LIMITS) as host:
         with anyio.CancelScope() as scope:
 
             def examine(*_: object) -> tuple[()]:
