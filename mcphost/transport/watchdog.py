@@ -286,8 +286,11 @@ class Watchdog:
             process, self._process = self._process, None
         if process is None:
             return
+        # A thread of its own, because asyncio's cancellation ignores the shield, and anyio would then not start one.
+        ending = threading.Thread(target=process.communicate, name="watchdog")
+        ending.start()
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(process.communicate)
+            await anyio.to_thread.run_sync(ending.join)
 
     @property
     def pid(self) -> int | None:

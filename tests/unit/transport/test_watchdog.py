@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import psutil
 import pytest
@@ -60,6 +61,19 @@ async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
         await guardian.close()
         await guardian.close()
     assert guardian.pid is None
+
+
+async def test_a_watchdog_ends_even_if_asyncio_cancels_its_closing(process_group: tuple[int, int]) -> None:
+    guardian = Watchdog()
+    await guardian.watch(process_group[0])
+    pid = guardian.pid
+    assert pid is not None
+    async with asyncio.TaskGroup() as tasks:
+        closing = tasks.create_task(guardian.close())
+        await anyio.lowlevel.checkpoint()  # until the closing waits for the first time
+        closing.cancel()
+    assert closing.cancelled()
+    assert await wait_until_gone(pid)
 
 
 async def test_a_watchdog_that_is_still_starting_when_it_is_closed_ends(
