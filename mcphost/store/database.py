@@ -281,6 +281,10 @@ class Database:
             # would release the POSIX locks of the other connections in this process (sqlite.org/howtocorrupt.html).
             if not self._path.exists():
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            elif not os.access(self._path, os.W_OK):  # SQLite would open it for reading, and fail at the first write
+                is_read_only = os.statvfs(self._path).f_flag & os.ST_RDONLY
+                number = errno.EROFS if is_read_only else errno.EACCES
+                raise OSError(number, os.strerror(number), str(self._path))
             return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(

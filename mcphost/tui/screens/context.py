@@ -68,10 +68,12 @@ class ContextScreen(ListScreen):
         super().__init__()
         self.host = host
         self.report: ContextReport | None = None
+        self._shown_width = 0  # for which names in the details are truncated
 
     def on_mount(self) -> None:
-        """Start counting the tokens of the next request."""
+        """Start counting the tokens of the next request, and follow the size of the details."""
         super().on_mount()
+        self.watch(self.query_one(LongText), "virtual_size", self._fit_details, init=False)
         self.measure()
 
     def handle_server_change(self) -> None:
@@ -139,16 +141,20 @@ class ContextScreen(ListScreen):
         if report is None:
             return
         # A wrapped name could imitate another line.
-        width = max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
-        pairs, text = _describe_details(report, part, width)
+        self._shown_width = self._details_width
+        pairs, text = _describe_details(report, part, self._shown_width)
         self.show_about(clean_pairs([(name, value) for name, value in pairs if value]))
         self.query_one(LongText).show(text)
 
-    def on_resize(self) -> None:
-        """Show the details again, because they are truncated to the width of the screen."""
-        super().on_resize()
-        if row := self.current_row():
-            self.call_after_refresh(lambda: self.show_details(row))
+    @property
+    def _details_width(self) -> int:
+        """Number of cells for a line of the details; that of the whole screen before the details are laid out."""
+        return max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
+
+    def _fit_details(self) -> None:
+        """Show the details again if their width has changed, because names in them are truncated to it."""
+        if self._details_width != self._shown_width and (row := self.current_row()):
+            self.show_details(row)
 
     def action_prefer(self, preference: "Preference") -> None:
         """Set whether the selected server's tools are always sent, deferred, or chosen automatically."""

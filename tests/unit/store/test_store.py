@@ -279,6 +279,23 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
         await ConversationStore(Database(path)).list_recent()
 
 
+async def test_a_file_that_cannot_be_written_is_read_into_memory_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    database = Database(path)
+    await ConversationStore(database).append("c", stored_user_message("hi"), title="hi", model="m")
+    await database.close()
+    before, told = path.read_bytes(), list[str]()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # for root, every file can be written
+    database = Database(path, lambda text, _: told.append(text))
+    assert [row.id for row in await ConversationStore(database).list_recent()] == ["c"]
+    await database.close()
+    assert "Nothing will be saved" in told[0]
+    assert "Permission denied" in told[0]
+    assert path.read_bytes() == before
+
+
 async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where a folder should be")
