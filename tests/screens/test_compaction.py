@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from textual.widgets import OptionList
 
+from mcphost.host.conversation import summarizer
 from mcphost.host.events import TurnStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.compaction import KeepMessages, ReviewCompaction, SummarySource, UseSummary
@@ -125,10 +126,11 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
     answers = [text_round(f"{word} {LONG}") for word in ("one", "two", "three", "four")]
     model = ScriptedModel(*answers, summary_round, text_round("five"), text_round("six"))
     monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    monkeypatch.setattr(summarizer, "MAX_INSTRUCTIONS", 20)
     files.write_settings("[compaction]\nkeep_messages = 2\n")
     async with files.open((100, 40)) as driver:
         for word in ("one", "two", "three", "four"):
-            await send(driver, f"{LONG} say {word}", f"{word} word")
+            await send(driver, f"say {word}", f"{word} word")
         await run_command(driver, "/summary")
         await driver.until(lambda: any("No summary" in one.message for one in driver.app._notifications), "the hint")
         await run_command(driver, "/compact keep the names")
@@ -156,8 +158,8 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
         await driver.until(lambda: "gets the messages themselves again" in driver.transcript(), "the undo")
         await send(driver, "last", "six")
         assert re.search("say one$", model.requests[-1].messages[0].text)
-        await run_command(driver, f"/compact {'x' * 2_001}")
-        await driver.until(lambda: any("2,000 characters" in one.message for one in driver.app._notifications), "limit")
+        await run_command(driver, f"/compact {'x' * 21}")
+        await driver.until(lambda: any("20 characters" in one.message for one in driver.app._notifications), "limit")
 
 
 async def test_the_end_of_summarizing_and_a_refused_summary_are_reported(
@@ -169,7 +171,7 @@ async def test_the_end_of_summarizing_and_a_refused_summary_are_reported(
     files.write_settings("[compaction]\nkeep_messages = 2\n")
     async with files.open((100, 40)) as driver:
         for word in ("one", "two", "three", "four"):
-            await send(driver, f"{LONG} say {word}", f"{word} word")
+            await send(driver, f"say {word}", f"{word} word")
         await run_command(driver, "/compact")
         await driver.enter_question()
         assert "A summary of 6 messages was written." in driver.transcript()
