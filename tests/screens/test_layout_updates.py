@@ -10,8 +10,10 @@ import pytest
 from textual._compositor import Compositor
 from textual.containers import Vertical
 from textual.css import query
+from textual.geometry import Region
 from textual.layouts.vertical import VerticalLayout
 from textual.widget import Widget
+from textual.widgets import Button
 
 from mcphost.host.questions.form_fields import Field
 from mcphost.serialization import replace
@@ -255,6 +257,27 @@ async def test_what_waits_for_a_refresh_is_called_after_the_drawing(
         await dialog._invoke_and_clear_callbacks()
         await driver.until(lambda: "called" in found, "the call")
         assert found == ["drawn", "called"]
+
+
+async def test_a_widget_that_changes_between_the_layout_and_the_drawing_is_drawn(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: set[Region] = set()
+    render = Compositor.render_update
+
+    def recorded(compositor: Any, *arguments: Any, **options: Any) -> Any:
+        drawn.update(compositor._dirty_regions)
+        return render(compositor, *arguments, **options)
+
+    async with run(size=(120, 40)) as driver:
+        dialog = await open_form(driver)
+        button = dialog.query(Button).first()
+        with monkeypatch.context() as patch:
+            patch.setattr(Compositor, "render_update", recorded)
+            dialog._refresh_layout()
+            dialog._dirty_widgets.add(button)  # as a message does that arrives before the drawing
+            dialog.check_idle()
+            await driver.until(lambda: button.region in drawn, "the drawing of the button")
 
 
 async def test_an_error_while_a_dialog_is_drawn_ends_the_program(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,8 @@ class DrawnApart:
         if screen.is_attached and screen.app.is_running:
             with screen._context():
                 try:
+                    # Widgets that have changed since the layout; Textual would forget them with those that it draws.
+                    screen._compositor.update_widgets(screen._dirty_widgets)
                     cast("Any", super())._compositor_refresh()
                 except Exception as error:  # noqa: BLE001
                     screen.app._handle_exception(error)  # the event loop would only log it
