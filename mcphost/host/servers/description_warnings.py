@@ -59,7 +59,7 @@ _LONG = N_("is so long that only its beginning was examined")
 
 
 class DescriptionWarning(Struct, frozen=True):
-    """What a definition does, as a phrase to put after "It", and the words in which it does so, in lower case.
+    """What a definition does, as a phrase to put after "Its description", and the words that do so, in lower case.
 
     `quote` is "" if there is nothing to quote. It is not sanitized.
     """
