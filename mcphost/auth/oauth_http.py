@@ -141,13 +141,20 @@ class OAuthHttpClient:
         """
         check_url(url, what)
         try:
-            proxied = self._proxy_for(url)
+            proxied = self._find_proxy(url)
         except MalformedMessage as error:
             raise EndpointUnreachable(f"The {what} cannot be reached: {error.message}") from error
         if proxied:
             await self._url_policy.check_proxied(url, what)
             return []
         return list(await self._url_policy.resolve_addresses(url, what))
+
+    def _find_proxy(self, url: str) -> str:
+        """Return the proxy for a URL that `check_url` accepts, or "" for none.
+
+        Plain http stays on this machine, also for `localhost.`, which proxy settings do not recognize as local.
+        """
+        return "" if split_url(url).scheme == "http" else self._proxy_for(url)
 
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
         """Send a GET request and follow redirects within the same origin.
@@ -220,7 +227,7 @@ class OAuthHttpClient:
         try:
             with anyio.fail_after(REQUEST_TIMEOUT):
                 addresses = await self.check_url(url, what)
-                proxy = self._proxy_for(url)
+                proxy = self._find_proxy(url)
                 await anyio.to_thread.run_sync(load_httpx)
                 if self._tls_context is None and split_url(url).scheme != "http":
                     self._tls_context = await anyio.to_thread.run_sync(self._make_tls_context)

@@ -30,6 +30,8 @@ CORRECTION_HINT = (
 )
 """Hint in errors about a URL that cannot be used."""
 _URL_CREDENTIALS = re.compile(r"//[^/@]{1,200}@")
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*+\.?")
+_NUMBER_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _SCOPES_BY_CAUTION: tuple[AddressScope, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _USER_ALLOWED_SCOPES: frozenset[AddressScope] = frozenset({"private", "loopback"})
 _SHARED_ADDRESS_SPACE = ipaddress.ip_network("100.64.0.0/10")
@@ -85,6 +87,8 @@ def check_url(url: str, what: str) -> str:
     if parts.scheme not in _DEFAULT_PORTS or not host:
         reason = "" if parts.scheme and host else ": it is relative" if not parts.scheme else ": it names no host"
         raise UnsafeUrl(f"The {what} {shown!r} is not an https address{reason}.", CORRECTION_HINT)
+    if not _is_well_formed_host(host, is_bracketed="[" in parts.netloc):
+        raise UnsafeUrl(f"The {what} {shown!r} is not a valid address.", CORRECTION_HINT)
     if port == 0:
         raise UnsafeUrl(f"The {what} {shown!r} has port 0, which cannot be reached.", CORRECTION_HINT)
     if parts.username is not None or parts.password is not None:
@@ -92,15 +96,37 @@ def check_url(url: str, what: str) -> str:
     if "#" in url:
         raise UnsafeUrl(f"The {what} {shown!r} has a fragment.", CORRECTION_HINT)
     if parts.scheme == "http" and not is_loopback_name(host):
-        raise UnsafeUrl(
-            f"The {what} {shown!r} is not encrypted: plain http is only used on this machine.", CORRECTION_HINT
-        )
+        raise _make_unencrypted(shown, what)
     return url
+
+
+def _make_unencrypted(shown: str, what: str) -> UnsafeUrl:
+    return UnsafeUrl(
+        f"The {what} {shown!r} is not encrypted: plain http is only used on this machine.", CORRECTION_HINT
+    )
+
+
+def _is_well_formed_host(host: str, *, is_bracketed: bool) -> bool:
+    """Return whether every program reads *host*, in lower case, as the same name or address.
+
+    Local lookups do not find other forms, such as `127.0.0.1.` or `%31.0.0.1`, but proxies may read them as addresses.
+    """
+    if is_bracketed:
+        return _is_ip_address(host.partition("%")[0]) and ":" in host
+    if _HOST_NAME.fullmatch(host) is None:
+        return False
+    if _NUMBER_LABEL.fullmatch(host.removesuffix(".").rpartition(".")[2]) is None:
+        return True
+    try:  # a host that ends in a number is an IPv4 address (URL Standard, section 3.5); lookups read it like inet_aton
+        socket.inet_aton(host)
+    except OSError:
+        return False
+    return True
 
 
 def is_loopback_name(host: str) -> bool:
     """Return whether *host* is localhost or a loopback address, without resolving names."""
-    if host.lower().rstrip(".") == "localhost":
+    if host.lower().removesuffix(".") == "localhost":
         return True
     try:
         address = ipaddress.ip_address(host)
@@ -233,8 +259,10 @@ class UrlPolicy:
         *what* describes the URL in the error message. Raises UnsafeUrl.
         """
         check_url(url, what)
-        _, host, port = url_origin(url)
+        scheme, host, port = url_origin(url)
         addresses = await self._resolve(host, port, what)
+        if scheme == "http" and any(_scope_of(address) != "loopback" for address in addresses):
+            raise _make_unencrypted(url[:200], what)  # the network's resolver may answer for `localhost.`
         self._note_addresses(host, addresses)
         await self._check_addresses(url, what, addresses)
         return addresses
@@ -251,6 +279,8 @@ class UrlPolicy:
         addresses: Sequence[str] = ()
         with anyio.move_on_after(PROXIED_LOOKUP_TIMEOUT), suppress(UnsafeUrl):
             addresses = await self._resolve(host, port, what)
+        if not addresses and f".{host.removesuffix('.')}".endswith(".localhost"):
+            addresses = ("127.0.0.1",)  # the proxy's machine, for a proxy that follows RFC 6761, section 6.3
         self._note_addresses(host, addresses)
         if addresses:
             await self._check_addresses(url, what, addresses)

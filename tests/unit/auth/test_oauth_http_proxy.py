@@ -159,3 +159,20 @@ async def test_a_misdirecting_proxy_is_detected_by_the_certificate(tmp_path: Pat
             await get_through_proxy(proxy, authority, "https://as.example/x", fake_resolver())
     assert requests == []
     assert len(proxy.asked) == 1
+
+
+@pytest.mark.req("auth.ssrf.private", "auth.https-endpoints")
+async def test_plain_http_is_never_sent_to_a_proxy(tmp_path: Path) -> None:
+    async with serve_behind_proxy(tmp_path) as (proxy, requests, authority):
+        with pytest.raises(UnsafeUrl, match="was not found"):
+            await get_through_proxy(proxy, authority, "http://localhost.:8080/token", fake_resolver())
+    assert proxy.asked == requests == []
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize("host", ["localhost.", "localhost", "app.localhost", "app.localhost."])
+async def test_a_proxy_is_not_asked_for_its_own_machine(host: str, tmp_path: Path) -> None:
+    async with serve_behind_proxy(tmp_path) as (proxy, requests, authority):
+        with pytest.raises(UnsafeUrl, match="leads to"):
+            await get_through_proxy(proxy, authority, f"https://{host}/x", fake_resolver())
+    assert proxy.asked == requests == []

@@ -250,3 +250,32 @@ def test_plain_http_is_for_this_machine_and_not_for_its_address_inside_another(h
     with pytest.raises(UnsafeUrl, match="not encrypted"):
         check_url(f"http://[{host}]/token", "token endpoint")
     assert check_url("http://[::ffff:127.0.0.1]:9/", "token endpoint")
+
+
+@pytest.mark.req("auth.ssrf.private")
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1.", "169.254.169.254.", "2130706433.", "0x7f000001.", "1.2.3.4.5", "256.256.256.256", "127.0.0.0x",
+        "%31%32%37.0.0.1", "127%2e0.0.1", "as.example;x", "as.example,x", "as..example", ".as.example", "localhost..",
+        "*.example", "[v1.x]",
+    ],
+)  # fmt: skip
+def test_a_host_that_programs_read_in_different_ways_is_refused(host: str) -> None:
+    with pytest.raises(UnsafeUrl, match="is not a valid address"):
+        check_url(f"https://{host}/token", "token endpoint")
+
+
+@pytest.mark.parametrize("host", ["as.example.", "as_1.example", "xn--pple-43d.example", "1.as", "intranet", "[::1]"])
+def test_names_and_addresses_with_one_meaning_are_used(host: str) -> None:
+    assert check_url(f"https://{host}/token", "token endpoint")
+
+
+@pytest.mark.req("auth.https-endpoints", "auth.ssrf.https")
+async def test_plain_http_is_refused_if_the_network_says_that_localhost_is_elsewhere() -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1", "203.0.114.9"]
+
+    guard = UrlPolicy("http://localhost:3000/mcp", resolver=resolve)
+    with pytest.raises(UnsafeUrl, match="not encrypted"):
+        await guard.resolve_addresses("http://localhost.:9000/token", "token endpoint")
