@@ -15,7 +15,13 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from mcphost.config.file_edits import FileSnapshot, lock_file, read_snapshot, replace_if_unchanged
+from mcphost.config.file_edits import (
+    FileSnapshot,
+    lock_file,
+    read_snapshot,
+    remove_abandoned_copies,
+    replace_if_unchanged,
+)
 from mcphost.errors import ConfigError, ConsentDenied, MalformedMessage, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode
@@ -181,6 +187,7 @@ class FileBackend:
     async def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         def work() -> None:
             make_private_directory(self.path.parent)
+            remove_abandoned_copies(self.path)  # otherwise, they keep secrets that were deleted since
             before, current = self._load_or_move_aside()
             changed = change(current)
             if changed != current:

@@ -203,7 +203,8 @@ class KeyringBackend:
         backend = self._get_backend()
         if backend is None:
             raise KeyringMissing(NO_KEYRING, INSTALL_HINT)
-        old_header = _parse_parts_header(self._read(backend, name))
+        old = self._read(backend, name)
+        old_header = _parse_parts_header(old)
         max_chars = MAX_VALUE_BYTES.get(type(backend).__module__, 0) // 2
         if (max_chars and len(secret.encode("utf-16-le")) > max_chars * 2) or secret.startswith(f"{_PARTS_PREFIX}:"):
             step = (max_chars or MAX_SECRET_LENGTH) // 2  # a character may take two UTF-16 units
@@ -215,6 +216,9 @@ class KeyringBackend:
         else:
             backend.set_password(self._service, name, secret)
         if self._get(name) != secret:
+            with suppress(Exception):  # an incomplete secret would be used in later runs
+                if self._read(backend, name) != old:
+                    self._delete(name)
             raise McpHostError("The keyring did not store the secret.", UNLOCK_HINT)
         self._delete_parts(backend, name, old_header)
 

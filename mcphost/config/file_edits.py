@@ -3,11 +3,12 @@
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,6 +82,19 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
             f"{path} cannot be written: {error.strerror or type(error).__name__}.",
             "Free disk space." if is_full else "Check the folder's permissions.",
         ) from error
+
+
+def remove_abandoned_copies(path: Path) -> None:
+    """Delete the copies that killed processes left behind while they were replacing the file at *path*.
+
+    The caller must hold a lock that every process holds while it replaces this file. Raises nothing.
+    """
+    copy = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+\.[0-9a-f]{{16}}")
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if copy.fullmatch(entry.name):
+                with suppress(OSError):
+                    os.unlink(entry.path)
 
 
 def _lock_briefly(folder: int) -> None:

@@ -181,3 +181,23 @@ async def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None
             tasks.start_soon(write, name)
     assert len(json.loads(path.read_bytes())["secrets"]) == 45
     assert sorted(os.listdir(tmp_path)) == ["f.json", "f.lock"]
+
+
+def test_a_sign_out_also_deletes_the_copy_that_a_killed_process_left_behind(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    die = """
+import anyio, os, signal, sys
+from pathlib import Path
+from mcphost.auth.file_backend import FileBackend
+backend = FileBackend(Path(sys.argv[1]))
+anyio.run(backend.set, "a", "tweety-4711")
+os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
+anyio.run(backend.set, "b", "more")
+"""
+    killed = subprocess.run([sys.executable, "-c", die, str(path)], check=False)
+    assert killed.returncode == -9
+    (copy,) = files_starting_with(tmp_path, ".f.json.")
+    assert b"tweety-4711" in copy.read_bytes()
+    (tmp_path / ".f.json.notes").write_text("of the user")
+    anyio.run(FileBackend(path).delete, "a")
+    assert [one.name for one in files_starting_with(tmp_path, ".f.json.")] == [".f.json.notes"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mcphost.auth.keyring_backend import KeyringBackend
+from mcphost.errors import McpHostError
 from tests.fakes.memory_backend import MemoryBackend
 
 DAEMONS = ("dbus-run-session", "gnome-keyring-daemon")
@@ -111,3 +113,31 @@ def test_looking_for_a_keyring_runs_no_compiler(tmp_path: Path) -> None:
     lines = run_code(NOTHING, environ | {"PATH": f"{tmp_path}:{environ['PATH']}"}).splitlines()
     assert lines[0] == "None"
     assert not (tmp_path / "was-run").exists()
+
+
+class ShorteningKeyring:
+    """A keyring that stores at most *limit* characters of each secret; 0 means that it ignores new secrets."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.entries = {"A_KEY": "before"}
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.entries.get(name)
+
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        if self.limit:
+            self.entries[name] = secret[: self.limit]
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.entries[name]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("limit", "stored"), [(4, None), (0, "before")])
+async def test_an_incomplete_secret_does_not_stay_in_the_keyring(limit: int, stored: str | None) -> None:
+    keyring = ShorteningKeyring(limit)
+    backend = KeyringBackend(find_backend=lambda: keyring)
+    with pytest.raises(McpHostError, match="did not store"):
+        await backend.set("A_KEY", "sk-the-whole-key")
+    assert keyring.entries.get("A_KEY") == stored
