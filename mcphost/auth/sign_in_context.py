@@ -114,7 +114,14 @@ class SignInFailed(SignInRequired):
 
 
 def sign_in_warnings(
-    url: str, issuer: str, resource: str, server_url: str, *, has_code: bool, previous_issuer: str = ""
+    url: str,
+    issuer: str,
+    resource: str,
+    server_url: str,
+    *,
+    has_code: bool,
+    previous_issuer: str = "",
+    token_endpoint: str = "",
 ) -> tuple[str, ...]:
     """Return warnings about the sign-in page *url*, the *resource* and a change of the issuer.
 
@@ -123,7 +130,9 @@ def sign_in_warnings(
     - The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint
       to obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device
       code (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section
-      5.4). The warning names the risk that applies.
+      5.4). The warning names the risk that applies. If *issuer* has a path, its operator may control only that path: a
+      page on a subdomain does not belong to it, and neither does a page whose results go to another host, the host of
+      *token_endpoint*.
     - The *resource* covers more than the MCP server at *server_url*.
     - The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none).
       An attacker who has taken over the server can name an issuer that imitates the previous one.
@@ -134,16 +143,20 @@ def sign_in_warnings(
             f"The server now names another issuer. Before, you signed in at {previous_issuer[:300]}: continue only if "
             "you expect this."
         )
-    (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
-    if port != issuer_port or (host != issuer_host and not host.endswith(f".{issuer_host}")):
+    has_path = split_url(issuer).path not in ("", "/")
+    is_split = has_path and token_endpoint != "" and url_origin(url)[1] != url_origin(token_endpoint)[1]
+    recipient = token_endpoint if is_split else issuer
+    (_, host, port), (_, recipient_host, recipient_port) = url_origin(url), url_origin(recipient)
+    is_subdomain = host.endswith(f".{recipient_host}") and not has_path
+    if port != recipient_port or (host != recipient_host and not is_subdomain):
         risk = (
             "The code may be from someone else's sign-in and would give them access"
             if has_code
             else "The result may be passed on to someone else"
         )
-        shown, shown_issuer = split_url(url).netloc, split_url(issuer).netloc
+        shown, shown_recipient = split_url(url).netloc, split_url(recipient).netloc
         warnings.append(
-            f"You sign in at {shown}, and {shown_issuer} gets the result. {risk}: continue only if you expect this."
+            f"You sign in at {shown}, and {shown_recipient} gets the result. {risk}: continue only if you expect this."
         )
     if resource_covers(resource, server_url) and canonical_url(resource).rstrip("/") != canonical_url(
         server_url
@@ -350,7 +363,13 @@ class SignInContext:
         """
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(
-            url, request.issuer, resource, server_url, has_code=bool(code), previous_issuer=request.previous_issuer
+            url,
+            request.issuer,
+            resource,
+            server_url,
+            has_code=bool(code),
+            previous_issuer=request.previous_issuer,
+            token_endpoint=request.metadata.token_endpoint,
         )
         return await self._interaction.sign_in(
             server=self.target.server,
