@@ -126,7 +126,9 @@ class ApiKeys:
         notified. Raises UsageError if *key* is no key, and ModelError if the provider rejects it.
         """
         key = _clean_key(key)
-        if not key or not key.isascii() or not key.isprintable() or " " in key:
+        if not key:
+            raise UsageError("The key is empty.", _COPY_HINT)
+        if not key.isascii() or not key.isprintable() or " " in key:
             # No header can contain it, or it is a sentence that was meant for another place.
             raise UsageError("This is not a key: it has a space or an unusual character.", _COPY_HINT)
         register_secret(key)

@@ -330,7 +330,14 @@ async def test_a_rejected_key_leaves_the_one_in_the_environment(tmp_path: Path) 
     assert environ["OPENAI_API_KEY"] == "sk-old"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "hello there", "sk-a\u2026z", "sk-a\nsk-b"])
+@pytest.mark.parametrize("text", ["", "  ", '""'])
+async def test_an_empty_key_is_called_empty(tmp_path: Path, text: str) -> None:
+    async with open_setup(tmp_path) as (_, setup):
+        with pytest.raises(UsageError, match="The key is empty"):
+            await setup.api_keys.store(text, ModelConfig(name="openai/gpt-x"))
+
+
+@pytest.mark.parametrize("text", ["hello there", "sk-a\u2026z", "sk-a\nsk-b"])
 async def test_a_text_that_cannot_be_a_key_is_not_stored(tmp_path: Path, text: str) -> None:
     backend = MemoryBackend()
     async with open_setup(tmp_path, backend=backend) as (_, setup):
