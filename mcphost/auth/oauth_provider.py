@@ -14,7 +14,7 @@ from shlex import quote
 
 import anyio
 
-from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
+from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account, hide_query
 from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import discover_resource
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner, load_joserfc
@@ -33,7 +33,7 @@ from mcphost.auth.token_refresh import refresh_sign_in, revoke_tokens
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import split_scopes
 from mcphost.auth.www_authenticate import probe_server, select_challenge
-from mcphost.errors import McpHostError, SignInRequired
+from mcphost.errors import McpHostError, SignInRequired, UsageError
 from mcphost.serialization import replace
 from mcphost.sign_in_types import AuthChallenge, SignInProgress
 
@@ -452,13 +452,25 @@ class OAuthProvider:
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the OAuth clients stored for the server's issuers; the next sign-in registers a new one.
+        """Delete the OAuth client that the next sign-in to the server would use, which then registers a new one.
 
-        Returns whether any client was deleted. Raises SignInRequired if the issuers cannot be discovered.
+        Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered. Raises UsageError
+        if the client was used to sign in to another server: any server can claim that it has the same issuer.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
-        return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
+        accounts, own_url = await self._token_store.accounts(), hide_query(self._target.canonical_url)
+        for issuer in (self._target.issuer,) if self._target.issuer else resource.issuers:
+            if await self._token_store.load_client(issuer) is None:
+                continue
+            others = sorted({one.server for one in accounts if one.issuer == issuer and one.url != own_url})
+            if others:
+                raise UsageError(
+                    f"The registration of mcphost at {issuer[:200]!r} is also used for {others[0]!r}.",
+                    f"Forget it there: mcphost logout {quote(others[0])} --forget-client",
+                )
+            return await self._token_store.delete_issuer_client(issuer)
+        return False
 
     # -- internal
     async def _resolve_account(self) -> None:

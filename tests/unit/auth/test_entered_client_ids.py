@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from mcphost.auth.discovery import AuthorizationServerMetadata
-from mcphost.auth.registration import RegistrationError, make_configured_client, make_entered_client
+from mcphost.auth.registration import OAuthClient, RegistrationError, make_configured_client, make_entered_client
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import authenticate_client
-from mcphost.errors import SignInRequired
+from mcphost.errors import SignInRequired, UsageError
 from mcphost.redact import redact
 from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
@@ -171,3 +171,21 @@ async def test_only_the_secret_of_an_entered_client_is_the_user_s_own_and_hides_
     entered = make_entered_client(document, document.issuer, "me", "hunter", "http://127.0.0.1/callback")
     assert entered is not None
     assert "hunter" not in redact("it printed hunter")
+
+
+async def test_a_server_that_was_never_signed_in_to_cannot_make_the_user_forget_the_clients_of_others() -> None:
+    token_store = TokenStore(MemoryBackend(), None)
+    user = BrowserUser(clients=[("by-hand", SECRET)])
+    async with run_peer(kind=KnownClientPeer, document=NOBODY) as peer, run_peer() as hostile, run_peer() as third:
+        await send_with_sign_in(create_oauth(peer, user, token_store), peer)
+        for issuer in (third.origin, hostile.origin):
+            await token_store.save_client(OAuthClient(issuer, "registered", kind="registered"))
+        hostile.resource = {"authorization_servers": [hostile.origin, third.origin, peer.origin]}
+        forgetful = create_oauth(hostile, user, token_store)
+        assert await forgetful.forget_client()
+        assert await token_store.load_client(hostile.origin) is None
+        assert await token_store.load_client(third.origin) is not None
+        hostile.resource = {"authorization_servers": [peer.origin]}
+        with pytest.raises(UsageError, match="is also used for 'peer'"):
+            await forgetful.forget_client()
+        assert await token_store.load_client(peer.origin) is not None
