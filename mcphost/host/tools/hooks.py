@@ -1,6 +1,7 @@
 """Hooks: the user's programs that run before or after tool calls, and can deny or change calls but never allow them."""
 
 import json
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ MAX_RUNNING_HOOKS = 8
 _MAX_QUICK_ANSWER = 64 * 1024
 """Maximum size of an answer that is parsed on the event loop; one of a megabyte takes 170 ms."""
 
+_DENIAL = re.compile(rb"""["']deny["']""")
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
 RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
@@ -460,7 +462,7 @@ class ToolHooks:
                 self._notify(rule_input, f"The hook {hook.name} {problem}: {failure}")
                 outcome = "failed"
                 # A script that is missing or unreadable makes most interpreters exit with the status that denies.
-                is_denied = settings.on_failure == "deny" or output.code == DENY_CODE
+                is_denied = settings.on_failure == "deny" or output.code == DENY_CODE or _names_denial(output.output)
                 verdict = HookVerdict(problem, failure) if is_denied else HookVerdict()
             else:
                 has_changed = verdict.arguments is not None or verdict.result is not None
@@ -515,6 +517,14 @@ def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, st
     if repeated := _find_repeated_member(output.output):
         return HookVerdict(), f"it answered with the member {_line(repeated)!r} twice"
     return _parse_answer(event, cast("dict[str, Any]", answer))
+
+
+def _names_denial(answer: bytes) -> bool:
+    """Return whether an unusable answer contains the decision "deny", which counts whatever else it contains.
+
+    An argument that a hook pastes into its reason without escaping it can make the answer unusable.
+    """
+    return _DENIAL.search(answer) is not None
 
 
 def _find_repeated_member(answer: bytes) -> str:
