@@ -127,10 +127,11 @@ class ChatServer(Server):
         client: Endpoint = cast("tuple[Any, ...]", peer)[:2]
         if await anyio.to_thread.run_sync(self._is_refused, ("127.0.0.1", self._port), client):
             return web.Response(status=403, text="Another user of this machine made this connection.\n")
-        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
+        hosts, origins, sites = (request.headers.getall(name, []) for name in ("Host", "Origin", "Sec-Fetch-Site"))
         # aiohttp is more tolerant about the value of "Upgrade", so only its presence counts.
-        is_ours = origin == self.public_url or (origin is None and "Upgrade" not in request.headers)
-        if request.headers.get("Host") != self._place or not is_ours or site not in ("same-origin", "none"):
+        is_ours = origins == [self.public_url] or (not origins and "Upgrade" not in request.headers)
+        is_same_site = sites in ([], ["same-origin"], ["none"])
+        if hosts != [self._place] or not is_ours or not is_same_site:
             return web.Response(status=403, text="This address is only for the page that mcphost printed.\n")
         response = await handler(request)
         if not response.prepared:

@@ -150,7 +150,7 @@ async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> 
             }  # fmt: skip
             async with client.get(f"{serving.address}ws", headers=upgrade) as answer:
                 assert answer.status == 403
-            for path in ("/", "/ws", f"/{key[:-1]}x/", f"/{key}/static/"):
+            for path in ("/", "/ws", f"/{key[:-1]}~/", f"/{key}/static/"):
                 async with client.get(f"{serving.origin}{path}") as answer:
                     assert answer.status in (403, 404), path
             async with client.get(serving.address, headers={"Sec-Fetch-Site": "none"}) as answer:
@@ -159,6 +159,20 @@ async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> 
                 assert "http://fonts" not in answer.headers["Content-Security-Policy"]
                 assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert serving.chats() == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site"])
+async def test_a_header_that_tells_the_page_apart_may_not_be_repeated(program: Program, name: str) -> None:
+    with serve(program) as serving:
+        place = urlsplit(serving.address)
+        fitting = {"Host": place.netloc, "Origin": serving.origin, "Sec-Fetch-Site": "same-origin"}
+        for foreign in ("http://evil.example", fitting[name]):
+            lines = [*fitting.items(), (name, foreign), ("Connection", "close")]
+            head = "".join(f"{one}: {value}\r\n" for one, value in lines)
+            async with await anyio.connect_tcp("127.0.0.1", place.port or 0) as stream:
+                await stream.send(f"GET {place.path} HTTP/1.1\r\n{head}\r\n".encode())
+                assert (await stream.receive())[9:12] in (b"400", b"403")
 
 
 @pytest.mark.anyio
