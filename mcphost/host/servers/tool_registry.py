@@ -1,6 +1,7 @@
 """Registry of the tools of all ready servers, each under a unique name for the model."""
 
 import hashlib
+import operator
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
@@ -10,7 +11,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
 from mcphost.host.builtin_tool_names import RESERVED_TOOL_NAMES
 from mcphost.host.server_views import SchemaErrors
-from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.llm.model import ToolSpec
 from mcphost.sanitize import strip_hidden_text
@@ -103,6 +104,8 @@ class ToolRegistry:
         self._names: dict[tuple[str, str], str] = {}
         self._offers: dict[str, tuple[ToolDefinition, ToolOffer]] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
+        self._named_listings: list[ServerListing] = []
+        """The servers' listings whose tools all have a name; a model may call hundreds of unknown names."""
 
     @property
     def is_incomplete(self) -> bool:
@@ -179,9 +182,11 @@ class ToolRegistry:
 
         Tools that only a server's page may call (`_meta.ui.visibility`) are not included.
         """
+        if name not in self._tools_by_name:
+            self._name_all()
         key = self._tools_by_name.get(name)
         if key is None:
-            return dict(self._iter_all()).get(name)
+            return None
         return next(
             (
                 self._make_offered(connection, listed)
@@ -192,6 +197,15 @@ class ToolRegistry:
             ),
             None,
         )
+
+    def _name_all(self) -> None:
+        """Give a name to each tool of the ready servers that has none, unless their listings are still the same."""
+        listings = [one.listing for one in self._connections if one.is_ready]
+        before = self._named_listings
+        if len(listings) != len(before) or any(map(operator.is_not, listings, before)):
+            for _ in self._iter_all():
+                pass
+            self._named_listings = listings
 
     def find_names(self, tool: str) -> list[str]:
         """Return the model-facing names of the available tools that their servers call *tool*."""

@@ -140,3 +140,24 @@ def test_the_names_of_one_tool_are_found_without_looking_at_the_other_tools() ->
     registry = ToolRegistry([*servers, starting, changed], disabled_by)
     assert registry.find_names("add") == ["one__add"]
     assert asked == [("one", "add"), ("off", "add")]
+
+
+def test_unknown_names_walk_the_tools_again_only_after_a_list_changed() -> None:
+    class CountedTools(dict[str, ToolDefinition]):
+        walks = 0
+
+        def items(self) -> Any:
+            self.walks += 1
+            return super().items()
+
+    server = ready_server("s", add="")
+    server.listing.tools = tools = CountedTools(server.tools)
+    servers = [server]
+    registry = ToolRegistry(servers)
+    assert [registry.resolve(f"s__{number}") for number in range(300)] == [None] * 300
+    assert tools.walks == 1
+    assert registry.resolve("s__add") is not None
+    servers.append(ready_server("other", sub=""))
+    assert registry.resolve("other__sub") is not None
+    assert registry.resolve("other__mul") is None
+    assert tools.walks == 2
