@@ -21,6 +21,7 @@ from mcphost.transport.streamable_http import SEND_TIMEOUT, HttpConnector
 from mcphost.unicode_forms import join_url, split_url
 
 ENDPOINT_TIMEOUT = 10.0
+_MAX_ENDPOINT_BYTES = 16 * 1024
 _MAX_PARAMETERS = 100
 _MAX_SESSION_ID_LENGTH = 4_096
 _MAX_QUEUED_MESSAGES = 10_000
@@ -114,7 +115,7 @@ class SseConnector(HttpConnector):
                 chunk = await self._read_chunk(answer)
                 for event in self._decode_events(decoder, chunk):
                     if early_messages is not None:
-                        early_messages.append(event.data)
+                        early_messages += [event.data] if event.event == "message" else []
                     elif event.event == "endpoint":
                         endpoint, early_messages = self._resolve_endpoint(event.data), []
         if early_messages is None:
@@ -137,6 +138,8 @@ class SseConnector(HttpConnector):
         return chunk
 
     def _resolve_endpoint(self, data: bytes) -> str:
+        if len(data) > _MAX_ENDPOINT_BYTES:  # it is a part of every request, and of messages for the user
+            raise self._startup_error(f"sent an endpoint address over {_MAX_ENDPOINT_BYTES:,} bytes")
         try:
             url = join_url(self._url, data.decode().strip())
             same = parse_origin(url) == parse_origin(self._url)

@@ -280,6 +280,28 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     assert server.posted == []
 
 
+async def test_an_endpoint_that_would_make_every_request_huge_is_refused() -> None:
+    server = ScriptedSseServer(SSE_HEAD + format_event(f"/m?{'a' * 20_000}", "endpoint"))
+    with pytest.raises(StartupError, match="sent an endpoint address over 16,384 bytes") as raised:
+        async with open_channel(server):
+            pass
+    assert len(str(raised.value)) < 200
+    assert server.posted == []
+
+
+@pytest.mark.req("sse.messages")
+async def test_events_of_other_kinds_right_after_the_endpoint_are_ignored() -> None:
+    forged = format_event('{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage"}', "other")
+    others = format_event("2026", "ping") + format_event("http://127.0.0.2:1/x", "endpoint") + forged
+    notice = format_event('{"jsonrpc":"2.0","method":"notifications/message"}')
+    server = ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint") + others + notice, sse_reply)
+    async with open_channel(server) as channel:
+        assert isinstance(await ping(channel, 1), JsonRpcResponse)
+        assert set(channel.anomaly_counts.values()) == {0}
+        message = await anext(aiter(channel.unsolicited()))
+    assert isinstance(message, JsonRpcNotification)
+
+
 async def test_an_unread_notice_does_not_block_later_ones_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
