@@ -78,8 +78,8 @@ def server_digest(server: ServerConfig) -> str:
     settings. References (`${env:NAME}`) are not expanded. The server's name is not covered, because it grants
     no permissions.
 
-    For a project's server, the digest also covers the values of references in the command, arguments, directory
-    and URL, the content of the certificate file, and the restrictions (required reviews of results, disabled
+    For a project's server, the digest also covers the values of references in the command, arguments, directory,
+    URL and risky variables (see `risky_variables`), the content of the certificate file, and the restrictions (required reviews of results, disabled
     tools, rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
 
     For any other server, only the masked form of a secret is covered, so that a renewed token needs no new

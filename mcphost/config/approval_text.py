@@ -83,14 +83,14 @@ def _add_fingerprint(name: str, text: str, shown: str, count: int) -> str:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return one line with the current value of each `${…}` reference in the command, arguments, directory and URL."""
+    """Return one line with the current value of each `${…}` reference that the approval covers with its value."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
     """Return the current values of the `${…}` references in a server's entry, keyed by reference.
 
-    The references are those in the command, arguments, directory and URL. Secrets are masked. If the directory contains
+    The references are those in the command, arguments, directory, URL and risky variables. Secrets are masked. If the directory contains
     references, the key "folder" is added; its value is the path of the directory after expansion, with symbolic links
     resolved.
     """

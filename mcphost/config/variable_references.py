@@ -316,11 +316,12 @@ class ReferenceValue(Struct, frozen=True):
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    If a variable is set, references to it with different defaults count as one, because their defaults are not used.
+    For a project's server, this includes references in variables that decide, for example, which code is loaded. If a
+    variable is set, references to it with different defaults count as one, because their defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
-    for place, _, text in target_texts(server):
-        if place != "address" and expand_home(text) != text:
+    for place, _, text in (*target_texts(server), *_risky_variable_texts(server)):
+        if place not in ("address", "variable") and expand_home(text) != text:
             values["~"] = ReferenceValue("~", "~", os.path.expanduser("~"))
         for reference in find_references(text):
             if reference.kind not in ("variable", "place", "input"):
@@ -330,6 +331,18 @@ def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
             if shown not in values:
                 values[shown] = ReferenceValue(shown, reference.name, _current_value(server, reference))
     return tuple(values.values())
+
+
+def _risky_variable_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
+    """Return the variables of a project's server that are risky and contain references; see `target_texts`."""
+    if server.source != "project" or not server.is_stdio:
+        return ()
+    filled = [(name, text) for name, text in server.env.items() if "${" in text]
+    if not filled:
+        return ()
+    from mcphost.config.risky_variables import classify_variable  # few entries need it
+
+    return tuple(("variable", f"env.{name}", text) for name, text in filled if classify_variable(name) is not None)
 
 
 def _current_value(server: ServerConfig, reference: Reference) -> str | None:

@@ -165,6 +165,27 @@ def test_the_question_shows_the_text_as_written_and_what_it_stands_for(monkeypat
     )
 
 
+def test_a_project_is_asked_about_again_if_the_value_of_a_variable_that_decides_what_runs_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PYTHONPATH", "node_options", "UV_INDEX_URL", "HTTPS_PROXY", "HOME", "GIT_SSH_COMMAND"):
+        server = make_server(command="x", args=(), env={name: "${env:PLACE:-/good}/code", "OTHER": "${env:THEME}"})
+        digests: set[str] = set()
+        for value in (None, "/good", "/planted"):
+            monkeypatch.delenv("PLACE", raising=False)
+            if value is not None:
+                monkeypatch.setenv("PLACE", value)
+            digests.add(server_digest(server))
+        assert len(digests) == 3, name
+        assert make_question(server, None).expansion == {"${env:PLACE}": "/planted"}
+        assert "value of ${env:PLACE}: /planted" in describe_server(server)
+        monkeypatch.setenv("THEME", f"dark-{name}")
+        assert server_digest(server) in digests
+        digests = {server_digest(replace(server, source="user"))}
+        monkeypatch.setenv("PLACE", "/good")
+        assert server_digest(replace(server, source="user")) in digests
+
+
 @pytest.mark.parametrize("source", ["project", "user"])
 def test_a_secret_is_never_shown_and_a_changed_one_asks_again_in_a_project(
     monkeypatch: pytest.MonkeyPatch, source: Source
