@@ -79,8 +79,9 @@ def server_digest(server: ServerConfig) -> str:
     no permissions.
 
     For a project's server, the digest also covers the values of references in the command, arguments, directory,
-    URL and risky variables (see `risky_variables`), the content of the certificate file, and the restrictions (required reviews of results, disabled
-    tools, rules that forbid calls). Secrets are covered by fingerprints that are slow to compute.
+    URL and risky variables (see `risky_variables`), the content of the certificate file, and the restrictions
+    (required reviews of results, disabled tools, rules that forbid calls). Secrets are covered by fingerprints that
+    are slow to compute.
 
     For any other server, only the masked form of a secret is covered, so that a renewed token needs no new
     approval. Values written by the publisher of an installed server are never masked.

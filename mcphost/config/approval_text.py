@@ -90,9 +90,9 @@ def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
     """Return the current values of the `${…}` references in a server's entry, keyed by reference.
 
-    The references are those in the command, arguments, directory, URL and risky variables. Secrets are masked. If the directory contains
-    references, the key "folder" is added; its value is the path of the directory after expansion, with symbolic links
-    resolved.
+    The references are those in the command, arguments, directory, URL and risky variables. Secrets are masked. If the
+    directory contains references, the key "folder" is added; its value is the path of the directory after expansion,
+    with symbolic links resolved.
     """
     values = target_values(server)
     shown = {value.text: _display_reference(server, value, len(values)) for value in values}
