@@ -531,8 +531,8 @@ class LiteLlmModel:
         """
         if configured := self._configured_prices():
             return configured
-        if self._config.api_base:
-            return {}  # the listed price does not apply to a server at another address
+        if not providers.has_list_prices(self._config):
+            return {}
         return {
             "input_price": event.input_price,
             "cached_input_price": event.cached_input_price,
@@ -550,13 +550,16 @@ class LiteLlmModel:
         return {"input_price": 0.0, "output_price": 0.0} if providers.is_own_server(config) else {}
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return the event; if prices are configured, replace its cost with the cost at those prices.
+        """Return the event; if litellm's prices do not apply to this model, replace its cost.
 
-        Only WorkerFinished has a cost; other events are returned unchanged.
+        The new cost is the one at the configured prices, or None if there are none. Only WorkerFinished has a cost;
+        other events are returned unchanged.
         """
-        prices = self._configured_prices()
-        if not isinstance(event, worker_protocol.WorkerFinished) or not prices:
+        if not isinstance(event, worker_protocol.WorkerFinished):
             return event
+        prices = self._configured_prices()
+        if not prices:
+            return event if providers.has_list_prices(self._config) else replace(event, cost=None, saved=0)
         sent = event.input_tokens * (prices["input_price"] or 0)
         return replace(event, cost=sent + event.output_tokens * (prices["output_price"] or 0), saved=0)
 

@@ -11,6 +11,9 @@ from mcphost.unicode_forms import is_loopback_host, split_url
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Function that looks up the keyring entry for an environment variable; returns None if there is none."""
 
+OFFICIAL_HOSTS = ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
+"""Hosts that have the Responses API, and so have their subdomains."""
+
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -169,6 +172,20 @@ def is_own_server(config: ModelConfig) -> bool:
     """
     is_priced = config.input_price is not None or config.output_price is not None
     return is_loopback(config.api_base) and not (config.api_key_env or config.headers or is_priced)
+
+
+def is_official_base(base: str) -> bool:
+    """Return whether *base* is a URL of OpenAI or Azure, or "" for the provider's default URL."""
+    try:
+        host = (split_url(base.strip()).hostname or "").lower()
+    except ValueError:
+        return False
+    return not base.strip() or any(host == name or host.endswith(f".{name}") for name in OFFICIAL_HOSTS)
+
+
+def has_list_prices(config: ModelConfig) -> bool:
+    """Return whether litellm's prices apply to a model: only at the address of its provider, not of another server."""
+    return is_official_base(config.api_base)
 
 
 def is_loopback(url: str) -> bool:

@@ -23,6 +23,7 @@ MAX_PROBES = 48
 _DEFINITION_PATTERN = re.compile(
     r"invalid schema for function|invalid_function_parameters|function_declarations\[|tools[.\[]\d|"
     r"tools?[ ._-](?:schema|definition|parameter|name)|input_schema|parameters schema|function[ ._-](?:name|parameter)|"
+    r"(?:invalid|unsupported|bad) (?:[\w-]{1,20} ){0,5}(?:schema|functions?|tools?)\b|"
     r"json schema|\$defs|\$ref|schema[^\n]{0,40}(?:invalid|not supported|unsupported|must)|function_?declaration|"
     r"request contains an invalid argument|(?:failed to parse|error parsing|invalid) grammar|jinja template",
     re.IGNORECASE,

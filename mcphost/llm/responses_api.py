@@ -15,7 +15,6 @@ from typing import Any
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import parse_token_count
 from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
-from mcphost.unicode_forms import split_url
 
 Json = dict[str, Any]
 _CHAT_ONLY = (
@@ -28,19 +27,7 @@ _CHAT_ONLY = (
     "response_format",
 )
 
-
-OFFICIAL_HOSTS = ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
-"""Hosts that have the Responses API, and so have their subdomains."""
 _SUMMARY_PATTERN = re.compile(r"\bsummar(?:y|ies)\b", re.IGNORECASE)
-
-
-def is_official_base(base: str) -> bool:
-    """Return whether *base* is a URL of OpenAI or Azure, or "" for the provider's default URL."""
-    try:
-        host = (split_url(base.strip()).hostname or "").lower()
-    except ValueError:
-        return False
-    return not base.strip() or any(host == name or host.endswith(f".{name}") for name in OFFICIAL_HOSTS)
 
 
 def refuses_summary(message: str) -> bool:

@@ -30,12 +30,8 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, RedirectRefused
 from mcphost.llm.argument_names import CallRestorer, rename_in_messages
 from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_refused
-from mcphost.llm.responses_api import (
-    ResponsesStream,
-    is_official_base,
-    make_responses_arguments,
-    refuses_summary,
-)
+from mcphost.llm.providers import is_official_base
+from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments, refuses_summary
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
 from mcphost.llm.tool_call_splitter import ToolCallSplitter
 from mcphost.llm.tool_schemas import ToolSchemaAdapter

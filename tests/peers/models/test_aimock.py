@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcphost.llm import providers
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.model import RetryScheduled, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
@@ -83,12 +84,23 @@ async def test_arguments_that_do_not_parse_are_kept_as_text(
     assert use.raw == '{"path": "/a'
 
 
-async def test_usage_and_cost_are_reported(worker: WorkerProcess, aimock_url: str) -> None:
+async def test_usage_and_cost_are_reported(
+    worker: WorkerProcess, aimock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
     usage = (await ask_model(create_model("openai", aimock_url, worker), "hello")).finished.usage
     assert usage.input_tokens > 0
     assert usage.output_tokens > 0
     assert usage.cost is not None
     assert 0 < usage.cost < 0.01
+
+
+async def test_an_answer_of_a_server_at_another_address_has_no_known_price(
+    worker: WorkerProcess, aimock_url: str
+) -> None:
+    model = create_model("openai", aimock_url, worker)
+    usage = (await ask_model(model, "hello")).finished.usage
+    assert (usage.cost, usage.saved, model.facts.input_price) == (None, 0, None)
 
 
 async def test_facts_are_known_after_preparing(worker: WorkerProcess, aimock_url: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
+from mcphost.llm import providers
 from mcphost.llm.litellm_model import MAX_TOOL_SEARCHES, LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
@@ -211,8 +212,9 @@ LONG_CONVERSATION = (
 
 
 async def test_the_prompt_and_the_conversation_are_marked_for_anthropics_cache(
-    worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
     ours, base = brief_provider
     ours.script = anthropic_stream(cache_read_input_tokens=90_000, cache_creation_input_tokens=1_000)
     reply = await ask_model(create_model("anthropic", base, worker), *LONG_CONVERSATION)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
+from mcphost.llm import providers
 from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.worker_client import WorkerProcess
@@ -300,8 +301,9 @@ async def test_calls_that_ollama_sends_one_by_one_without_ids_stay_separate(
 @pytest.mark.req("llm.prompt-cache")
 @ROADS
 async def test_cached_tokens_are_counted_and_what_they_saved_where_the_price_is_known(
-    road: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+    road: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
     ours, base = raw_provider
     ours.script = SCRIPTS[road]
     usage = (await ask_model(road_model(road, base, worker), ASKED)).finished.usage

@@ -8,6 +8,7 @@ from mcphost.llm.providers import (
     PLACEHOLDER_KEY,
     add_local_address,
     find_key,
+    has_list_prices,
     is_loopback,
     is_own_server,
     key_variables,
@@ -167,3 +168,17 @@ async def test_a_configured_address_counts_more_than_ollama_host() -> None:
 )
 def test_only_a_server_on_this_machine_without_a_key_is_free(config: ModelConfig, is_own: bool) -> None:
     assert is_own_server(config) is is_own
+
+
+@pytest.mark.parametrize(
+    ("base", "has_prices"),
+    [
+        ("", True),
+        ("https://api.openai.com/v1", True),
+        ("https://mine.openai.azure.com", True),
+        ("https://gateway.example/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+    ],
+)
+def test_list_prices_are_those_of_the_providers_own_address(base: str, has_prices: bool) -> None:
+    assert has_list_prices(ModelConfig(name="openai/gpt-5", api_base=base)) is has_prices

@@ -90,6 +90,8 @@ async def test_the_number_of_requests_is_bounded_if_everything_is_refused() -> N
             True,
         ),
         (400, "Request contains an invalid argument.", True),
+        (400, "Invalid schema in one of your functions.", True),
+        (400, "Bad Request: unsupported tool", True),
         (400, 'Error rendering prompt with jinja template: "Cannot apply filter upper to type: NullValue"', True),
         (400, "Unknown parameter: foo", False),
         (400, "messages.1: all messages must have non-empty content", False),
