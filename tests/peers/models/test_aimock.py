@@ -7,7 +7,7 @@ from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.model import RetryScheduled, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
-from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model
+from tests.peers.models.model_requests import API_ROUTES, always_has_list_prices, ask_model, create_model
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 ALL = pytest.mark.parametrize("road", list(API_ROUTES))
@@ -87,7 +87,7 @@ async def test_arguments_that_do_not_parse_are_kept_as_text(
 async def test_usage_and_cost_are_reported(
     worker: WorkerProcess, aimock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
+    monkeypatch.setattr(providers, "has_list_prices", always_has_list_prices)
     usage = (await ask_model(create_model("openai", aimock_url, worker), "hello")).finished.usage
     assert usage.input_tokens > 0
     assert usage.output_tokens > 0

@@ -15,7 +15,7 @@ from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, Too
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, replace
 from tests.fakes.model import user_message
-from tests.peers.models.model_requests import API_ROUTES, KEY, TOOLS, ask_model, create_model
+from tests.peers.models.model_requests import API_ROUTES, KEY, TOOLS, always_has_list_prices, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider, tool_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
@@ -214,7 +214,7 @@ LONG_CONVERSATION = (
 async def test_the_prompt_and_the_conversation_are_marked_for_anthropics_cache(
     worker: WorkerProcess, brief_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
+    monkeypatch.setattr(providers, "has_list_prices", always_has_list_prices)
     ours, base = brief_provider
     ours.script = anthropic_stream(cache_read_input_tokens=90_000, cache_creation_input_tokens=1_000)
     reply = await ask_model(create_model("anthropic", base, worker), *LONG_CONVERSATION)

@@ -14,7 +14,15 @@ from mcphost.llm import providers
 from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.model_requests import API_ROUTES, KEY, PICTURE, TOOLS, ModelRound, ask_model
+from tests.peers.models.model_requests import (
+    API_ROUTES,
+    KEY,
+    PICTURE,
+    TOOLS,
+    ModelRound,
+    always_has_list_prices,
+    ask_model,
+)
 from tests.peers.models.raw_provider import (
     Json,
     RawProvider,
@@ -303,7 +311,7 @@ async def test_calls_that_ollama_sends_one_by_one_without_ids_stay_separate(
 async def test_cached_tokens_are_counted_and_what_they_saved_where_the_price_is_known(
     road: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "has_list_prices", lambda _: True)
+    monkeypatch.setattr(providers, "has_list_prices", always_has_list_prices)
     ours, base = raw_provider
     ours.script = SCRIPTS[road]
     usage = (await ask_model(road_model(road, base, worker), ASKED)).finished.usage
