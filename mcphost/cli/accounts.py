@@ -164,7 +164,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
 
     config = await load_approved_configuration(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
-    server = next((server for server in config.servers if server.name == args.server), None)
+    server = config.find_server(args.server)
     stored_accounts = [one for one in await registry.token_store.accounts() if one.server == args.server]
     if not stored_accounts:
         require_server(config, args.server)
@@ -299,8 +299,7 @@ async def _create_oauth_provider(
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
-        require_server(config, args.server)
-        server = next(server for server in config.servers if server.name == args.server)
+        server = require_server(config, args.server)
         if server.is_stdio:
             raise no_sign_in_error(server.name)
         if server.oauth.grant != "person" and (args.device or args.scope or args.account):
@@ -337,8 +336,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.host.questions.frontend import RefusingFrontend
 
     config = await load_approved_configuration(options)
-    require_server(config, args.server)
-    server = next(server for server in config.servers if server.name == args.server)
+    server = require_server(config, args.server)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     async with open_grants_and_audit() as (_grants, audit):
         span = await audit.start_span(AuditSubject(kind="account", server=server.name, name=args.account), who="person")

@@ -28,7 +28,7 @@ def choose_entry(
     from mcphost.cli.command_runner import require_server
     from mcphost.config.entry_scopes import find_scopes, load_scoped_server
 
-    used = next((server for server in config.servers if server.name == name), None)
+    used = config.find_server(name)
     entries = find_scopes(name, *folders)
     if scope is not None:
         chosen = next((entry for entry in entries if entry.scope == scope), None)
@@ -39,8 +39,7 @@ def choose_entry(
     else:
         chosen = next((one for one in entries if used is None or one.path == used.file), None)
     if chosen is None:
-        require_server(config, name)
-        return next(server for server in config.servers if server.name == name)
+        return require_server(config, name)
     others = [entry for entry in entries if entry is not chosen]
     if others:
         _print_others(name, chosen, others, used)

@@ -14,7 +14,7 @@ from mcphost.cli.build_host import open_host
 from mcphost.cli.parser import Options
 from mcphost.cli.printing import conversation_not_found, print_note
 from mcphost.config.loader import find_file_problem, find_server_problem, find_unread_file
-from mcphost.config.schema import HostConfig, ModelConfig, UnreadFile, UnreadSettings
+from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig, UnreadFile, UnreadSettings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.model_selection import describe_switch
@@ -112,10 +112,10 @@ def remove_model(config: HostConfig) -> HostConfig:
 _MAX_SHOWN_NAME = 80
 
 
-def require_server(config: HostConfig, name: str) -> None:
-    """Check that there is a usable server with this name. Raises ConfigError or UsageError."""
-    if any(server.name == name for server in config.servers):
-        return
+def require_server(config: HostConfig, name: str) -> ServerConfig:
+    """Return the usable server with this name. Raises ConfigError or UsageError if there is none."""
+    if (server := config.find_server(name)) is not None:
+        return server
     problem = find_server_problem(config, name) or find_file_problem(config)
     if problem:
         raise ConfigError(problem)

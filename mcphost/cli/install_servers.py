@@ -208,7 +208,7 @@ class _Installation:
         return server, absolute_place(place)
 
     def _check_name(self, name: str, config: "HostConfig") -> None:
-        known = next((server for server in config.servers if server.name == name), None)
+        known = config.find_server(name)
         if known is not None:
             raise UsageError(
                 f"There is already a server named {name!r} in {known.file}.",

@@ -35,8 +35,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 
     async with open_grants_and_audit() as (grants, audit):
         config = await load_configuration(options, grants)
-        require_server(config, name)
-        server = next(server for server in config.servers if server.name == name)
+        server = require_server(config, name)
         if server.source != "user":
             raise UsageError(
                 f"{name!r} is configured in {server.file}, which is not your own mcp.json.", "Only that one is changed."

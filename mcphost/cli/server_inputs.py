@@ -43,8 +43,7 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 
     async with open_server_editor(options) as (editor, config):
-        require_server(config, name)
-        server = next(server for server in config.servers if server.name == name)
+        server = require_server(config, name)
         chosen = [one for one in server.inputs if input_id in ("", one.id)]
         if not chosen:
             known = ", ".join(one.id for one in server.inputs)

@@ -201,8 +201,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         project = read_project_file(Path.cwd()) if name == PROJECT_FILE else None
         if project is not None:
             return await _trust_project(project, grants, audit, Confirmation(yes=yes, as_json=as_json), as_json=as_json)
-        require_server(config, name)
-        configured = next(server for server in config.servers if server.name == name)
+        configured = require_server(config, name)
         server = with_file_digests(configured)
         lines = describe_server(server)
         if is_approved_by_flag(server):

@@ -568,3 +568,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     """Path of the user's config.toml, for hints; the file may not exist."""
 
     problems: tuple[str, ...] = ()
+
+    def find_server(self, name: str) -> ServerConfig | None:
+        """Return the configured server with this name, or None."""
+        return next((server for server in self.servers if server.name == name), None)

@@ -358,7 +358,7 @@ class ServerFileEditor:
         if self._sources is not None:
             config = await self._sources.load(None)
             self.on_never_rules(config.never_rules)
-            found = next((server for server in config.servers if server.name == name), None)
+            found = config.find_server(name)
             if found is not None or edited is None or edited.path in self._sources.files:
                 return found
         project, _ = await load_approved_project(self._grants, self.folder)
