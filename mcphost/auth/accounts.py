@@ -349,4 +349,4 @@ def _without_query(entry: Account) -> Account:
 
 def _write_file(directory: Path, raw: bytes) -> None:
     make_private_directory(directory)
-    replace_file(directory / INDEX_FILE, raw, 0o600)
+    replace_file(directory / INDEX_FILE, raw)

@@ -119,10 +119,7 @@ class KeyringBackend:
     it.
     """
 
-    def __init__(
-        self, service: str = SERVICE_NAME, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT
-    ) -> None:
-        self._service = service
+    def __init__(self, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT) -> None:
         self._lock_path = None if find_backend else runtime_dir() / "keyring.lock"
         self._find_backend = find_backend or find_secure_backend
         self._timeout = timeout
@@ -211,10 +208,10 @@ class KeyringBackend:
             pieces = [secret[start : start + step] for start in range(0, len(secret), step)]
             part_id = secrets.token_hex(4)
             for part, piece in zip(_part_names(name, part_id, len(pieces)), pieces, strict=True):
-                backend.set_password(self._service, part, piece)
-            backend.set_password(self._service, name, f"{_PARTS_PREFIX}:{part_id}:{len(pieces)}:{_digest(secret)}")
+                backend.set_password(SERVICE_NAME, part, piece)
+            backend.set_password(SERVICE_NAME, name, f"{_PARTS_PREFIX}:{part_id}:{len(pieces)}:{_digest(secret)}")
         else:
-            backend.set_password(self._service, name, secret)
+            backend.set_password(SERVICE_NAME, name, secret)
         if self._get(name) != secret:
             with suppress(Exception):  # an incomplete secret would be used in later runs
                 if self._read(backend, name) != old:
@@ -228,17 +225,17 @@ class KeyringBackend:
             return
         stored = self._read(backend, name)
         if stored is not None:
-            backend.delete_password(self._service, name)
+            backend.delete_password(SERVICE_NAME, name)
             self._delete_parts(backend, name, _parse_parts_header(stored))
 
     def _delete_parts(self, backend: Any, name: str, header: "_PartsHeader | None") -> None:
         """Delete the keyring entries that *header* lists as the parts of a long secret."""
         for part in _part_names(name, *header[:2]) if header else ():
             if self._read(backend, part) is not None:
-                backend.delete_password(self._service, part)
+                backend.delete_password(SERVICE_NAME, part)
 
     def _read(self, backend: Any, name: str) -> str | None:
-        value = cast("object", backend.get_password(self._service, name))
+        value = cast("object", backend.get_password(SERVICE_NAME, name))
         if value is not None and not isinstance(value, str):
             raise McpHostError(f"The keyring returned {type(value).__name__} instead of text.", UNLOCK_HINT)
         return value

@@ -215,47 +215,34 @@ def dollars(text: str) -> float:
     return value
 
 
-def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
+def add_global_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that every command accepts to *parser*."""
-    group = parser.add_argument_group(N_("flags for every command"))
+    group = parser.add_argument_group(N_("flags for every command"), argument_default=argparse.SUPPRESS)
     group.add_argument(
         "--mcp-config",
         action="append",
         metavar="FILE",
-        default=default,
         help=(
             "use the servers in this file instead of the user's and the project's, and approve them for this "
             "run; repeatable"
         ),
     )
-    group.add_argument("--profile", metavar="NAME", default=default, help="use this profile of config.toml")
-    group.add_argument("--config-dir", metavar="DIR", default=default, help="the folder of mcp.json and config.toml")
+    group.add_argument("--profile", metavar="NAME", help="use this profile of config.toml")
+    group.add_argument("--config-dir", metavar="DIR", help="the folder of mcp.json and config.toml")
+    group.add_argument("--era", choices=("auto", "stateless", "handshake"), help="the era of MCP to speak")
+    group.add_argument("--api-base", metavar="URL", help="the base URL of the model's API")
+    group.add_argument("--api-key-env", metavar="NAME", help="the environment variable with the model's API key")
+    group.add_argument("--timeout", type=seconds, metavar="S", help="hard limit for every request, in seconds")
     group.add_argument(
-        "--era", choices=("auto", "stateless", "handshake"), default=default, help="the era of MCP to speak"
-    )
-    group.add_argument("--api-base", metavar="URL", default=default, help="the base URL of the model's API")
-    group.add_argument(
-        "--api-key-env", metavar="NAME", default=default, help="the environment variable with the model's API key"
-    )
-    group.add_argument(
-        "--timeout", type=seconds, metavar="S", default=default, help="hard limit for every request, in seconds"
-    )
-    group.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default=default,
-        help="the lowest level that the log file contains",
+        "--log-level", choices=("debug", "info", "warning", "error"), help="the lowest level that the log file contains"
     )
     group.add_argument(
         "--screen-reader",
         action="store_true",
-        default=default,
         help="draw the chat for a screen reader: one column, no animation, a line for each state",
     )
-    group.add_argument(
-        "--lang", choices=LANGUAGES, default=default, help="the language of the chat, and of messages and help"
-    )
-    group.add_argument("--quiet", action="store_true", default=default, help="print only results and errors")
+    group.add_argument("--lang", choices=LANGUAGES, help="the language of the chat, and of messages and help")
+    group.add_argument("--quiet", action="store_true", help="print only results and errors")
 
 
 def add_model_flag(parser: argparse.ArgumentParser) -> None:

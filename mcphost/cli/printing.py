@@ -279,7 +279,7 @@ def create_output_file(file_name: str) -> Generator[BinaryIO]:
     target = Path(os.path.expanduser(file_name))
     has_begun = False
     try:
-        with _open_device(target) or create_complete_file(target, 0o600) as file:
+        with _open_device(target) or create_complete_file(target) as file:
             has_begun = True
             yield file
     except OSError as error:

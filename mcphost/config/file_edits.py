@@ -113,8 +113,8 @@ def _lock_briefly(folder: int) -> None:
             return
 
 
-def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Create or replace a file atomically, with *mode* as its permissions. Raises OSError.
+def replace_file(path: Path, content: bytes) -> None:
+    """Create or replace a file atomically, with 0600 as its permissions. Raises OSError.
 
     A symbolic link at *path* is replaced, not followed. The content is first written to a file with an unpredictable
     name in the same folder.
@@ -124,7 +124,7 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, 0o600)  # the umask may have removed more
         fresh.replace(path)
     except BaseException:
         fresh.unlink(missing_ok=True)
@@ -132,17 +132,17 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
 
 
 @contextmanager
-def create_complete_file(path: Path, mode: int) -> Generator[BinaryIO]:
+def create_complete_file(path: Path) -> Generator[BinaryIO]:
     """Yield a file that appears at *path* when the `with` block succeeds; otherwise, it is deleted.
 
     Therefore, *path* never refers to a file with incomplete content, even if this process is killed. An existing
-    file or link is never replaced. *mode* is restricted by the umask. Raises FileExistsError if *path* exists, and
+    file or link is never replaced. Its permissions are at most 0600. Raises FileExistsError if *path* exists, and
     OSError if the file cannot be written.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     fresh = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:
             yield file

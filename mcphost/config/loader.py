@@ -130,7 +130,7 @@ def load_config(
         own = _load_user_file(directory / SERVERS_FILE, problems).servers
         _add_servers(servers, (server for server in own if server.name not in local), problems)
         if project is not None:
-            content = _parse_or_report(project.content, project.path, "project", problems)
+            content = _parse_project_file(project, problems)
             _add_servers(servers, content.servers, problems)
             roots += content.roots
     problems += _find_confusable_names(servers)
@@ -302,9 +302,9 @@ def _load_named_file(path: Path, problems: list[str]) -> _FileContent:
         raise ConfigError(f"{path} does not exist.", "Check the name given with --mcp-config.") from error
 
 
-def _parse_or_report(raw: bytes, file: str, source: Source, problems: list[str]) -> _FileContent:
+def _parse_project_file(project: ProjectFile, problems: list[str]) -> _FileContent:
     try:
-        return _parse_file(raw, file, source, problems)
+        return _parse_file(project.content, project.path, "project", problems)
     except ConfigError as error:
         problems.append(UnreadFile(error))
         return _FileContent()

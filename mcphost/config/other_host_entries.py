@@ -157,7 +157,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
     """
     if command := _text(entry, "command"):
         converted = _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
-        passed_on = {name: f"${{env:{name}}}" for name in _variable_names(entry, "env_vars")}
+        passed_on = {name: f"${{env:{name}}}" for name in _passed_variables(entry)}
         converted |= {"env": {**converted.get("env", {}), **passed_on}} if passed_on else {}
     else:
         headers = {name: f"${{env:{variable}}}" for name, variable in _pairs(entry, "env_http_headers").items()}
@@ -173,16 +173,16 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
     )
 
 
-def _variable_names(entry: Mapping[str, Any], key: str) -> list[str]:
-    """Return the names in a list of environment variables that Codex passes on to a server.
+def _passed_variables(entry: Mapping[str, Any]) -> list[str]:
+    """Return the names of the environment variables in `env_vars`, which Codex passes on to a server.
 
-    The list is the value of *key* in *entry*. An item of the list is a name, or a table with `name`.
+    An item of this list is a name, or a table with `name`.
     """
-    items: Any = entry.get(key)
+    items: Any = entry.get("env_vars")
     if isinstance(items, list):
         listed = cast("list[Any]", items)
         items = [cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else item for item in listed]
-    return _texts({key: items}, key)
+    return _texts({"env_vars": items}, "env_vars")
 
 
 def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, Any]:

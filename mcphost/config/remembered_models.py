@@ -72,7 +72,7 @@ class RememberedModels:
             model = RememberedModel(config=config)
             model = models[model.key] = change(models.get(model.key, model))
             kept = _sort(tuple(model for model in models.values() if model.is_favorite or model.used_at))
-            replace_file(self._path, encode(_ModelsFile(kept)), 0o600)
+            replace_file(self._path, encode(_ModelsFile(kept)))
         return model
 
 
@@ -158,7 +158,7 @@ class ToolRefusals:
         count = len(self.load())
         if count:
             with lock_file_blocking(self._path.with_suffix(".lock")):
-                replace_file(self._path, encode(_RefusalsFile()), 0o600)
+                replace_file(self._path, encode(_RefusalsFile()))
         return count
 
     def _replace(self, model: str, api_base: str, new: tuple[ToolRefusal, ...]) -> None:
@@ -166,7 +166,7 @@ class ToolRefusals:
         key = _refusal_key(model, api_base)
         with lock_file_blocking(self._path.with_suffix(".lock")):
             others = tuple(one for one in self.load() if _refusal_key(one.model, one.api_base) != key)
-            replace_file(self._path, encode(_RefusalsFile((*new, *others)[:MAX_REFUSALS])), 0o600)
+            replace_file(self._path, encode(_RefusalsFile((*new, *others)[:MAX_REFUSALS])))
 
 
 def _refusal_key(model: str, api_base: str) -> tuple[str, str]:

@@ -48,7 +48,7 @@ class RestartRequests:
             with lock_file_blocking(self._path.with_suffix(".lock")):
                 kept = [one for one in self._load() if (one.name, one.file) != (name, file)]
                 kept.append(RestartRequest(name, file, time.time_ns()))
-                replace_file(self._path, encode(_File(tuple(kept[-_MAX_REQUESTS:]))), 0o600)
+                replace_file(self._path, encode(_File(tuple(kept[-_MAX_REQUESTS:]))))
         except OSError as error:
             raise ConfigError(
                 f"{self._path} cannot be written: {error.strerror}.", "Restart it in the chat, with /servers."

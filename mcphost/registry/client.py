@@ -79,7 +79,7 @@ class PageCache:
         header = encode(_PageHeader(url, time.time()))
         with suppress(OSError):
             make_private_directory(self._folder)
-            replace_file(self._path(url), header + b"\n" + body, 0o600)
+            replace_file(self._path(url), header + b"\n" + body)
             for old in self._paths()[MAX_CACHED_PAGES:]:
                 old.unlink(missing_ok=True)
 

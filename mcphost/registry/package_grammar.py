@@ -346,7 +346,8 @@ def find_package(argv: Sequence[str]) -> PackageReference | None:
         return None
     package = _split_package(kind, argv[found].partition("=")[2] if argv[found].startswith("-") else argv[found], found)
     if package is not None and kind == "nuget" and not package.version:
-        version = version if version >= 0 else _position_after(argv, "--version")
+        if version < 0 and "--version" in argv:
+            version = argv.index("--version") + 1
         text = argv[version] if 0 <= version < len(argv) else ""
         package = PackageReference(kind, package.name, text.rpartition("=")[2], word=found)
     return package
@@ -357,10 +358,6 @@ def is_exact_version(package: PackageReference) -> bool:
     names, versions = {"npm": (_NPM_NAME, _NPM_VERSION), "pypi": (_PYPI_NAME, _PYPI_VERSION)}[package.type]
     is_name = names.fullmatch(package.name.partition("[")[0])
     return bool(is_name and versions.fullmatch(package.version.lower() if package.type == "pypi" else package.version))
-
-
-def _position_after(argv: Sequence[str], option: str) -> int:
-    return argv.index(option) + 1 if option in argv else -1
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:

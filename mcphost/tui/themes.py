@@ -200,7 +200,7 @@ class RememberedTheme:
         from mcphost.paths import make_private_directory
 
         make_private_directory(self._path.parent)
-        replace_file(self._path, f"{chosen}\n{configured}\n".encode(), 0o600)
+        replace_file(self._path, f"{chosen}\n{configured}\n".encode())
 
 
 def guess_theme(environ: Mapping[str, str]) -> str:

@@ -323,7 +323,7 @@ class ServerConnection:
 
     def warn(self, text: str) -> None:
         """Log a warning that does not end the session; the same text is logged at most once every ten minutes."""
-        self.log_buffer.add_once("warning", text, "client")
+        self.log_buffer.warn_once(text)
 
     def on_account_changed(self, account: "Account | None") -> None:
         """Store the account in use and publish the new state."""

@@ -130,8 +130,8 @@ class ServerLogBuffer:
         if lines:
             _log.error("the server %r failed; its error output:\n%s", self._server, "\n".join(lines)[-FILE_SIZE:])
 
-    def add_once(self, level: str, text: str, source: Source) -> None:
-        """Add a line unless the same text was added in the last ten minutes.
+    def warn_once(self, text: str) -> None:
+        """Add a warning from mcphost, unless the same text was added in the last ten minutes.
 
         This suppresses warnings that repeat with every reconnect.
         """
@@ -143,7 +143,7 @@ class ServerLogBuffer:
         if len(self._last_added) >= MAX_LINES:
             self._last_added.clear()
         self._last_added[digest] = now
-        self.add(level, text, source)
+        self.add("warning", text, "client")
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
         """Add a line; never block and never raise.

@@ -31,7 +31,7 @@ def write_new_file(path: Path, content: bytes) -> str:
     """
     shown = clean_line(str(path), _MAX_SHOWN)
     try:
-        with create_complete_file(path, 0o600) as file:
+        with create_complete_file(path) as file:
             file.write(content)
     except FileExistsError as error:
         raise UsageError(_("{path} exists.").format(path=shown), _("Choose another name.")) from error

@@ -57,8 +57,8 @@ def test_text_logged_once_is_not_stored_in_full() -> None:
 
     def say() -> ServerLogBuffer:
         for number in range(100):
-            log.add_once("warning", f"{number} " + "w" * 100_000, "client")
-            log.add_once("warning", f"{number} " + "w" * 100_000, "client")
+            log.warn_once(f"{number} " + "w" * 100_000)
+            log.warn_once(f"{number} " + "w" * 100_000)
         return log
 
     assert memory_of(say) < 2 * MEGABYTE

@@ -589,5 +589,5 @@ def test_the_log_of_a_server_is_limited_to_a_megabyte_and_deduplicated() -> None
     assert kept[-1].text.startswith("999 ")
     assert log.dropped == 1_000 - len(kept)
     for _ in range(3):
-        log.add_once("warning", "odd", "client")
+        log.warn_once("odd")
     assert [line.text for line in log.lines()].count("odd") == 1

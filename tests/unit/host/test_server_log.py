@@ -259,7 +259,7 @@ def test_a_key_in_one_source_hides_nothing_of_the_other() -> None:
     log = ServerLogBuffer("s", EventBus())
     log.add_stderr(KEY_LINES[0])
     log.add_message(log_message("hello"))
-    log.add_once("warning", "The server is slow.", "client")
+    log.warn_once("The server is slow.")
     log.add_stderr(KEY_LINES[1])
     assert [line.text for line in log.lines()] == ["[secret]", "hello", "The server is slow.", "[secret]"]
 
@@ -284,5 +284,5 @@ def test_a_flood_that_causes_many_warnings_is_bounded(monkeypatch: pytest.Monkey
     for number in range(50 * MAX_NEWEST):
         log.add_stderr("x" * 1_000)
         if number % MAX_NEWEST == 0:
-            log.add_once("warning", f"warning {number}", "client")
+            log.warn_once(f"warning {number}")
     assert sum(len(line.text) for line in log.lines() if line.source == "stderr") <= 2 * MAX_CHARS_PER_SECOND
