@@ -23,7 +23,7 @@ from mcphost.config.certificate_errors import STANDARD_HINT, violates_standard
 from mcphost.errors import ConfigError, MalformedMessage, McpHostError, SignInRequired
 from mcphost.http_limits import BodyTooLarge, ResponseLimits, TooManyChunks
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct, encode, loads
+from mcphost.serialization import Struct, as_object, encode, loads_or_none
 from mcphost.unicode_forms import join_url, split_url
 
 if TYPE_CHECKING:
@@ -81,23 +81,14 @@ class OAuthResponse(Struct, frozen=True):
 
     def is_json_object(self) -> bool:
         """Return whether the body is a JSON object."""
-        try:
-            return isinstance(loads(self.body), dict)
-        except MalformedMessage:
-            return False
+        return isinstance(loads_or_none(self.body), dict)
 
     def json_members(self) -> dict[str, Any]:
         """Return the members of the JSON object in the body, except those that are null.
 
         The result is empty if the body is not a JSON object.
         """
-        try:
-            value = loads(self.body)
-        except MalformedMessage:
-            return {}
-        if not isinstance(value, dict):
-            return {}
-        members = cast("dict[str, Any]", value)
+        members = as_object(loads_or_none(self.body))
         return {name: member for name, member in members.items() if member is not None}
 
 

@@ -25,9 +25,9 @@ from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.tokens import TokenSet
 from mcphost.config.file_edits import lock_file
-from mcphost.errors import MalformedMessage, McpHostError, SignInRequired
+from mcphost.errors import McpHostError, SignInRequired
 from mcphost.redact import register_server_secret
-from mcphost.serialization import Struct, decode, encode, field, replace
+from mcphost.serialization import Struct, decode_or_none, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
@@ -428,10 +428,8 @@ class TokenStore:
     async def _read(self, place: str, name: str, kind: type[T]) -> T | None:
         backend = self.storage.get_backend(place)
         stored = None if backend is None else await backend.get(name)
-        try:
-            return None if stored is None else decode(stored, kind, "stored sign-in")
-        except MalformedMessage:
-            return None  # a later version wrote it, or it is damaged; a new sign-in will replace it
+        # None also if a later version wrote it, or it is damaged; a new sign-in will replace it.
+        return None if stored is None else decode_or_none(stored, kind)
 
     async def _write(self, place: str, name: str, value: Struct) -> bool:
         backend = self.storage.get_backend(place)

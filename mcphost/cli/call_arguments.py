@@ -5,7 +5,7 @@ import sys
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.serialization import Raw, as_object, loads
+from mcphost.serialization import Raw, as_object, find_member, loads, loads_or_none
 from mcphost.translation import N_, _
 
 MAX_INPUT_BYTES = 16_000_000
@@ -70,15 +70,8 @@ def _property_types(schema: Raw) -> dict[str, set[str]]:
 
     Properties without a declared type are left out.
     """
-    try:
-        whole = loads(schema)
-    except MalformedMessage:
-        return {}
-    properties = as_object(whole).get("properties")
-    if not isinstance(properties, dict):
-        return {}
     types_by_name: dict[str, set[str]] = {}
-    for key, rule in cast("dict[str, Any]", properties).items():
+    for key, rule in as_object(find_member(loads_or_none(schema), ("properties",))).items():
         types = _schema_types(rule)
         if types:
             types_by_name[key] = types

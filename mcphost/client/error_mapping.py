@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any, cast
 
 from mcphost.client.capabilities import NO_USER_HINT, not_supported_message
-from mcphost.errors import MalformedMessage, RequestRefused
+from mcphost.errors import RequestRefused
 from mcphost.protocol.jsonrpc import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
@@ -20,7 +20,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
-from mcphost.serialization import as_object, loads
+from mcphost.serialization import as_object, loads_or_none
 
 MAX_ERROR_LENGTH = 2_000
 MAX_ERROR_DATA = 64 * 1024
@@ -69,12 +69,7 @@ def map_error(server: str, method: str, error: ErrorData, era: Era | None = None
 
 
 def _decode_data(raw: bytes) -> Any:
-    if not raw or len(raw) > MAX_ERROR_DATA:
-        return None
-    try:
-        return loads(raw)
-    except MalformedMessage:
-        return None
+    return loads_or_none(raw) if 0 < len(raw) <= MAX_ERROR_DATA else None
 
 
 def make_era_hint(server: str) -> str:

@@ -21,7 +21,7 @@ from mcphost.protocol.prompts import ListPrompts, Prompt
 from mcphost.protocol.resources import ListResources, ListResourceTemplates, Resource, ResourceTemplate
 from mcphost.protocol.skills import ListSkills, Skill, has_skills
 from mcphost.protocol.tools import ListTools, Tool
-from mcphost.serialization import Raw, Struct, WireStruct, decode, make_decoder
+from mcphost.serialization import Raw, Struct, WireStruct, decode, decode_or_none, make_decoder
 from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"
@@ -387,10 +387,8 @@ class _EntryCollector(Generic[T]):
         return True
 
     def _describe(self, raw: Raw) -> str:
-        try:
-            name = decode(raw, _EntryName).name
-        except MalformedMessage:
-            name = ""
+        entry = decode_or_none(raw, _EntryName)
+        name = "" if entry is None else entry.name
         return f"The {self._noun} {name[:200]!r}" if name else f"A {self._noun} without a readable name"
 
 

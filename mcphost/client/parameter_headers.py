@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.serialization import Raw, Struct, WireStruct, decode, loads
+from mcphost.serialization import Raw, Struct, WireStruct, decode_or_none, loads
 
 ANNOTATION = "x-mcp-header"
 PREFIX = "Mcp-Param-"
@@ -55,9 +55,8 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
     Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
     is treated as having no headers; the code that lists tools reports the problem.
     """
-    try:
-        tool = decode(definition, _Definition, "tool")
-    except MalformedMessage:
+    tool = decode_or_none(definition, _Definition)
+    if tool is None:
         return "", ParameterHeaders()
     if ANNOTATION.encode() not in bytes(tool.input_schema):
         return tool.name, ParameterHeaders()

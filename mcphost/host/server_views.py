@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mcphost.client.session import ServerFacts
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import MalformedMessage, McpHostError
+from mcphost.errors import McpHostError
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.server_requests.root_folders import KnownRoots
 from mcphost.llm.messages import ImagePart
@@ -16,7 +16,7 @@ from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.serialization import Raw, Struct, decode
+from mcphost.serialization import Raw, Struct, decode_or_none
 from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
 
@@ -215,10 +215,7 @@ _IMAGE_PREFIXES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:im
 
 def parse_icons(raw: Raw) -> tuple[Icon, ...]:
     """Decode a list of icons; return an empty tuple if the JSON is invalid."""
-    try:
-        return decode(raw, tuple[Icon, ...], "icons") if is_set(raw) else ()
-    except MalformedMessage:
-        return ()
+    return (decode_or_none(raw, tuple[Icon, ...]) or ()) if is_set(raw) else ()
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:

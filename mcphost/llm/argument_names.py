@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, AnswerTooLong
 from mcphost.llm.worker_protocol import WorkerEvent, WorkerToolCallDelta
-from mcphost.serialization import dumps, loads, replace
+from mcphost.serialization import dumps, loads_or_none, replace
 
 ARGUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """The names of arguments that Anthropic accepts."""
@@ -98,10 +97,7 @@ def _replace_names(text: str, names: Names) -> str:
 
     Any other text is returned unchanged.
     """
-    try:
-        value: Any = loads(text)
-    except MalformedMessage:
-        return text
+    value = loads_or_none(text)
     if not isinstance(value, dict):
         return text
     members = cast("dict[str, Any]", value)

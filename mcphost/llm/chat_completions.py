@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from mcphost.errors import MalformedMessage, ModelError
+from mcphost.errors import ModelError
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_TOOL_CALLS
 from mcphost.llm.messages import (
@@ -36,7 +36,7 @@ from mcphost.llm.model import (
 )
 from mcphost.llm.prompt_cache import mark_cache
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Raw, Struct, as_object, dumps, encode, loads, replace
+from mcphost.serialization import Raw, Struct, as_object, dumps, encode, loads_or_none, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 FILES_OMITTED = "(The file {} was left out: this model does not accept such files.)"
@@ -307,11 +307,7 @@ def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], s
     The order is a string with one letter per item; see `worker_protocol.ITEM_ORDER`. Both values are empty if the
     reasoning came from another provider.
     """
-    try:
-        value: Any = loads(part.replay)
-    except MalformedMessage:
-        return [], ""
-    members = as_object(value)
+    members = as_object(loads_or_none(part.replay))
     blocks: Any = members.get("blocks")
     if members.get("provider") != route.provider or not isinstance(blocks, list):
         return [], ""
@@ -473,10 +469,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
     """
     if not raw.strip():
         return {}
-    try:
-        value: Any = loads(raw)
-    except MalformedMessage:
-        return None
+    value = loads_or_none(raw)
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 

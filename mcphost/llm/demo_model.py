@@ -24,7 +24,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.serialization import Struct, as_object, decode_or_none, dumps, loads, replace
+from mcphost.serialization import Struct, as_object, decode_or_none, dumps, loads, loads_or_none, replace
 
 LABEL = "demo (not an AI)"
 DELTA_INTERVAL = 0.01
@@ -261,11 +261,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """Parse arguments written as a JSON object or as `key=value …`; a value that is not JSON becomes a string."""
     text = text.strip()
     if text.startswith("{"):
-        try:
-            value: Any = loads(text)
-        except MalformedMessage:
-            return {}
-        return as_object(value)
+        return as_object(loads_or_none(text))
     arguments: dict[str, Any] = {}
     for key, quoted, plain in re.findall(r"(?<![\w.-])([\w.-]++)=(?:\"([^\"]*)\"|(\S+))", text):
         try:
@@ -294,11 +290,7 @@ def _normalize_name(name: str) -> str:
 
 def parse_schema(tool: ToolSpec) -> dict[str, Any]:
     """Return a tool's schema as a dict, which is empty if the schema is not a JSON object."""
-    try:
-        value = loads(tool.schema)
-    except MalformedMessage:
-        return {}
-    return as_object(value)
+    return as_object(loads_or_none(tool.schema))
 
 
 def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:

@@ -7,9 +7,8 @@ them, and an id only to those that have arguments. This module runs in the worke
 
 from collections.abc import Iterable, Iterator
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.worker_protocol import WorkerEvent, WorkerToolCallDelta
-from mcphost.serialization import loads, replace
+from mcphost.serialization import loads_or_none, replace
 
 _MAX_CHECKS = 16
 """Maximum number of times that the arguments of one call are parsed; each time parses all of them."""
@@ -71,7 +70,4 @@ class _CurrentCall:
         # Limited, because a server could make each piece look like the end of the arguments.
         if self._checks > _MAX_CHECKS or self._length > _MAX_CHECKED_LENGTH:
             return False
-        try:
-            return isinstance(loads("".join(self._pieces)), dict)
-        except MalformedMessage:
-            return False
+        return isinstance(loads_or_none("".join(self._pieces)), dict)

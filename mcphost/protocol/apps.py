@@ -3,9 +3,8 @@
 import re
 from typing import Any, ClassVar, cast
 
-from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import CacheableResult, ClientRequest
-from mcphost.serialization import Raw, Struct, WireStruct, decode, field
+from mcphost.serialization import Raw, Struct, WireStruct, decode_or_none, field
 
 EXTENSION = "io.modelcontextprotocol/ui"
 MIME_TYPE = "text/html;profile=mcp-app"
@@ -58,16 +57,11 @@ def parse_tool_page(definition: bytes | Raw) -> ToolPage:
 
     A tool whose `visibility` is not a list of strings is visible to the model and to pages, as if it were absent.
     """
-    try:
-        meta = decode(definition, _ToolWithMeta, "_meta").meta
-    except MalformedMessage:
+    tool = decode_or_none(definition, _ToolWithMeta)
+    if tool is None or tool.meta is None:
         return DEFAULT_TOOL_PAGE
-    if meta is None:
-        return DEFAULT_TOOL_PAGE
-    try:
-        ui = decode(meta.ui, _ToolUi, "_meta.ui") if len(meta.ui) else _ToolUi()
-    except MalformedMessage:
-        ui = _ToolUi()
+    meta = tool.meta
+    ui = decode_or_none(meta.ui, _ToolUi) or _ToolUi()
     uri = ui.resource_uri if ui.resource_uri is not None else meta.flat_uri
     fault = "" if uri is None else find_uri_fault(uri)
     names = cast("list[Any]", ui.visibility) if isinstance(ui.visibility, list) else ["model", "app"]
@@ -162,13 +156,10 @@ class _ResourceMeta(WireStruct, frozen=True):
 
 def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
     """Return the origins in the `_meta` of a page; none if it is absent or invalid."""
-    try:
-        ui = decode(meta, _ResourceMeta, "_meta").ui if len(meta) else None
-    except MalformedMessage:
-        ui = None
-    csp = ui.csp if ui is not None else None
-    if csp is None:
+    found = decode_or_none(meta, _ResourceMeta)
+    if found is None or found.ui is None or found.ui.csp is None:
         return PageOrigins()
+    csp = found.ui.csp
     left_out: list[str] = []
     lists = (csp.connect_domains, csp.resource_domains, csp.frame_domains, csp.base_uri_domains)
     connect, resource, frame, base_uri = (_select_origins(values, left_out) for values in lists)

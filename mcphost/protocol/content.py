@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import Annotations
-from mcphost.serialization import Raw, WireStruct, decode, field, make_decoder
+from mcphost.serialization import Raw, WireStruct, decode, decode_or_none, field, make_decoder
 
 ANNOTATIONS_LIMIT = 8 * 1024
 """Maximum size of annotations in bytes; larger ones are ignored."""
@@ -24,10 +24,7 @@ class AnnotatedContent(WireStruct, frozen=True):
         raw: Raw = getattr(self, "raw_annotations", Raw())
         if not 0 < len(bytes(raw)) <= ANNOTATIONS_LIMIT:
             return None
-        try:
-            return decode(raw, cast("type[Annotations]", Annotations | None), "annotations")
-        except MalformedMessage:
-            return None
+        return decode_or_none(raw, cast("type[Annotations]", Annotations | None))
 
 
 class TextContent(AnnotatedContent, frozen=True, tag="text"):

@@ -2,10 +2,9 @@
 
 from typing import Any, ClassVar
 
-from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import CacheableResult, ClientRequest, EmptyResult, Notification, Result
 from mcphost.protocol.revisions import Revision
-from mcphost.serialization import Raw, WireStruct, decode
+from mcphost.serialization import Raw, WireStruct, decode_or_none
 
 NAME_LIMIT = 200
 TEXT_LIMIT = 2_000
@@ -25,9 +24,8 @@ class Implementation(WireStruct, frozen=True):
 
 def parse_implementation(raw: Raw) -> Implementation:
     """Parse an `Implementation`, truncating its strings; return an empty one if it is invalid."""
-    try:
-        info = decode(raw, Implementation, "serverInfo")
-    except MalformedMessage:
+    info = decode_or_none(raw, Implementation)
+    if info is None:
         return Implementation()
     return Implementation(
         info.name[:NAME_LIMIT],
@@ -109,10 +107,8 @@ class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
     @property
     def info(self) -> Implementation:
         """The server's `Implementation`, or an empty one if it is absent or invalid."""
-        try:
-            return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
-        except MalformedMessage:
-            return Implementation()
+        meta = decode_or_none(self.meta, _ServerMeta)
+        return Implementation() if meta is None else parse_implementation(meta.info)
 
 
 class Discover(ClientRequest[DiscoverResult], frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import CacheableResult, ClientRequest, PaginatedResult, is_set
 from mcphost.protocol.lifecycle import ServerCapabilities
-from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.serialization import Raw, WireStruct, decode, decode_or_none, encode
 
 EXTENSION = "io.modelcontextprotocol/skills"
 MAX_FILES = 512
@@ -89,11 +89,8 @@ def has_skills(capabilities: ServerCapabilities) -> bool:
     """Return whether a server declares the skills extension."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
-    try:
-        settings = decode(capabilities.extensions, _Extensions).skills
-    except MalformedMessage:
-        return False
-    return bytes(settings).lstrip().startswith(b"{")
+    extensions = decode_or_none(capabilities.extensions, _Extensions)
+    return extensions is not None and bytes(extensions.skills).lstrip().startswith(b"{")
 
 
 def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.base import ClientRequest, EmptyResult, Notification, PaginatedResult, Result, is_set
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.serialization import Raw, WireStruct, decode_or_none, encode
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED_TASK = "io.modelcontextprotocol/related-task"
@@ -198,18 +198,16 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
     """Parse a `tasks` capability; an absent or invalid capability is treated as empty."""
     if not is_set(declared):
         return TasksCapability()
-    try:
-        capability = decode(declared, _TasksCapability, "capability tasks")
-    except MalformedMessage:
+    capability = decode_or_none(declared, _TasksCapability)
+    if capability is None:
         return TasksCapability()
     return TasksCapability(is_set(capability.list), is_set(capability.cancel), is_set(capability.requests.tools.call))
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
     """Return the name and the `execution.taskSupport` of a tool definition; each is "" if missing."""
-    try:
-        tool = decode(definition, Tool, "tool")
-    except MalformedMessage:
+    tool = decode_or_none(definition, Tool)
+    if tool is None:
         return "", ""
     return tool.name, tool.execution.task_support if tool.execution else ""
 
@@ -219,10 +217,8 @@ def read_related_task(params: Raw) -> str:
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
-    try:
-        return decode(raw, _RelatedParams, "message").meta.related.task_id[:ID_LIMIT]
-    except MalformedMessage:
-        return ""
+    related = decode_or_none(raw, _RelatedParams)
+    return "" if related is None else related.meta.related.task_id[:ID_LIMIT]
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
@@ -241,11 +237,8 @@ def read_task_metadata(params: Raw) -> Raw:
     raw = bytes(params)
     if b'"task"' not in raw:
         return Raw()
-    try:
-        metadata = decode(raw, _TaskAugmentedParams, "request").task
-    except MalformedMessage:
-        return Raw()
-    return metadata if is_set(metadata) else Raw()
+    augmented = decode_or_none(raw, _TaskAugmentedParams)
+    return augmented.task if augmented is not None and is_set(augmented.task) else Raw()
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:

@@ -7,9 +7,8 @@ contains this message.
 import sqlite3
 from collections.abc import Collection, Sequence
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Usage
-from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.serialization import Struct, decode_or_none, encode, replace
 from mcphost.store.database import Database
 from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
 
@@ -102,7 +101,4 @@ class CompactionStore:
 
 
 def _decode(body: bytes) -> Compaction | None:
-    try:
-        return decode(body, Compaction, "stored compaction")
-    except MalformedMessage:
-        return None
+    return decode_or_none(body, Compaction)

@@ -7,9 +7,8 @@ import sqlite3
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import ImagePart
-from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.serialization import Struct, decode_or_none, encode, replace
 from mcphost.store import search_index
 from mcphost.store.database import Database
 from mcphost.store.valid_rows import BLOB, INTEGER, valid_rows
@@ -150,7 +149,4 @@ def _shorten(text: str, limit: int) -> str:
 
 
 def _decode(body: bytes) -> StoredManualCall | None:
-    try:
-        return decode(body, StoredManualCall, "stored manual call")
-    except MalformedMessage:
-        return None
+    return decode_or_none(body, StoredManualCall)

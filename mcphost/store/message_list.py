@@ -7,21 +7,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import cast, overload
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Message, TextPart
-from mcphost.serialization import decode
+from mcphost.serialization import decode_or_none
 
 DAMAGED_TEXT = "[mcphost: this message is damaged and cannot be read]"
 
 
 def decode_message(body: object) -> Message | None:
     """Decode a stored message, or return None if it is damaged; in a damaged file, *body* may have any type."""
-    if not isinstance(body, bytes):
-        return None
-    try:
-        return decode(body, Message, "stored message")
-    except MalformedMessage:
-        return None
+    return decode_or_none(body, Message) if isinstance(body, bytes) else None
 
 
 class MessageList(Sequence[Message]):

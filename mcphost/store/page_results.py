@@ -4,8 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from mcphost.errors import MalformedMessage
-from mcphost.serialization import Raw, Struct, decode, encode
+from mcphost.serialization import Raw, Struct, decode_or_none, encode
 from mcphost.store.database import Database
 from mcphost.store.message_list import decode_message
 from mcphost.store.valid_rows import BLOB, TEXT, first_valid, valid_rows
@@ -106,10 +105,8 @@ def _find_calls(db: sqlite3.Connection, conversation_id: str) -> Iterator[str]:
             yield from (use.id for use in message.tool_uses)
     calls = "SELECT body FROM manual_calls WHERE conversation = ? AND instr(body, ?)"
     for (body,) in valid_rows(db.execute(calls, (conversation_id, b'"page":"hand-')), BLOB):
-        try:
-            yield decode(body, _CallWithPage, "stored manual call").page
-        except MalformedMessage:
-            continue
+        if (call := decode_or_none(body, _CallWithPage)) is not None:
+            yield call.page
 
 
 def is_page_call(body: bytes) -> bool:
@@ -118,7 +115,4 @@ def is_page_call(body: bytes) -> bool:
 
 
 def _decode(body: bytes) -> StoredPageCall | None:
-    try:
-        return decode(body, StoredPageCall, "stored call with a page")
-    except MalformedMessage:
-        return None
+    return decode_or_none(body, StoredPageCall)

@@ -18,8 +18,8 @@ from typing import NamedTuple, cast
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
-from mcphost.errors import MalformedMessage, StoreError, UsageError
-from mcphost.serialization import Struct, decode
+from mcphost.errors import StoreError, UsageError
+from mcphost.serialization import Struct, decode_or_none
 from mcphost.store import page_results, search_index
 from mcphost.store.conversations import MAX_TITLE_CHARS
 from mcphost.store.database import Database
@@ -397,8 +397,4 @@ def _copy_pages(db: sqlite3.Connection, pages: Iterator[tuple[Value, ...]], targ
 
 
 def _is_call(body: bytes) -> bool:
-    try:
-        decode(body, StoredManualCall, "stored manual call")
-    except MalformedMessage:
-        return False
-    return True
+    return decode_or_none(body, StoredManualCall) is not None

@@ -8,9 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.model import TokenShare
-from mcphost.serialization import Struct, decode, encode
+from mcphost.serialization import Struct, decode_or_none, encode
 from mcphost.store.database import Database
 from mcphost.store.valid_rows import BLOB, INTEGER, NULL_OR_NUMBER, NUMBER, TEXT, valid_rows
 
@@ -196,7 +195,4 @@ def _from_row(row: Sequence[Any]) -> SpendingEntry:
 
 
 def _decode_shares(raw: bytes) -> tuple[TokenShare, ...]:
-    try:
-        return decode(raw, tuple[TokenShare, ...], "stored shares") if raw else ()
-    except MalformedMessage:
-        return ()
+    return decode_or_none(raw, tuple[TokenShare, ...]) or ()

@@ -10,9 +10,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import CopiedText, Part
-from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.serialization import Struct, decode_or_none, encode, replace
 from mcphost.store.database import Database
 from mcphost.store.valid_rows import BLOB, INTEGER, TEXT, first_valid, valid_rows
 
@@ -133,7 +132,4 @@ def _encode(text: UnsentText) -> bytes:
 
 
 def _decode(body: bytes) -> UnsentText:
-    try:
-        return decode(body, UnsentText, "unsent text")
-    except MalformedMessage:
-        return UnsentText()
+    return decode_or_none(body, UnsentText) or UnsentText()

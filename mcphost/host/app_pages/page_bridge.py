@@ -28,7 +28,7 @@ from mcphost.protocol.jsonrpc import (
     serialize_message,
 )
 from mcphost.protocol.notifications import LoggingMessageNotification
-from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.serialization import Raw, WireStruct, decode, decode_or_none, encode
 
 REFUSED = -32000
 """The error code of the extension for requests that the user or the host refuses."""
@@ -192,18 +192,13 @@ class PageBridge:
                 self._is_input_sent = True
                 self._send_outcome()
             case "notifications/cancelled":
-                try:
-                    cancelled = decode(notification.params, _CancelledParams).request_id
-                except MalformedMessage:
-                    return
-                if (scope := self._running.pop(cancelled, None)) is not None:
+                cancelled = decode_or_none(notification.params, _CancelledParams)
+                if cancelled is not None and (scope := self._running.pop(cancelled.request_id, None)) is not None:
                     scope.cancel()
             case "notifications/message":
-                try:
-                    entry = decode(notification.params, LoggingMessageNotification)
-                except MalformedMessage:
-                    return
-                self.call.offered.connection.log(entry, self.call.call)
+                entry = decode_or_none(notification.params, LoggingMessageNotification)
+                if entry is not None:
+                    self.call.offered.connection.log(entry, self.call.call)
             case _:
                 pass  # unknown notifications are ignored, as in MCP
 

@@ -3,8 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
-from mcphost.errors import MalformedMessage
-from mcphost.serialization import Raw, as_object, find_member, loads
+from mcphost.serialization import Raw, as_object, find_member, loads_or_none
 
 _MAX_REFERENCES = 10
 
@@ -32,10 +31,7 @@ def _decode_input_schema(definition: bytes) -> dict[str, Any]:
     """Return the input schema, or {} if it declares no default; cached, because a call is compared with many rules."""
     if b'"default"' not in definition and b"\\u" not in definition:
         return {}
-    try:
-        return as_object(as_object(loads(definition)).get("inputSchema"))
-    except MalformedMessage:
-        return {}
+    return as_object(find_member(loads_or_none(definition), ("inputSchema",)))
 
 
 def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mcphost.host.questions.form_fields import (
     validate_value,
 )
 from mcphost.sanitize import sanitize, strip_unsafe
-from mcphost.serialization import Raw, as_object, dumps, is_number, loads, replace
+from mcphost.serialization import Raw, as_object, dumps, is_number, loads, loads_or_none, replace
 from mcphost.unicode_forms import ascii_skeleton, normalize
 
 _SECRET = re.compile(
@@ -307,13 +307,7 @@ def requires_arguments(schema: Raw | bytes) -> bool:
 
 
 def _object(schema: Raw | bytes) -> dict[str, Any]:
-    if len(bytes(schema)) > MAX_SCHEMA:
-        return {}
-    try:
-        value = loads(bytes(schema) or b"{}", "schema")
-    except MalformedMessage:
-        return {}
-    return as_object(value)
+    return as_object(loads_or_none(schema)) if len(bytes(schema)) <= MAX_SCHEMA else {}
 
 
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:

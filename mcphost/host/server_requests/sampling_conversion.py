@@ -20,7 +20,7 @@ from mcphost.protocol.sampling import (
 )
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.protocol.tools import Tool
-from mcphost.serialization import Raw, Struct, as_object, decode, loads
+from mcphost.serialization import Raw, Struct, as_object, decode, find_member, loads_or_none
 
 MAX_STOP_SEQUENCES = 16
 MAX_STOP_LENGTH = 1_000
@@ -183,11 +183,7 @@ def _make_tool_return(result: ToolResultContent, ids: dict[str, ToolUsePart]) ->
 
 
 def _provider_id(meta: Raw) -> str:
-    try:
-        value: Any = loads(meta) if is_set(meta) else None
-    except MalformedMessage:
-        return ""
-    provider_id = value.get(PROVIDER_ID_KEY) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    provider_id = find_member(loads_or_none(meta), (PROVIDER_ID_KEY,)) if is_set(meta) else None
     return provider_id if isinstance(provider_id, str) else ""
 
 

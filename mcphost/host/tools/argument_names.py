@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-from mcphost.errors import MalformedMessage, UsageError, join_sentences
-from mcphost.serialization import Raw, loads
+from mcphost.errors import UsageError, join_sentences
+from mcphost.serialization import Raw, as_object, loads_or_none
 
 _OPEN_KEYWORDS = frozenset({
     "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf", "oneOf", "not", "if", "then",
@@ -39,13 +39,7 @@ def _declared_names(schema: Raw) -> tuple[str, ...]:
     Names that are listed as required, always or together with another argument, are included even if no property
     declares them, because they must be sent.
     """
-    try:
-        whole = loads(schema)
-    except MalformedMessage:
-        return ()
-    if not isinstance(whole, dict):
-        return ()
-    members = cast("dict[str, Any]", whole)
+    members = as_object(loads_or_none(schema))
     properties, additional = members.get("properties"), members.get("additionalProperties", False)
     if not isinstance(properties, dict) or additional is not False or not _OPEN_KEYWORDS.isdisjoint(members):
         return ()
