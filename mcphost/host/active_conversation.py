@@ -216,6 +216,8 @@ class Conversation:
             self.is_newly_titled = not self.title_prefix
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
             self._is_run_continued = True
+        if self.messages and not self._unsaved and not self._numbers[-1]:  # a draft that a crash left behind
+            self._unsaved.append((self.messages[-1], model))  # the next answer deletes it
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
@@ -246,8 +248,8 @@ class Conversation:
 
         If the conversation is still empty, it is stored with the names of the server and the tool as its title.
         """
-        after = self._find_saved_number(len(self._numbers))
-        call = replace(call, after=after, at=call.at or time.time(), page=call.page if page else "")
+        at, after = call.at or time.time(), self._find_saved_number(len(self._numbers))
+        call = replace(call, after=after, at=at, page=call.page if page else "")
         self.manual_calls.append(call)
         self._unsaved_calls.append((call, page))
         if not self.id:
@@ -345,9 +347,7 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
-        """Copy the first *count* messages to a new stored conversation, and return the fork point.
-
-        The title of the copy ends with *mark* in parentheses.
+        """Copy the first *count* messages to a new conversation, whose title ends with *mark*; return the fork point.
 
         Raises UsageError if a message is unsaved, if *count* is out of range, or if there is nothing to copy. Raises
         StoreError if the copy cannot be stored.

@@ -124,3 +124,22 @@ async def test_the_title_of_a_conversation_that_was_deleted_elsewhere_is_not_sto
     await conversation.append(user_message("something else"))
     assert "Another mcphost deleted this conversation." in told[0]
     assert await saved.find_title(conversation.id) == conversation.title == "something else"
+
+
+async def test_an_answer_that_a_crash_cut_off_is_kept_when_the_conversation_goes_on(tmp_path: Path) -> None:
+    saved = ConversationStore(Database(tmp_path / "s.db"))
+    first = Conversation(Lazy(lambda: saved), lambda error: None)
+    await first.append(user_message("question"))
+    await first.save_draft(Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
+    opened = await Conversation.load(Lazy(lambda: saved), lambda error: None, first.id)
+    assert opened is not None
+    await opened.append(user_message("go on"))
+    await opened.append(Message(role="assistant", parts=(TextPart("wer"),), at=3.0))
+    stored = await saved.load_branch(first.id)
+    assert [(row.number, row.message.text) for row in stored or ()] == [
+        (1, "question"),
+        (2, "half an ans"),
+        (3, "go on"),
+        (4, "wer"),
+    ]
+    assert list(opened.numbers) == [1, 2, 3, 4]
