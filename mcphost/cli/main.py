@@ -2,9 +2,11 @@
 
 import errno
 import os
+import resource
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -24,6 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     *argv* are the arguments after the program's name; the default is `sys.argv[1:]`.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    _disable_core_files()
     _prepare_streams()
     set_language_later(partial(_choose_language, arguments))
     code = 0
@@ -105,6 +108,15 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
         raise
     args.action, args.command_line = action, command_line
     return edit_servers.run, args
+
+
+def _disable_core_files() -> None:
+    """Write no core file if this process crashes, because its memory holds tokens, keys and passphrases.
+
+    Child processes inherit the limit, and may raise it again for themselves.
+    """
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _prepare_streams() -> None:

@@ -21,6 +21,8 @@ from mcphost.serialization import Struct
 
 _BRIEF_LOCK_TIMEOUT = 1.0
 _BRIEF_LOCK_PAUSE = 0.005
+_COPY_SUFFIX = re.compile(r"[0-9]+\.[0-9a-f]{16}")
+"""The end of the name of the file that `replace_if_unchanged` writes first: a process id and random digits."""
 
 
 class FileSnapshot(Struct, frozen=True):
@@ -89,10 +91,10 @@ def remove_abandoned_copies(path: Path) -> None:
 
     The caller must hold a lock that every process holds while it replaces this file. Raises nothing.
     """
-    copy = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+\.[0-9a-f]{{16}}")
+    start = f".{path.name}."
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
-            if copy.fullmatch(entry.name):
+            if entry.name.startswith(start) and _COPY_SUFFIX.fullmatch(entry.name[len(start) :]):
                 with suppress(OSError):
                     os.unlink(entry.path)
 
