@@ -1,4 +1,4 @@
-"""References to secrets in the keyring, in all of a user's configuration files."""
+"""References to secrets in the keyring and to unpacked bundles, in all of a user's configuration files."""
 
 import os
 import tomllib
@@ -17,15 +17,20 @@ def list_secret_names(value: object) -> Iterator[str]:
 
     All strings are searched, including keys.
     """
+    for text in _list_strings(value):
+        yield from (one.name for one in find_references(text) if one.kind == "keyring")
+
+
+def _list_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        yield from (one.name for one in find_references(value) if one.kind == "keyring")
+        yield value
     elif isinstance(value, Mapping):
         for key, member in cast("Mapping[Any, Any]", value).items():
-            yield from list_secret_names(key)
-            yield from list_secret_names(member)
+            yield from _list_strings(key)
+            yield from _list_strings(member)
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
-            yield from list_secret_names(item)
+            yield from _list_strings(item)
 
 
 def find_referenced_secrets(
@@ -38,20 +43,42 @@ def find_referenced_secrets(
     first file that cannot be read or is invalid, or None; the names in such a file are unknown.
     """
     unreadable: ConfigError | None = None
-    contents = {os.path.realpath(path): content for path, content in (planned or {}).items()}
     names: dict[str, Path] = {}
     for path in files:
         try:
-            content = contents.get(os.path.realpath(path))
-            content = read_bytes(path, MAX_FILE_BYTES) if content is None else content
-            text = decode_text(content, str(path)).removeprefix("\ufeff")
+            text = _read(path, planned)
             if "keyring" in text or "\\u" in text.lower():
                 names = dict.fromkeys(list_secret_names(_parse(text, path)), path) | names
-        except FileNotFoundError:
-            continue
         except ConfigError as error:
             unreadable = unreadable or error
     return names, unreadable
+
+
+def may_refer_to_folder(folder: Path, files: Iterable[Path], planned: Mapping[Path, bytes] | None = None) -> bool:
+    """Return whether a text in one of the files contains the path of *folder*, or a file cannot be read.
+
+    See `find_referenced_secrets` for *files* and *planned*.
+    """
+    for path in files:
+        try:
+            text = _read(path, planned)
+            is_named = folder.name in text or "\\u" in text.lower()
+            if is_named and any(str(folder) in one for one in _list_strings(_parse(text, path))):
+                return True
+        except ConfigError:
+            return True
+    return False
+
+
+def _read(path: Path, planned: Mapping[Path, bytes] | None) -> str:
+    """Return the text of a file, or of the content in *planned* that replaces it; "" if it does not exist."""
+    contents = {os.path.realpath(one): content for one, content in (planned or {}).items()}
+    content = contents.get(os.path.realpath(path))
+    try:
+        content = read_bytes(path, MAX_FILE_BYTES) if content is None else content
+    except FileNotFoundError:
+        return ""
+    return decode_text(content, str(path)).removeprefix("\ufeff")
 
 
 def _parse(text: str, path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Search for the configuration files, also of projects elsewhere, that still refer to the secrets of a server."""
+"""Search for the configuration files, also of projects elsewhere, that still refer to the data of a server."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,42 +6,55 @@ from pathlib import Path
 import anyio.to_thread
 
 from mcphost.config.loader import PROJECT_FILE
-from mcphost.config.secret_references import find_referenced_secrets
+from mcphost.config.secret_references import find_referenced_secrets, may_refer_to_folder
 from mcphost.errors import McpHostError, StoreError
-from mcphost.serialization import Struct
+from mcphost.host.servers.server_data import ServerData
+from mcphost.serialization import Struct, replace
 from mcphost.store.grants import GrantStore
 
 
-class SecretUse(Struct, frozen=True, kw_only=True):
+class DataUse(Struct, frozen=True, kw_only=True):
     """Secrets that no configuration file refers to, and those that stay with a file that refers to each.
 
-    If a file or the list of approved files cannot be read, `unreadable` is the error; the unused secrets may then be
-    those of such a file.
+    `keeps_bundle` is set if a file refers to the server's bundle, or may do so because it cannot be read. If a file or
+    the list of approved files cannot be read, `unreadable` is the error; the unused secrets may then be those of such a
+    file.
     """
 
     unused: tuple[str, ...] = ()
     used: tuple[tuple[str, Path], ...] = ()
     unreadable: McpHostError | None = None
+    keeps_bundle: bool = False
+
+    def without_kept(self, data: ServerData) -> ServerData:
+        """Return *data* without its bundle if the bundle is kept."""
+        return replace(data, bundle=None) if self.keeps_bundle else data
 
 
-async def find_secret_use(
-    secrets: Iterable[str], files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
-) -> SecretUse:
-    """Look for references to *secrets* in *files*, and in the `.mcp.json` of each folder where the user approved one.
+async def find_data_use(
+    data: ServerData, files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
+) -> DataUse:
+    """Look for references to *data* in *files*, and in the `.mcp.json` of each folder where the user approved one.
 
-    *planned* maps files to content that is checked instead of the content on disk.
+    Two servers have one bundle if the same bundle was installed for two folders. *planned* maps files to content that
+    is checked instead of the content on disk.
     """
-    names = tuple(secrets)
-    if not names:
-        return SecretUse()
+    names = data.secrets
+    if not names and data.bundle is None:
+        return DataUse()
     known, failure = [*files], None
     try:
         known += map(Path, await grants.list_trusted_files(PROJECT_FILE))
     except StoreError as error:  # callers have already saved a change
         failure = error
     found, unreadable = await anyio.to_thread.run_sync(find_referenced_secrets, known, planned)
-    return SecretUse(
+    folder = data.bundle
+    keeps = folder is not None and (
+        failure is not None or await anyio.to_thread.run_sync(may_refer_to_folder, folder, known, planned)
+    )
+    return DataUse(
         unused=tuple(name for name in names if name not in found),
         used=tuple((name, found[name]) for name in names if name in found),
         unreadable=failure or unreadable,
+        keeps_bundle=keeps,
     )

@@ -72,7 +72,7 @@ class ServerEditor:
         self._servers = servers
         self._bundles = bundles
         self._undo: list[_Change] = []
-        self._unused_bundles: list[Path] = []
+        self._unused_bundles: list[tuple[ServerConfig, Path]] = []
 
     @property
     def can_undo(self) -> bool:
@@ -191,8 +191,8 @@ class ServerEditor:
         data, deletable = self.find_data(name), await self.find_deletable(name)
         secrets = await self._editor.read_secrets(deletable)
         saved = await self._record(_Change(await self._editor.remove(server), server, deletable, secrets))
-        if data.bundle is not None:
-            self._unused_bundles.append(data.bundle)
+        if deletable.bundle is not None:
+            self._unused_bundles.append((server, deletable.bundle))
         try:
             await self._editor.forget(server, replace(data, bundle=None))
         except UnreadableReferencesError as error:
@@ -204,8 +204,9 @@ class ServerEditor:
     async def close(self) -> None:
         """Delete the bundles of removed servers whose data was also deleted, unless the removal was undone."""
         used = {find_bundle_folder(connection.config, self._bundles) for connection in self._servers}
-        for folder in self._unused_bundles:
-            if folder not in used:
+        for server, folder in self._unused_bundles:
+            use = await self._editor.find_use(server, ServerData(bundle=folder))
+            if folder not in used and not use.keeps_bundle:
                 await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
 
     async def undo(self) -> str:

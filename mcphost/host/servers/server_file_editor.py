@@ -38,7 +38,7 @@ from mcphost.config.server_files import (
 from mcphost.config.server_inputs import INPUTS_FILE, check_input_value, save_input_value
 from mcphost.errors import ConfigError, KeyringMissing, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.servers.secret_use import SecretUse, find_secret_use
+from mcphost.host.servers.secret_use import DataUse, find_data_use
 from mcphost.host.servers.server_approval import (
     RunApprovals,
     approval_source,
@@ -257,7 +257,7 @@ class ServerFileEditor:
         Configuration files that cannot be read are not searched; in this case, `forget` raises
         UnreadableReferencesError.
         """
-        use = await self._find_use(before, find_moved_secrets(before))
+        use = await self.find_use(before, ServerData(secrets=find_moved_secrets(before)))
         return ServerData(secrets=use.unused, used=use.used)
 
     async def find_deletable(self, server: ServerConfig, data: ServerData) -> ServerData:
@@ -267,16 +267,17 @@ class ServerFileEditor:
         cannot be removed.
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
-        use = await self._find_use(server, data.secrets, edit)
-        return replace_fields(data, secrets=() if use.unreadable else use.unused, used=use.used)
+        use = await self.find_use(server, data, edit)
+        secrets = () if use.unreadable else use.unused
+        return replace_fields(use.without_kept(data), secrets=secrets, used=use.used)
 
-    async def _find_use(self, server: ServerConfig, secrets: tuple[str, ...], *planned: ServerEdit) -> SecretUse:
-        """Look for references to *secrets* in all known files, as they are after the *planned* edits."""
+    async def find_use(self, server: ServerConfig, data: ServerData, *planned: ServerEdit) -> DataUse:
+        """Look for references to *data* in all known files, as they are after the *planned* edits."""
         files = [Path(server.file)] if server.file else []
-        files += [self.config_dir / name for name in (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)]
-        files += [self.folder / PROJECT_FILE]
+        own = (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)
+        files += [*(self.config_dir / name for name in own), self.folder / PROJECT_FILE]
         files += self._sources.files if self._sources is not None else ()
-        return await find_secret_use(secrets, files, self._grants, {edit.file.path: edit.content for edit in planned})
+        return await find_data_use(data, files, self._grants, {edit.file.path: edit.content for edit in planned})
 
     def describe_data(self, data: ServerData) -> tuple[str, ...]:
         """Return a phrase for each item of *data*, with the place in which it is stored."""
@@ -295,12 +296,12 @@ class ServerFileEditor:
     async def forget(self, server: ServerConfig, data: ServerData) -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
-        Secrets that a configuration file still refers to are kept. If a configuration file cannot be read, all secrets
-        are kept. Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be used.
-        Raises SecretDeletionError if all other data was deleted but some secrets could not be deleted.
+        Secrets and bundles that a configuration file still refers to are kept; if one cannot be read, all are kept.
+        Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be used. Raises
+        SecretDeletionError if all other data was deleted but some secrets could not be deleted.
         """
-        use = await self._find_use(server, data.secrets)
-        unreadable = use.unreadable
+        use = await self.find_use(server, data)
+        unreadable, data = use.unreadable, use.without_kept(data)
         found = await self.read_secrets(replace_fields(data, secrets=use.unused))
         secrets = found if unreadable is None else {}
         deleted = self.describe_data(replace_fields(data, secrets=tuple(secrets)))

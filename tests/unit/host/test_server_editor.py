@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 
 from mcphost.config.approval_digest import with_file_digests
-from mcphost.config.loader import load_config
+from mcphost.config.loader import load_config, make_project_file
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import ServerEdit, plan_set, scope_file
@@ -21,8 +22,8 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.events import ServerState, ToolFinished, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.server_approval import load_approved_project
-from mcphost.host.servers.server_data import SecretDeletionError
+from mcphost.host.servers.server_approval import approve_project, load_approved_project
+from mcphost.host.servers.server_data import SecretDeletionError, UnreadableReferencesError
 from mcphost.host.servers.server_file_editor import ServerFileEditor
 from mcphost.host.setup import Setup
 from mcphost.store.database import Database
@@ -577,6 +578,32 @@ async def test_data_that_another_server_uses_is_not_deleted(tmp_path: Path) -> N
         await setup.server_editor.remove("demo", forgets=True)
         assert backend.secrets == {name: TOKEN}
     assert bundle.is_dir()
+
+
+@pytest.mark.parametrize("place", ["another folder", "another project", "a broken file"])
+async def test_a_bundle_that_an_entry_elsewhere_uses_is_kept(tmp_path: Path, place: str) -> None:
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup, backend)
+        servers = {"mcpServers": {"same": {"command": "node", "args": [str(bundle / "server.py")]}}}
+        (tmp_path / "elsewhere").mkdir()
+        if place == "another folder":
+            local = json.dumps({"folders": {str(tmp_path / "elsewhere"): servers}})
+            (tmp_path / "config" / "local.json").write_text(local)
+        elif place == "another project":
+            file = tmp_path / "elsewhere" / ".mcp.json"
+            file.write_text(json.dumps(servers))
+            project = make_project_file(file, file.read_bytes())
+            database = Database(tmp_path / "store.db")
+            await approve_project(GrantStore(database), host.audit, project)
+            await database.close()
+        else:
+            (tmp_path / "config" / "local.json").write_text(json.dumps(servers)[:-1])
+        deletable = await setup.server_editor.find_deletable("demo")
+        assert deletable.bundle is None
+        with suppress(UnreadableReferencesError):
+            await setup.server_editor.remove("demo", forgets=True)
+    assert (bundle / "server.py").is_file()
 
 
 async def test_a_file_that_was_changed_by_another_program_is_not_overwritten_by_undo(tmp_path: Path) -> None:
