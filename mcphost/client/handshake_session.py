@@ -205,7 +205,8 @@ class HandshakeSession:
         self._subscribed: set[str] = set()
         self._lock = anyio.Lock()
         self._closed = anyio.Event()
-        self._renewal = SessionRenewal(sender, renew, self._on_renewed, self._on_expired)
+        withdraw = self._dispatcher.cancel_all
+        self._renewal = SessionRenewal(sender, renew, withdraw, self._on_renewed, self._on_expired)
         self._read_scope = anyio.CancelScope()
         self._keepalive = Keepalive(sender, observer, ping_interval, self.abort, self._renewal.renew)
         tasks.start_soon(self._keepalive.run)

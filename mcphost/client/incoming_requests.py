@@ -92,6 +92,7 @@ class ServerRequestDispatcher:
         self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
+        self._all_scopes: set[anyio.CancelScope] = set()
         self._calls_with_questions: list[int] = []  # numbers of client requests with open questions
         self._pending = 0
         self._pending_bytes = 0
@@ -121,6 +122,7 @@ class ServerRequestDispatcher:
         # Registered here and not in the task, because the next message may cancel it. If two pending requests have the
         # same id, it refers to the first one, and both are answered.
         self._scopes.setdefault(request.id, scope)
+        self._all_scopes.add(scope)
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
     def cancel(self, request_id: RequestId) -> bool:
@@ -130,6 +132,15 @@ class ServerRequestDispatcher:
             return False
         scope.cancel()
         return True
+
+    def cancel_all(self) -> None:
+        """Cancel all pending requests, because the session in which they were sent has ended.
+
+        A new session counts its requests anew, so an answer would be taken for the answer to another request.
+        """
+        self._scopes.clear()
+        for scope in tuple(self._all_scopes):
+            scope.cancel()
 
     def on_call_ended(self, number: int) -> None:
         """Notify the observer if a question is still open after the client request it belongs to has ended.
@@ -173,6 +184,7 @@ class ServerRequestDispatcher:
             if scope.cancel_called:
                 self._handler.on_request_cancelled(request.method)
             self._pending -= 1
+            self._all_scopes.discard(scope)
             self._pending_roots_requests.discard(done)
             done.set()
             self._pending_bytes -= size

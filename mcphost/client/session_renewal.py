@@ -27,19 +27,21 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 class SessionRenewal:
     """HTTP session of a connection; if it expires, it is renewed once for all affected requests.
 
-    *renew* repeats the handshake. *on_renewed* receives the ServerFacts of the new session, and may raise
-    ServerError. *on_failed* is called if the connection can no longer be used.
+    *renew* repeats the handshake; *on_expired* is called before it. *on_renewed* receives the ServerFacts of the new
+    session, and may raise ServerError. *on_failed* is called if the connection can no longer be used.
     """
 
     def __init__(
         self,
         sender: RequestSender,
         renew: RenewFn | None,
+        on_expired: Callable[[], None],
         on_renewed: Callable[[ServerFacts], None],
         on_failed: Callable[[ConnectionLost], None],
     ) -> None:
         self._sender = sender
         self._renew = renew
+        self._on_expired = on_expired
         self._on_renewed = on_renewed
         self._on_failed = on_failed
         self._lock = anyio.Lock()
@@ -110,6 +112,7 @@ class SessionRenewal:
             if generation != self._generation or self._renew is None:
                 return
             self._is_interrupted = True
+            self._on_expired()
             try:
                 facts = await self._renew()
                 for call in tuple(self._state_requests.values()):

@@ -3,19 +3,21 @@
 import json
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
 
-from mcphost.client.session import Session, WatchedChanges
+from mcphost.client.session import ServerRequestContext, Session, WatchedChanges
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.log import RedactingFormatter
 from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequest
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.fakes import RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import (
     DISCOVERY,
@@ -48,6 +50,63 @@ async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(rev
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
     assert [text for text in observer.warnings if "no longer knows the session" in text]
+
+
+class AskingServer(SessionForgettingServer):
+    """A server that asks on its stream, with the same id in each session, and records the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[tuple[str, Any]] = []
+        self.answered = anyio.Event()
+
+    async def ask(self, message: str) -> None:
+        await self.streamed.wait()
+        params = {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
+        await self.streams[-1].event({"id": 7, "method": "elicitation/create", "params": params})
+
+    async def __call__(self, request: ReceivedRequest) -> object:
+        if request.body and "method" not in request.message:
+            self.answers.append((request.headers["mcp-session-id"], request.message["result"]["content"]))
+            self.answered.set()
+            return await request.reply(202, kind="")
+        return await super().__call__(request)
+
+
+class WaitingHandler(FakeRequestHandler):
+    """A user who answers each question only when it is released."""
+
+    def __init__(self) -> None:
+        super().__init__({"elicitation/create": ElicitResult("accept")})
+        self.capabilities = {"elicitation": {"form": {}}}
+        self.waiting: dict[str, anyio.Event] = {}
+        self.asked_now = anyio.Event()
+
+    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ElicitResult:
+        assert isinstance(request, Elicit)
+        released = self.waiting[request.message] = anyio.Event()
+        self.asked_now.set()
+        await released.wait()
+        return ElicitResult("accept", {"to": request.message})
+
+
+async def test_an_answer_for_an_expired_session_is_not_taken_for_one_in_the_new_session() -> None:
+    server, handler = AskingServer(), WaitingHandler()
+    with anyio.fail_after(20):
+        async with open_http_session(server, answers=handler) as (session, _):
+            await server.ask("May I list the files?")
+            await handler.asked_now.wait()
+            server.forget()
+            server.streamed, handler.asked_now = anyio.Event(), anyio.Event()
+            assert single_text(await session.request(CallTool("b"))) == "session-2"
+            await server.ask("May I delete the files?")
+            await handler.asked_now.wait()
+            for released in handler.waiting.values():
+                released.set()
+                await anyio.wait_all_tasks_blocked()
+            await server.answered.wait()
+    assert server.answers == [("session-2", {"to": "May I delete the files?"})]
+    assert handler.cancelled_methods == ["elicitation/create"]
 
 
 class StubbornServer(SessionForgettingServer):
