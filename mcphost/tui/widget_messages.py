@@ -88,9 +88,12 @@ class PathsPasted(Message):
 
 
 class ClipboardImageRequested(Message):
-    """Posted when the user presses Ctrl+V; `on_none` is called if the clipboard contains no image."""
+    """Posted when the user presses Ctrl+V.
 
-    def __init__(self, on_none: Callable[[], None]) -> None:
+    If the clipboard contains no image, `on_none` is called to paste the copied text; it is None if none was copied.
+    """
+
+    def __init__(self, on_none: Callable[[], None] | None) -> None:
         super().__init__()
         self.on_none = on_none
 

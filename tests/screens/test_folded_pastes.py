@@ -158,3 +158,28 @@ async def test_ctrl_v_attaches_the_image_in_the_clipboard_or_pastes_text(
         await driver.pilot.press("ctrl+v")
         await driver.until(lambda: text(driver) == "copied here", "the text")
         assert composer(driver).draft.origin == "inserted"
+
+
+NO_IMAGES = {
+    "install xclip": ({"DISPLAY": ":0"}, ""),
+    "no clipboard with images here": ({}, ""),
+    "The clipboard has no image.": ({"DISPLAY": ":0"}, "#!/bin/sh\nexit 1\n"),
+}
+
+
+@pytest.mark.parametrize("reason", NO_IMAGES)
+async def test_ctrl_v_says_why_it_attached_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    environment, script = NO_IMAGES[reason]
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**environment, "PATH": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    if script:
+        (tmp_path / "xclip").write_text(script)
+        (tmp_path / "xclip").chmod(0o755)
+    async with run(notifications=True) as driver:
+        await driver.pilot.press("ctrl+v")
+        await driver.until(lambda: driver.has_notified(reason), "the reason")
+        assert (text(driver), composer(driver).attachment_names) == ("", ())

@@ -12,6 +12,8 @@ from mcphost.paths import find_program
 TIMEOUT = 3.0
 """Maximum seconds that each program may take."""
 
+_PACKAGES = {"wl-paste": "wl-clipboard"}
+
 
 def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
     """Return the commands that can print the clipboard's image as PNG on this system, as argument lists."""
@@ -23,6 +25,17 @@ def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform)
     if environ.get("DISPLAY"):
         found.append(("xclip", "-selection", "clipboard", "-target", "image/png", "-out"))
     return tuple(found)
+
+
+def missing_package(environ: Mapping[str, str], platform: str = sys.platform) -> str | None:
+    """Return the package that would make the clipboard's image readable, or None if a program for it is installed.
+
+    The result is "" if there is no desktop clipboard, for example over SSH.
+    """
+    commands = clipboard_commands(environ, platform)
+    if any(find_program(command[0], environ.get("PATH")) for command in commands):
+        return None
+    return _PACKAGES.get(commands[0][0], commands[0][0]) if commands else ""
 
 
 async def read_clipboard_image(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:

@@ -259,14 +259,14 @@ class Attachments:
         if await anyio.to_thread.run_sync(exist):
             on_found(paths)
 
-    def add_clipboard_image(self, on_none: Callable[[], None]) -> None:
+    def add_clipboard_image(self, on_none: Callable[[], None] | None) -> None:
         """Attach the image in the system clipboard, which is read in the background.
 
-        *on_none* is called if the clipboard contains no image.
+        If the clipboard contains no image, *on_none* is called. Without it, the user is told why there is no image.
         """
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
-    async def _read_clipboard(self, on_none: Callable[[], None]) -> None:
+    async def _read_clipboard(self, on_none: Callable[[], None] | None) -> None:
         from mcphost.host.conversation.clipboard_image import read_clipboard_image
         from mcphost.host.conversation.local_files import Attachment, make_binary_part
         from mcphost.sandbox.image_formats import identify_image
@@ -274,7 +274,10 @@ class Attachments:
         body = await read_clipboard_image(os.environ)
         image = identify_image(body)
         if image is None:
-            on_none()
+            if on_none is None:
+                self._screen.notify(_describe_missing_image(), markup=False, timeout=8)
+            else:
+                on_none()
             return
         try:
             part = make_binary_part("clipboard image", image.mime_type, body, self._model_facts)
@@ -457,13 +460,25 @@ class AttachmentScreen(Screen[None]):
         message.stop()
         if self._host is not None:
             self.attachments.add_clipboard_image(message.on_none)
-        else:
+        elif message.on_none is not None:
             message.on_none()
 
     def on_attachment_requested(self, message: AttachmentRequested) -> None:
         """Open, remove or refresh an attachment."""
         message.stop()
         self.attachments.handle_action(message.action, message.index)
+
+
+def _describe_missing_image() -> str:
+    """Return a sentence for the user: why Ctrl+V attached no image, and what to do."""
+    from mcphost.host.conversation.clipboard_image import missing_package
+
+    package = missing_package(os.environ)
+    if package is None:
+        return _("The clipboard has no image. To paste text, use your terminal's own key, such as Ctrl+Shift+V.")
+    if package:
+        return _("To attach images from the clipboard, install {package}.").format(package=package)
+    return _("There is no clipboard with images here, for example over SSH. To attach a file, type @ and its path.")
 
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:

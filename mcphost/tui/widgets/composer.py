@@ -178,7 +178,7 @@ class ComposerInput(OrderedTextArea, inherit_component_classes=False):
         The pasted text is the text that was last copied in this app.
         """
         copied: str = self.app.clipboard  # pyright: ignore[reportUnknownMemberType]
-        self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied)))
+        self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied) if copied else None))
 
     def _insert_paste(self, text: str) -> None:
         if not text:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.host.conversation import clipboard_image
-from mcphost.host.conversation.clipboard_image import clipboard_commands, read_clipboard_image
+from mcphost.host.conversation.clipboard_image import clipboard_commands, missing_package, read_clipboard_image
 
 pytestmark = pytest.mark.anyio
 
@@ -57,3 +57,12 @@ async def test_a_program_that_prints_or_waits_without_end_is_ended(
     monkeypatch.setattr(clipboard_image, "TIMEOUT", 0.2)
     environ = install(tmp_path, "xclip", "printf PNG; exec /bin/sleep 600")
     assert await read_clipboard_image(environ, "linux") == b""
+
+
+def test_the_package_that_is_missing_depends_on_the_desktop(tmp_path: Path) -> None:
+    path = {"PATH": str(tmp_path)}
+    assert missing_package(path, "linux") == ""
+    assert missing_package({**path, "WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "linux") == "wl-clipboard"
+    assert missing_package({**path, "DISPLAY": ":0"}, "linux") == "xclip"
+    assert missing_package(path, "darwin") == "pngpaste"
+    assert missing_package(install(tmp_path, "xclip", "exit 1"), "linux") is None
