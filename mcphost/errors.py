@@ -29,7 +29,7 @@ that a tool reports is a result for the model, not an exception.
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, cast
 
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
 
@@ -48,7 +48,7 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
     """
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
-    shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
+    shown = [sanitize_line(redact(line.strip()), _SHOWN_LINE_LENGTH) for line in lines if line.strip()]
     return f"; it last said: {' | '.join(shown)}" if shown else ""
 
 

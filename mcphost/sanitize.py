@@ -121,9 +121,14 @@ def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     return text
 
 
+def sanitize_line(text: str, limit: int) -> str:
+    """Return the first *limit* characters of *text*, sanitized and on one line."""
+    return sanitize(text[:limit], keep_newlines=False)
+
+
 def quote_text(text: str, limit: int = 200) -> str:
     """Return the first *limit* characters of *text*, sanitized, in quotes and on one line."""
-    return repr(sanitize(text[:limit], keep_newlines=False))
+    return repr(sanitize_line(text, limit))
 
 
 def is_sanitized(text: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcphost.apps.page_policy import SANDBOX
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.translation import _
 
 _FOLDER = Path(__file__).parent
@@ -37,7 +37,7 @@ def read_style() -> bytes:
 
 def build_outer_page(server: str, tool: str, paths: PagePaths) -> bytes:
     """Return the document, which names the *server* and the *tool* whose page it shows."""
-    who, what = (escape(sanitize(name[:_NAME_LIMIT], keep_newlines=False)) for name in (server, tool))
+    who, what = (escape(sanitize_line(name, _NAME_LIMIT)) for name in (server, tool))
     heading = escape(_("Page of the tool {tool}, from the server {server}")).format(tool=what, server=who)
     hint = escape(_("The server wrote what is inside the frame. mcphost asks its questions in the terminal only."))
     closed = escape(_("This page is closed. You can close this tab and return to mcphost."))

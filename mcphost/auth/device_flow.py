@@ -28,7 +28,7 @@ from mcphost.auth.tokens import (
 from mcphost.auth.url_policy import UnsafeUrl, check_url, url_origin
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_server_secret
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct
 from mcphost.sign_in_types import SignInTerms
 
@@ -93,7 +93,7 @@ async def request_device_authorization(
     await http.check_url(uri, "verification address")
     return DeviceAuthorization(
         code,
-        sanitize(user_code[:_MAX_USER_CODE_LENGTH], keep_newlines=False),
+        sanitize_line(user_code, _MAX_USER_CODE_LENGTH),
         uri,
         parse_lifetime(members.get("expires_in")),
         min(max(parse_lifetime(members.get("interval", DEFAULT_INTERVAL)), MIN_INTERVAL), MAX_INTERVAL),

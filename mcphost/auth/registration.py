@@ -14,7 +14,7 @@ from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthR
 from mcphost.auth.url_policy import check_url
 from mcphost.errors import SignInRequired
 from mcphost.redact import redact_registered, register_secret, register_server_secret
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct
 
 CLIENT_NAME = "mcphost"
@@ -199,7 +199,7 @@ def quote_server_text(text: str) -> str:
 
     Secrets are redacted before the text is truncated, so that no part of a secret remains.
     """
-    return sanitize(redact_registered(text[:_MAX_ERROR_LENGTH])[:300], keep_newlines=False)
+    return sanitize_line(redact_registered(text[:_MAX_ERROR_LENGTH]), 300)
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthR
 from mcphost.auth.registration import ENTERED_KIND, OAuthClient, describe_oauth_error
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct
 
 EXPIRY_MARGIN = 30.0
@@ -145,7 +145,7 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
                 else "has characters that are not allowed in a scope"
             )
             raise InvalidScopes(
-                f"The scope {sanitize(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
+                f"The scope {quote_text(scope, 100)} {what} (RFC 6749, section 3.3).",
                 "Nothing was sent. Correct it where it is named: in the server, mcphost.oauth.scopes or --scope.",
             )
     return scopes

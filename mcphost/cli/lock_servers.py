@@ -10,7 +10,7 @@ from mcphost.cli.parser import build_options
 from mcphost.cli.printing import format_error, print_json, print_note, print_text, show_status
 from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, RegistryError, UsageError
 from mcphost.pluralize import pluralize, translate_count
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.translation import N_, _, ngettext, translate_sentence
 
 if TYPE_CHECKING:
@@ -561,7 +561,7 @@ def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
     lines = [f"{sanitize(name, keep_newlines=False)}: {differences}"]
     for drift in drifts:
         label = _(DRIFT_LABELS.get(drift.kind, drift.kind))
-        lines.append(f"  {label} {sanitize(drift.name[:200], keep_newlines=False)}".rstrip())
+        lines.append(f"  {label} {sanitize_line(drift.name, 200)}".rstrip())
         lines += [f"      {_(line[2:])}" if line[2:] in NOTES else f"    {line}" for line in drift.lines]
     if len(lines) > _MAX_PRINTED:
         count = len(lines) - _MAX_PRINTED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mcphost.cli.colors import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError, join_sentences
-from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.sanitize import escape_unsafe_json, sanitize, sanitize_line
 from mcphost.translation import _, join_list, translate_sentence
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def format_error(error: McpHostError) -> str:
 def print_error(error: McpHostError) -> None:
     """Print an error to standard error as one short paragraph: what failed, why, and what to do."""
     with _paused_status():
-        sys.stderr.write(f"mcphost: {sanitize(format_error(error)[:4000], keep_newlines=False)}\n")
+        sys.stderr.write(f"mcphost: {sanitize_line(format_error(error), 4000)}\n")
 
 
 def first_line(text: str | None) -> str:

@@ -20,7 +20,7 @@ from mcphost.config.project_texts import (
 )
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.pluralize import pluralize
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import Struct
 
 MAX_COMMANDS = 200
@@ -251,7 +251,7 @@ def _check_keys(fields: Mapping[str, Any], known: Sequence[str], front_matter: s
         return
     lines = enumerate(split_lines(front_matter), 1)
     line = next((number for number, text in lines if _has_key(text, unknown)), 1)
-    shown = sanitize(unknown[:_MAX_SHOWN], keep_newlines=False)
+    shown = sanitize_line(unknown, _MAX_SHOWN)
     near = next(iter(get_close_matches(unknown[:_MAX_SHOWN].lower(), known, 1)), "")
     if near:
         raise MalformedMessage(f'Line {line} of its front matter has the unknown key "{shown}". Did you mean "{near}"?')

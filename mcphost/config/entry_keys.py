@@ -13,7 +13,7 @@ from mcphost.config.toml_files import find_similar
 from mcphost.config.variable_references import expand_home
 from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name, is_strong, redact_patterns
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import dumps
 
 ENTRY_KEYS = (
@@ -84,7 +84,7 @@ def describe_entry_keys(entry: Mapping[str, Any], *, is_own: bool = True) -> Ite
 
 
 def _describe_key(key: str, near: str) -> str:
-    shown = sanitize(key[:60], keep_newlines=False)
+    shown = sanitize_line(key, 60)
     return f'"{shown}" is unknown: did you mean "{near}"?' if near else f'"{shown}" is unknown: it does nothing.'
 
 

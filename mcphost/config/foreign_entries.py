@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from mcphost.config.mcp_json import OWN_KEY
 from mcphost.config.schema import SAMPLING_FIELD_BY_KEY, SamplingLimits
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import as_object
 
 _KEPT_KEYS = frozenset(
@@ -132,7 +132,7 @@ def _own_settings(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _name_keys(keys: Iterable[str]) -> str:
-    shown = [f'"{sanitize(key[:_MAX_KEY_LENGTH], keep_newlines=False)}"' for key in keys]
+    shown = [f'"{sanitize_line(key, _MAX_KEY_LENGTH)}"' for key in keys]
     return ", ".join(shown[:_MAX_NAMED_KEYS]) + (", …" if len(shown) > _MAX_NAMED_KEYS else "")
 
 

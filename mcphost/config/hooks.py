@@ -23,7 +23,7 @@ from mcphost.config.toml_files import find_table_line, parse_toml
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.paths import is_missing
-from mcphost.sanitize import replace_surrogates, sanitize
+from mcphost.sanitize import replace_surrogates, sanitize, sanitize_line
 from mcphost.serialization import Struct, replace
 
 MAX_HOOKS = 50
@@ -63,7 +63,7 @@ def _parse_hook(entry: Any, file: str, text: str, number: int) -> HookConfig:
         raise ConfigError(f"{where} is not a table.", "Write [[hooks]].")
     values = dict(cast("dict[str, Any]", entry))
     if unknown := [key for key in values if key not in fields]:
-        shown = sanitize(unknown[0][:60], keep_newlines=False)
+        shown = sanitize_line(unknown[0], 60)
         raise ConfigError(f'{where}: "{shown}" is unknown.', f"Known keys: {', '.join(fields)}.")
     if missing := [key for key in ("event", "command") if key not in values]:
         raise ConfigError(f'{where} has no "{missing[0]}".', "Add it.")

@@ -16,7 +16,7 @@ from mcphost.config.json_files import decode_text, describe_type
 from mcphost.config.schema import Meta
 from mcphost.errors import ConfigError, LockFileError, MalformedMessage
 from mcphost.json_limits import check_plain_value
-from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.sanitize import escape_unsafe_json, sanitize_line
 from mcphost.serialization import Struct, convert, nesting_depth, replace, to_builtins
 
 LOCK_FILE = "mcphost.lock"
@@ -253,5 +253,5 @@ def _explain(error: BaseException) -> str:
         return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
     text = error.message if isinstance(error, MalformedMessage) else str(error)
     text = text.removeprefix("The lock file is not valid: ") or type(error).__name__
-    shown = sanitize(text[:300], keep_newlines=False).rstrip(".")
+    shown = sanitize_line(text, 300).rstrip(".")
     return f"{shown[:1].lower()}{shown[1:]}."

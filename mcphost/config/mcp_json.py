@@ -55,7 +55,7 @@ from mcphost.errors import ConfigError
 from mcphost.protocol.notifications import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision
 from mcphost.redact import is_probable_secret, redact_patterns
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize, sanitize_line
 from mcphost.serialization import as_object, replace
 from mcphost.unicode_forms import normalize
 
@@ -164,7 +164,7 @@ def _entry_location(file: str, name: str) -> str:
 
 def entry_mark(name: str) -> str:
     """Return the text that names the entry *name* in descriptions of its problems; a long name is shortened."""
-    return f'server "{sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)}"'
+    return f'server "{sanitize_line(name, _MAX_NAME_LENGTH)}"'
 
 
 class _ServerEntry:
@@ -373,7 +373,7 @@ class _ServerEntry:
             return "auto"
         if transport not in TRANSPORTS:
             raise ConfigError(
-                f'{self.location}: "type" is {sanitize(transport[:40], keep_newlines=False)!r}.',
+                f'{self.location}: "type" is {quote_text(transport, 40)}.',
                 'Use "stdio", "http" or "sse".',
             )
         if (transport == "stdio") == bool(url):
@@ -437,7 +437,7 @@ class _ServerEntry:
         headers = without_transport_headers(self._get_pairs("headers"), self.location, self.on_problem)
         for name, value in headers.items():
             if not _HEADER.fullmatch(name) or any(char in value for char in "\r\n\0"):
-                shown = sanitize(name[:60], keep_newlines=False)
+                shown = sanitize_line(name, 60)
                 raise ConfigError(f"{self.location}: the header {shown!r} cannot be sent.", "Check its name and value.")
         return headers
 
@@ -490,7 +490,7 @@ class _ServerEntry:
             raise ConfigError(f'{self.location}: "{key}" has more than {_MAX_PAIRS} entries.', "Remove some.")
         pairs: dict[str, str] = {}
         for name, member in cast("dict[str, Any]", value).items():
-            shown = sanitize(name[:60], keep_newlines=False)
+            shown = sanitize_line(name, 60)
             is_number = isinstance(member, int | float) and not isinstance(member, bool)
             content = str(cast("object", member)) if is_number else member
             if not isinstance(content, str):
@@ -521,7 +521,7 @@ class _ServerEntry:
             self._warn_about_secret(f"{key}.{name}", f"${{env:{_variable_name(name)}}} or ${{keyring:NAME}}")
 
     def _report_unknown(self, where: str, reference: Reference) -> None:
-        shown = sanitize(reference.text[:_MAX_SHOWN_REFERENCE], keep_newlines=False)
+        shown = sanitize_line(reference.text, _MAX_SHOWN_REFERENCE)
         text = (
             f'{self.location}: "{where}" has {shown}, which is passed on unchanged. '
             "Only ${NAME}, ${env:NAME}, ${keyring:NAME}, ${input:ID}, ${workspaceFolder} and ${userHome} are filled in."
@@ -556,7 +556,7 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
     fields, limits = settable_fields(SamplingLimits), dict[str, int]()
     for key, member in members.items():
         if key not in SAMPLING_FIELD_BY_KEY:
-            shown = sanitize(key[:60], keep_newlines=False)
+            shown = sanitize_line(key, 60)
             known = ", ".join(SAMPLING_FIELD_BY_KEY)
             on_problem(ConfigWarning(f'{location}: "mcphost.sampling.{shown}" is unknown. Known keys: {known}.'))
             continue

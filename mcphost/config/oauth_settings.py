@@ -6,7 +6,7 @@ from mcphost.config.json_files import describe_type
 from mcphost.config.schema import OAuthConfig
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 FIELD_BY_KEY = {
     "clientId": "client_id",
@@ -46,7 +46,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
         )
     fields, values = settable_fields(OAuthConfig), dict[str, Any]()
     for key, member in cast("dict[str, Any]", value).items():
-        shown = sanitize(key[:60], keep_newlines=False)
+        shown = sanitize_line(key, 60)
         if key not in FIELD_BY_KEY:
             raise ConfigError(
                 f'{location}: "mcphost.oauth" has the unknown key "{shown}".', f"Known keys: {', '.join(FIELD_BY_KEY)}."

@@ -11,7 +11,7 @@ from mcphost.config.other_host_sign_in import read_sign_in
 from mcphost.config.server_inputs import entry_texts
 from mcphost.config.variable_references import expand_home, find_references, has_nested_reference
 from mcphost.redact import is_probable_secret
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize_line
 from mcphost.serialization import Struct
 
 MAX_ENTRY_VALUES = 500
@@ -234,7 +234,7 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
         headers = {name: _fill_in(name, text, values, syntax) for name, text in _pairs(entry, "headers").items()}
         converted |= {"headers": headers} if headers else {}
         return _with_timeout(converted, entry.get("timeout"))
-    raise UnusableEntry(f"It is built into goose (type {sanitize(kind[:40], keep_newlines=False)!r}).")
+    raise UnusableEntry(f"It is built into goose (type {quote_text(kind, 40)}).")
 
 
 def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: VariableSyntax) -> str:
@@ -335,7 +335,7 @@ def unsupported_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _shown(references: list[str]) -> tuple[str, ...]:
     distinct = tuple(dict.fromkeys(references))[:_MAX_NAMED_REFERENCES]
-    return tuple(sanitize(reference[:200], keep_newlines=False) for reference in distinct)
+    return tuple(sanitize_line(reference, 200) for reference in distinct)
 
 
 def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax: VariableSyntax) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.json_limits import MAX_DEPTH, MAX_PLAIN_VALUES, JsonLimitExceeded, check_depth, run_steps
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Raw, as_object, decode, find_member, loads, replace, select_members
 
 MAX_JSON_BYTES = 5_000_000
@@ -323,7 +323,7 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any, fo
     *inputs* is the file's list of definitions for `${input:ID}`. *folder* is the project folder in which the other host
     starts the server, or "" for a server that does not belong to a project.
     """
-    shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    shown = sanitize_line(name, _MAX_NAME_LENGTH)
     try:
         if not isinstance(entry, dict):
             raise UnusableEntry("Its entry is not an object.")

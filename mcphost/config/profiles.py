@@ -14,7 +14,7 @@ from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.config.toml_files import TomlTable
 from mcphost.config.value_conversion import settable_fields
 from mcphost.errors import UsageError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import replace
 
 MAX_PROFILES = 100
@@ -91,7 +91,7 @@ def apply_profile(config: HostConfig, name: str) -> HostConfig:
         servers = tuple(_exclude_unlisted(servers, profile.name, frozenset(profile.servers)))
         known = {server.name for server in servers}
         if unknown := [one for one in profile.servers if one not in known]:
-            names = ", ".join(sanitize(one[:60], keep_newlines=False) for one in unknown[:_MAX_NAMES_SHOWN])
+            names = ", ".join(sanitize_line(one, 60) for one in unknown[:_MAX_NAMES_SHOWN])
             problems.append(f"{config.settings_file}: profile {name!r} lists servers that are not configured: {names}.")
     return replace(
         config,

@@ -11,7 +11,7 @@ from shlex import quote
 from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import find_references, resolve_folder
 from mcphost.paths import find_program
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 _MAX_CHECKED_WORDS = 200
 _MAX_WARNINGS = 5
@@ -30,7 +30,7 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
         return ()
     runs_in = server.cwd or str(folder)
     edit = f"mcphost servers edit {quote(server.name)} --cwd DIR"
-    shown_folder = sanitize(runs_in[:_MAX_SHOWN], keep_newlines=False)
+    shown_folder = sanitize_line(runs_in, _MAX_SHOWN)
     if server.cwd != resolve_folder(server.file, "") and not os.path.isdir(runs_in):
         return (f"Its folder {shown_folder} does not exist. Create it, or choose another with {edit}.",)
     if os.path.realpath(runs_in) == os.path.realpath(folder):
@@ -38,7 +38,7 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
     warnings: list[str] = []
     for word in _relative_words(server):
         if _is_misplaced(word, folder, Path(runs_in)):
-            shown = sanitize(word[:_MAX_SHOWN], keep_newlines=False)
+            shown = sanitize_line(word, _MAX_SHOWN)
             warnings.append(
                 f'The path "{shown}" is in the current folder, but the server runs in {shown_folder}. '
                 f"Write the absolute path, or set its folder with {edit}."

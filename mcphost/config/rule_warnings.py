@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.rules import Rule
 from mcphost.config.toml_files import find_similar
-from mcphost.sanitize import quote_text, sanitize
+from mcphost.sanitize import quote_text, sanitize_line
 
 _PREFIX = re.compile(r"([a-z-]{2,12}):")
 _PATTERN_WORDS = frozenset({"regex", "regexp"})
@@ -25,14 +25,14 @@ def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_
     for group in _group_alternatives(rules):
         shown, name = _show(group[0]), group[0].server
         for value, prefix in _misspelt_prefixes(group[0]):
-            shown_value = sanitize(value[:_MAX_SHOWN], keep_newlines=False)
+            shown_value = sanitize_line(value, _MAX_SHOWN)
             warnings.append(
                 f'In "consent.never", the rule {shown} compares with the text "{shown_value}": did you mean "{prefix}"?'
             )
         if any(rule.server in servers for rule in group):
             continue
         near = find_similar(name, servers)
-        server = sanitize(name[:_MAX_SHOWN], keep_newlines=False)
+        server = sanitize_line(name, _MAX_SHOWN)
         if near:
             warnings.append(
                 f'In "consent.never", the rule {shown} matches no call: there is no server {server!r}; '
@@ -64,10 +64,10 @@ def find_rules_without_tool(
             ):
                 continue
             near = find_similar(rule.exact_tool or "", names)
-            server = sanitize(rule.server[:_MAX_SHOWN], keep_newlines=False)
+            server = sanitize_line(rule.server, _MAX_SHOWN)
             text = f'In "consent.never", the rule {_show(rule)} matches no call: "{server}" has no such tool.'
             if near:
-                text += f" Did you mean {sanitize(near[:_MAX_SHOWN], keep_newlines=False)!r}?"
+                text += f" Did you mean {quote_text(near, _MAX_SHOWN)}?"
             warnings.append(text)
     return tuple(warnings)
 

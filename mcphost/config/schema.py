@@ -8,7 +8,7 @@ from msgspec import Meta
 from mcphost.config.published_values import NOTHING_PUBLISHED, PublishedValues
 from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct
 
 
@@ -515,7 +515,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The command as one line, for display."""
-        return sanitize(" ".join(self.settings.command)[:200], keep_newlines=False)
+        return sanitize_line(" ".join(self.settings.command), 200)
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from mcphost.config.schema import ServerConfig, ServerInput
 from mcphost.config.variable_references import find_references
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import as_object, find_member, replace
 
 INPUTS_FILE = "inputs.json"
@@ -73,7 +73,7 @@ def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
         return f'has no "options", or more than {_MAX_OPTIONS}'
     return ServerInput(
         id=input_id,
-        description=sanitize(texts["description"][:_MAX_DESCRIPTION_LENGTH], keep_newlines=False),
+        description=sanitize_line(texts["description"], _MAX_DESCRIPTION_LENGTH),
         default=texts["default"][:MAX_INPUT_LENGTH],
         options=options if kind == "pickString" else (),
         password=members.get("password") is True and kind == "promptString",

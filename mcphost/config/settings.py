@@ -36,7 +36,7 @@ from mcphost.config.schema import (
 from mcphost.config.toml_files import TomlTable, find_entry_line
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct, replace
 
 MAX_ROOTS = 100
@@ -70,7 +70,7 @@ def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[s
                 f'{file}: "roots" is a list of folders; {describe_type(cast("Any", entry))} is not one and is left out.'
             )
         elif source == "user" and path != WORKSPACE_FOLDER and not path.startswith(("/", "~")):
-            shown = sanitize(path[:200], keep_newlines=False)
+            shown = sanitize_line(path, 200)
             on_problem(f"{file}: the folder {shown!r} is not an absolute path and is left out.")
         else:
             if source != "user" and path != WORKSPACE_FOLDER:
@@ -272,7 +272,7 @@ def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
         except InvalidValue:
             keys = None
         if keys is None or len(keys) > MAX_KEYS_OF_ACTION:
-            name, line = sanitize(action[:60], keep_newlines=False), find_entry_line(text, "keys", action)
+            name, line = sanitize_line(action, 60), find_entry_line(text, "keys", action)
             table.on_problem(
                 SettingProblem(
                     f'{table.file}, line {line}: "{name}" is not a key nor a list of at most {MAX_KEYS_OF_ACTION}; '

@@ -9,7 +9,7 @@ from mcphost.config.json_files import describe_type
 from mcphost.config.schema import ConfigWarning, ProblemCallback, SettingWarning
 from mcphost.config.value_conversion import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct
 
 _COUNTED_CHARACTERS = "=[{,.\n\\"
@@ -125,7 +125,7 @@ class TomlTable:
         *setting* is the setting whose value is affected by the problem: None means *key* itself, and "" means no
         setting.
         """
-        shown = sanitize(key[:60], keep_newlines=False)
+        shown = sanitize_line(key, 60)
         text, setting = f'{self.locate(key)}: "{self.prefix}{shown}" {what}', key if setting is None else setting
         self.on_problem(SettingWarning(text, f"{self.prefix}{setting}") if setting else ConfigWarning(text))
 
@@ -167,7 +167,7 @@ class TomlTable:
                 self._refuse(key, near, "Correct the name, because limits or rules in it would not apply.")
 
     def _refuse(self, key: str, near: str, hint: str) -> NoReturn:
-        name = f"{self.prefix}{sanitize(key[:60], keep_newlines=False)}"
+        name = f"{self.prefix}{sanitize_line(key, 60)}"
         if near:
             raise ConfigError(f'{self.locate(key)}: "{name}" is unknown: did you mean "{self.prefix}{near}"?', hint)
         raise ConfigError(f'{self.locate(key)}: "{name}" is unknown.', hint)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 MAX_WINDOWS_USERS = 50
 """Maximum number of entries of the folder of Windows users to look at."""
@@ -108,4 +108,4 @@ def _find_paths(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _show(text: str) -> str:
-    return sanitize(text[:_MAX_SHOWN_PATH], keep_newlines=False)
+    return sanitize_line(text, _MAX_SHOWN_PATH)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct
 from mcphost.translation import N_
 
@@ -39,5 +39,5 @@ def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> Dia
 
 
 def _clean(text: str) -> str:
-    shown = sanitize(text[: 2 * MAX_DETAIL_LENGTH], keep_newlines=False)
+    shown = sanitize_line(text, 2 * MAX_DETAIL_LENGTH)
     return shown if len(shown) <= MAX_DETAIL_LENGTH else f"{shown[: MAX_DETAIL_LENGTH - 1]}…"

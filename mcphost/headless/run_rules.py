@@ -10,7 +10,7 @@ from mcphost.host.builtin_tool_names import LOAD_SKILL
 from mcphost.host.host import Host
 from mcphost.host.server_views import ServerView
 from mcphost.pluralize import translate_count
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text
 from mcphost.translation import _
 
 MAX_NAMED_TOOLS = 5
@@ -37,7 +37,7 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
         meant = next((other.server for other in others if other.server in known), "")
         if meant and rule.server not in known:
             raise UsageError(
-                f"The rule {sanitize(text[:200], keep_newlines=False)!r} is about a server {rule.server!r}, which is "
+                f"The rule {quote_text(text)} is about a server {rule.server!r}, which is "
                 "not configured. A server's name ends at the first slash.",
                 f"For the server {meant!r} write {format_rule(Rule(server=meant))}",
             )

@@ -33,7 +33,7 @@ from mcphost.host.server_requests.root_folders import compare_roots, configured_
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.servers.servers import Servers
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct, replace
 from mcphost.store.large_results import ResultStore
 from mcphost.translation import N_
@@ -595,4 +595,4 @@ def _show_value(value: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    return sanitize(text[:200], keep_newlines=False)
+    return sanitize_line(text, 200)

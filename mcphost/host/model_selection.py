@@ -13,7 +13,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ModelChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel, ModelFacts
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Raw
 
 ASSUMED_WINDOW = 128_000
@@ -200,7 +200,7 @@ class ModelSelection:
 
 def describe_switch(name: str) -> str:
     """Return a hint that names the commands which select the model *name* of an earlier run."""
-    name = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    name = sanitize_line(name, _MAX_NAME_LENGTH)
     return f"To switch: /model {name} in the chat, or --model {name}."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from mcphost.config.schema import HostConfig, SecretStore, SettingProblem
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct, replace
 from mcphost.translation import N_
 
@@ -250,4 +250,4 @@ def format_setting(value: Any, translate: Callable[[str], str] = str, limit: int
         return str(value).lower()
     if isinstance(value, tuple):
         value = f"[{', '.join(map(str, cast('tuple[object, ...]', value)))}]"
-    return f"{value:.15g}" if isinstance(value, int | float) else sanitize(str(value)[:limit], keep_newlines=False)
+    return f"{value:.15g}" if isinstance(value, int | float) else sanitize_line(str(value), limit)

@@ -35,7 +35,7 @@ from mcphost.llm.model import (
     Usage,
 )
 from mcphost.llm.prompt_cache import mark_cache
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import Raw, Struct, as_object, dumps, encode, loads_or_none, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
@@ -357,7 +357,7 @@ def file_item(file: FilePart) -> Json:
     if file.mime_type.startswith("audio/"):
         audio = {"data": file.data, "format": file.mime_type.removeprefix("audio/")}
         return {"type": "input_audio", "input_audio": audio}
-    name = sanitize(file.name.rsplit("/", 1)[-1][:200], keep_newlines=False) or "file.pdf"
+    name = sanitize_line(file.name.rsplit("/", 1)[-1], 200) or "file.pdf"
     return {"type": "file", "file": {"filename": name, "file_data": f"data:{file.mime_type};base64,{file.data}"}}
 
 

@@ -30,7 +30,7 @@ from mcphost.registry.entries import (
     decode_page,
     latest_entries,
 )
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import quote_text, sanitize
 from mcphost.serialization import Struct, WireStruct, decode, encode, replace
 from mcphost.transport.http_client import HttpClient, create_client
 from mcphost.unicode_forms import split_url
@@ -484,6 +484,6 @@ def _shorten(problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown_server(name: str, version: str) -> RegistryError:
-    what = f"version {sanitize(version[:100], keep_newlines=False)!r} of {name}" if version else f"server {name}"
+    what = f"version {quote_text(version, 100)} of {name}" if version else f"server {name}"
     word = name.rpartition("/")[2]
     return RegistryError(f"The registry has no {what}.", f"Search for it: mcphost servers search {quote(word)}")

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from mcphost.errors import MalformedMessage, RegistryError
 from mcphost.protocol.base import Icon
 from mcphost.registry.popularity import Popularity, read_popularity
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Raw, Struct, WireStruct, as_object, convert, decode, decode_array, loads, replace
 from mcphost.translation import N_
 from mcphost.unicode_forms import describe_name_risk
@@ -260,7 +260,7 @@ def check_name(name: str) -> None:
     """Check a server's name, such as `io.github.user/weather`. Raises RegistryError if it is invalid."""
     if 3 <= len(name) <= _MAX_NAME_LENGTH and _NAME.fullmatch(name):
         return
-    shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
+    shown = sanitize_line(name, _MAX_NAME_LENGTH)
     risk = describe_name_risk(name[:_MAX_NAME_LENGTH])
     raise RegistryError(
         f"The name {shown!r} is not valid.{f' It {risk}' if risk else ''}",

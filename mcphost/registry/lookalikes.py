@@ -9,7 +9,7 @@ from itertools import islice
 
 from mcphost.registry.entries import RegistryEntry, name_publisher
 from mcphost.registry.plan import InstallOption
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.unicode_forms import ascii_skeleton, describe_name_risk, split_url
 
 _WELL_KNOWN_NAMES = """
@@ -182,4 +182,4 @@ def _distance(one: str, two: str, limit: int) -> int:
 
 
 def _show(text: str) -> str:
-    return sanitize(text[:100], keep_newlines=False)
+    return sanitize_line(text, 100)

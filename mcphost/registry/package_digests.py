@@ -27,7 +27,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.variable_references import resolve_target
 from mcphost.errors import MalformedMessage, RegistryError
 from mcphost.registry.package_grammar import PackageReference, find_package, is_exact_version
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import Struct, loads
 from mcphost.transport.hook_process import HookRunner
 
@@ -149,7 +149,7 @@ def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
     for name in (*server.env, *server.env_file_names):
         risk = classify_variable(name)
         if risk == "packages" or (risk and name.strip().upper().replace("-", "_").startswith(_TOOL_VARIABLES)):
-            shown = sanitize(name[:100], keep_newlines=False)
+            shown = sanitize_line(name, 100)
             return f"The variable {shown} of its entry can change where the package comes from."
     if package.type == "npm" and (file := _find_npm_settings(resolve_target(server).cwd or os.getcwd())):
         return f"The file {sanitize(file, keep_newlines=False)} can change where the package comes from."
@@ -170,7 +170,7 @@ def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
         elif argv[at] in _HARMLESS_OPTIONS[kind]:
             at += 1
         else:
-            return sanitize(option[:100], keep_newlines=False)
+            return sanitize_line(option, 100)
     return ""
 
 
@@ -393,7 +393,7 @@ async def _run(
     if result.code:
         if missing is not None and missing[0].search(" ".join(result.error_output.split())):
             raise missing[1]
-        said = sanitize(" | ".join(result.error_output.splitlines()[:2])[:_MAX_REASON], keep_newlines=False)
+        said = sanitize_line(" | ".join(result.error_output.splitlines()[:2]), _MAX_REASON)
         reason = f": {said.rstrip('.')}" if said else ""
         raise RegistryError(f"{command[0]} ended with code {result.code}{reason}.")
     return result.output

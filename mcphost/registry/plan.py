@@ -36,7 +36,7 @@ from mcphost.registry.plan_inputs import (
     variable_texts,
 )
 from mcphost.registry.planned_values import PlannedValue, planned_pairs
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.serialization import Struct, replace
 
 Kind = Literal["npm", "pypi", "oci", "nuget", "mcpb", "remote"]
@@ -134,7 +134,7 @@ def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, st
 def _read_more(server: RegistryEntry) -> str:
     url = server.repository.url or server.website_url
     hint = "Add it by hand if you trust it: mcphost servers add NAME -- COMMAND"
-    return f"{hint}; its documentation: {sanitize(url[:200], keep_newlines=False)}" if url else f"{hint}."
+    return f"{hint}; its documentation: {sanitize_line(url, 200)}" if url else f"{hint}."
 
 
 def _package_option(package: RegistryPackage) -> InstallOption:
@@ -165,7 +165,7 @@ def _package_option(package: RegistryPackage) -> InstallOption:
 def _check_package(package: RegistryPackage) -> None:
     kind = package.registry_type
     if kind not in RUNNERS and kind != "mcpb":
-        shown = sanitize(kind[:40], keep_newlines=False)
+        shown = sanitize_line(kind, 40)
         raise RegistryError(f"mcphost installs no packages of the type {shown!r}.")
     if package.transport.type != "stdio":
         raise RegistryError("The package is a web server: start it, then add its address.")
@@ -191,7 +191,7 @@ def _leave_host_paths_to_user(package: RegistryPackage, inputs: tuple[PlanInput,
             changed.append(one)
             continue
         if one.choices:
-            shown = sanitize(", ".join(one.choices)[:200], keep_newlines=False)
+            shown = sanitize_line(", ".join(one.choices), 200)
             raise RegistryError(f"{one.name} gives the container access to one of these folders: {shown}.")
         has_volume = one.default is not None and is_volume_name(one.default)
         changed.append(replace(one, default=one.default if has_volume else None, is_host_path=True))

@@ -12,7 +12,7 @@ from mcphost.errors import RegistryError, UsageError
 from mcphost.redact import is_secret_name
 from mcphost.registry.entries import InputVariable, RegistryInput
 from mcphost.registry.planned_values import FilledLength, ValuePart
-from mcphost.sanitize import quote_text, sanitize
+from mcphost.sanitize import quote_text, sanitize_line
 from mcphost.serialization import Struct, replace
 
 InputPlace = Literal["argument", "environment", "header", "address"]
@@ -61,7 +61,7 @@ def input_name(one: RegistryInput, number: int) -> str:
     name made from *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
-    return sanitize(name[:100], keep_newlines=False).replace("=", "-")
+    return sanitize_line(name, 100).replace("=", "-")
 
 
 def is_bare_flag(one: RegistryInput) -> bool:
@@ -227,7 +227,7 @@ def check_value(one: PlanInput, text: str) -> str:
     elif one.is_host_path and not text:
         problem = f"The value of {one.name} is empty."
     elif one.choices and text not in one.choices:
-        choices = sanitize(", ".join(one.choices)[:500], keep_newlines=False)
+        choices = sanitize_line(", ".join(one.choices), 500)
         problem = f"The value of {one.name} is none of: {choices}."
     elif one.format == "number" and not _NUMBER.fullmatch(text):
         problem = f"The value of {one.name} is not a number."

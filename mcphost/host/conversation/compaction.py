@@ -36,7 +36,7 @@ from mcphost.llm.token_estimate import (
     estimate_text_tokens,
 )
 from mcphost.pluralize import pluralize
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, SummarySentence
 
@@ -426,4 +426,4 @@ def _name_attachment(part: Part) -> str:
             name = part.name or part.mime_type
         case _:
             return ""
-    return sanitize(name[:_MAX_NAME], keep_newlines=False)
+    return sanitize_line(name, _MAX_NAME)

@@ -17,7 +17,7 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
-from mcphost.sanitize import is_sanitized, sanitize
+from mcphost.sanitize import is_sanitized, sanitize, sanitize_line
 from mcphost.serialization import Struct, replace
 
 MAX_TEXT_BYTES = 256 * 1024
@@ -103,7 +103,7 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
     but audio files are refused. A PDF file or an image may have to be converted for the model with an AttachmentFitter.
     Raises UsageError with the reason if the file cannot be attached.
     """
-    shown = sanitize(_make_relative(reference.path, folder)[:500], keep_newlines=False)
+    shown = sanitize_line(_make_relative(reference.path, folder), 500)
     path = _resolve(reference.path, folder, shown)
     try:
         handle = _open(path, os.path.realpath(folder) if _is_confined(reference.path) else "")
@@ -141,7 +141,7 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
         return attachment
     if os.path.normpath(os.path.join(base, path)) == real:
         return attachment
-    target = sanitize(os.path.relpath(real, base)[:500], keep_newlines=False)
+    target = sanitize_line(os.path.relpath(real, base), 500)
     return replace(attachment, note="; ".join(filter(None, (f"a link to {target}", attachment.note))))
 
 
@@ -167,7 +167,7 @@ def _resolve(path: str, folder: str, shown: str) -> str:
     base = os.path.realpath(folder)
     real = os.path.realpath(os.path.join(base, expanded))
     if _is_confined(path) and os.path.commonpath((base, real)) != base:
-        target = sanitize(real[:500], keep_newlines=False)
+        target = sanitize_line(real, 500)
         raise UsageError(f"{shown} is a link to {target}, outside of this folder.", "To attach it, use that path.")
     return real
 

@@ -23,7 +23,7 @@ from mcphost.host.tools.tool_search import parse_matches
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ToolSpec
 from mcphost.llm.token_estimate import estimate_tool_tokens
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 MAX_NAMED_SERVERS = 50
 Preference = Literal["auto", "pinned", "deferred"]
@@ -102,7 +102,7 @@ class ToolSelection:
         if not self._is_searchable:
             return ""
         servers = Counter(offer.server for offer in self.list_offers())
-        named = [f"{sanitize(name[:100], keep_newlines=False)} ({count})" for name, count in servers.items()]
+        named = [f"{sanitize_line(name, 100)} ({count})" for name, count in servers.items()]
         more = f" and {len(named) - MAX_NAMED_SERVERS} more" if len(named) > MAX_NAMED_SERVERS else ""
         return (
             f"Servers and their numbers of tools: {', '.join(named[:MAX_NAMED_SERVERS])}{more}. Most of these tools "

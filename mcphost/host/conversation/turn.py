@@ -41,7 +41,7 @@ from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
 from mcphost.pluralize import pluralize
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.title_writer import TitleWriter
@@ -384,7 +384,7 @@ def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:
 
 def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str]:
     """Return a notice and a hint for the user about a tool whose schema was simplified for the provider."""
-    name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
+    name, reason = (sanitize_line(text, 300) for text in (tool.name, tool.reason))
     return (
         f"{model} rejected the schema of the tool {name} and gets a simpler one. The provider said: {reason}",
         "Arguments are still checked against the server's own schema.",
@@ -396,7 +396,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
 
     The tool is no longer offered to the model.
     """
-    name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
+    name, reason = (sanitize_line(text, 300) for text in (tool.name, tool.reason))
     return (
         f"{model} rejected the definition of the tool {name} and is no longer offered this tool. The "
         f"provider said: {reason}",
@@ -406,7 +406,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
 
 def _describe_tools_refused(model: str, event: llm.ToolsRefused) -> tuple[str, str]:
     """Return a notice and a hint for the user about a model that does not support tools."""
-    said = sanitize(event.reason[:300], keep_newlines=False)
+    said = sanitize_line(event.reason, 300)
     detail = f" The provider said: {said}" if said else ""
     hint = 'To send tools nevertheless: tools = "always" under [model] in config.toml.'
     if event.refused_at:

@@ -36,7 +36,7 @@ from mcphost.protocol.server_requests import (
     UrlElicitationRequired,
     server_request_size,
 )
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import replace
 from mcphost.store.roots import FolderAnswerStore
 
@@ -334,7 +334,7 @@ def _attributed(context: ServerRequestContext) -> Generator[None]:
 
 def _deferred_reason(context: ServerRequestContext) -> str:
     """Return the reason for a deferred question as a phrase that is shown with the question."""
-    name = sanitize(context.target[:200], keep_newlines=False)
+    name = sanitize_line(context.target, 200)
     match context.method:
         case "resources/read":
             return f"it asked for them, and you are about to read {name}"
@@ -346,7 +346,7 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 def _reason(context: ServerRequestContext) -> str:
     """Return the reason for a question as a phrase that is shown with the question; names are sanitized."""
-    name = sanitize(context.target[:200], keep_newlines=False)
+    name = sanitize_line(context.target, 200)
     match context.method:
         case "tools/call":
             return f"requested by its tool {name}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingLimits
 from mcphost.host.questions.questions import LimitUsage, ModelCandidate
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct, as_object, is_number, replace
 
 MAX_HINTS = 20
@@ -120,7 +120,7 @@ def _weight(value: Any) -> float:
 
 
 def _display_hint(hint: str) -> str:
-    return sanitize(hint[:60], keep_newlines=False)
+    return sanitize_line(hint, 60)
 
 
 MINUTE = 60.0

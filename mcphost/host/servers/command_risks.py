@@ -17,7 +17,7 @@ from mcphost.config.target_secrets import find_target_secrets
 from mcphost.config.variable_references import find_input, find_references, resolve_target, resolve_text
 from mcphost.errors import ConfigError
 from mcphost.redact import is_secret_name
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize, sanitize_line
 from mcphost.unicode_forms import is_loopback_host, split_url
 
 _SPLIT = re.compile(r"[\s;&|()<>`'\"{}]+")
@@ -139,7 +139,7 @@ def _display_host(url: str) -> str:
 
 def _join_names(names: Sequence[str]) -> str:
     """Join at most five names with commas and "and"; the others are only counted, as in "and 3 more"."""
-    shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
+    shown = [sanitize_line(name, 100) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
@@ -261,10 +261,10 @@ def _is_inside(path: str, project: str) -> bool:
 
 
 def _join_variables(names: Sequence[str]) -> str:
-    shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_VARIABLES]]
+    shown = [sanitize_line(name, 100) for name in names[:_MAX_VARIABLES]]
     more = f" and {len(names) - _MAX_VARIABLES} more" if len(names) > _MAX_VARIABLES else ""
     return ", ".join(shown) + more
 
 
 def _display_path(path: str) -> str:
-    return sanitize(path[:500], keep_newlines=False)
+    return sanitize_line(path, 500)

@@ -45,7 +45,7 @@ from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.log import to_mcphost_error
 from mcphost.protocol.notifications import LoggingMessageNotification
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.sign_in_types import SignInProgress
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ class ServerConnection:
     def _restart_for_files(self, changed: str) -> None:
         """Restart after a watched file changed, unless the server is waiting for the user's approval or sign-in."""
         if self._status.state in _RESTARTABLE_STATES:
-            name = sanitize(changed[:200], keep_newlines=False)
+            name = sanitize_line(changed, 200)
             self.log_buffer.add("info", f"Restarting, because {name} changed.", "client")
             self.restart(f"mcphost restarted the server {self.config.name!r}, because {name} changed.")
 

@@ -13,7 +13,7 @@ from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.definition_diff import definition_lines, diff_definitions
 from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.pluralize import pluralize
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Struct, encode, replace, to_builtins
 from mcphost.translation import N_
 
@@ -202,8 +202,7 @@ async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[s
     if not drifts:
         return ""
     names = [
-        f"{drift.kind.replace('_', ' ')} {sanitize(drift.name[:100], keep_newlines=False)}".strip()
-        for drift in drifts[:_MAX_NAMED]
+        f"{drift.kind.replace('_', ' ')} {sanitize_line(drift.name, 100)}".strip() for drift in drifts[:_MAX_NAMED]
     ]
     more = f" and {len(drifts) - _MAX_NAMED:,} more" if len(drifts) > _MAX_NAMED else ""
     return f"It differs from the project's lock file: {', '.join(names)}{more}."

@@ -31,7 +31,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.project_file_approvals import USED, ProjectApprovals, ProjectFileStatus
 from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
-from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
+from mcphost.sanitize import replace_surrogates, sanitize, sanitize_line, strip_hidden_text
 from mcphost.serialization import Struct, encode, loads, replace
 from mcphost.threads import run_in_thread
 
@@ -579,4 +579,4 @@ def _clean_text(text: str) -> str:
 
 def _line(text: str) -> str:
     """Return the first 500 characters of a hook's text as a single sanitized line."""
-    return sanitize(" ".join(text.split())[:_MAX_REASON], keep_newlines=False)
+    return sanitize_line(" ".join(text.split()), _MAX_REASON)

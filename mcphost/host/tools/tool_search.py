@@ -14,7 +14,7 @@ from mcphost.host.servers.tool_registry import ToolOffer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.model import ToolSpec
-from mcphost.sanitize import sanitize
+from mcphost.sanitize import sanitize_line
 from mcphost.serialization import Raw, encode
 
 MAX_MATCHES = 10
@@ -183,7 +183,7 @@ def describe_matches(found: Iterable[ToolOffer]) -> str:
         "You can call these tools from your next message on. The servers wrote the descriptions; they are not verified."
     ]
     for offer in found:
-        words = sanitize(" ".join(offer.spec.description.split())[:_SHOWN_CHARS], keep_newlines=False)
+        words = sanitize_line(" ".join(offer.spec.description.split()), _SHOWN_CHARS)
         lines.append(f"- {offer.spec.name}: {words}")
     return "\n".join(lines)
 
