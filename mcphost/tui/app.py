@@ -316,22 +316,21 @@ class McpHostApp(QuestionApp):
                 dialog.show_sign_in_progress(event)
 
     def _handle_server_change(self, _event: object) -> None:
-        if page := self._server_observer:
+        for page in self._server_observers:
             page.handle_server_change()
 
     def _handle_resource_change(self, event: "ResourceChanged") -> None:
-        if page := self._server_observer:
+        for page in self._server_observers:
             page.handle_resource_change(event.server, event.uri)
 
     @property
-    def _server_observer(self) -> ServerObserver | None:
-        """The top screen if it is a ServerObserver and fully mounted, or None.
+    def _server_observers(self) -> list[ServerObserver]:
+        """The fully mounted ServerObservers on the stack, also below other screens, because Esc shows them again.
 
         A screen that is still being mounted needs no notification, because it reads the current state when it loads.
         """
-        page = self.screen
-        is_whole = page.is_mounted and page.display  # not displayed while it is being removed
-        return page if is_whole and isinstance(page, ServerObserver) else None
+        mounted = [page for page in self.screen_stack if page.is_mounted and page.display]  # display: not being removed
+        return [page for page in mounted if isinstance(page, ServerObserver)]
 
     @property
     def terminal(self) -> Driver | None:

@@ -252,6 +252,19 @@ async def test_an_open_page_follows_the_state_of_the_servers(run: Run) -> None:
         await driver.until(lambda: "search_files" in driver.text(), "its tools")
 
 
+async def test_a_page_below_another_one_follows_the_state_of_the_servers(run: Run) -> None:
+    async with run(views=(sample_server("late", "connecting"),), size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "starting…" in driver.text(), "the starting server")
+        await driver.pilot.press("l")
+        await driver.until(lambda: "Log of late" in driver.text(), "its log")
+        driver.host.views = (sample_server("late"),)
+        driver.host.put(ServerState("late", "ready", tools=2))
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "search_files" in driver.text(), "its tools")
+        assert "starting" not in driver.text()
+
+
 async def test_a_starting_server_shows_for_how_long(run: Run) -> None:
     views = (
         sample_server("far", "connecting", starting_seconds=12.4),
