@@ -82,6 +82,10 @@ class PostChannel(Protocol):
         """Return whether an error response means that the server no longer knows the session."""
         ...
 
+    def is_current_session(self, session: str) -> bool:
+        """Return whether messages that belong to *session* can still be answered; "" means that there is none."""
+        ...
+
     def expire_session(self, session: str) -> SessionExpired:
         """Record that the server no longer knows a session, and return the error to raise."""
         ...
@@ -107,6 +111,7 @@ class HttpExchange:
         "_messages",
         "_request",
         "_response",
+        "_session",
         "_silent_resumes",
         "_throttle",
     )
@@ -119,6 +124,7 @@ class HttpExchange:
         self._response: HttpResponse | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
+        self._session = ""  # id of the session in which the request was sent
         self._has_mismatched_id = False  # whether a response had the right id with another JSON type
         self._throttle = Throttle()
         self._silent_resumes = 0  # number of times that the stream was resumed without a new event
@@ -187,6 +193,8 @@ class HttpExchange:
             self._done = True
             raise self._mismatched_id_error() or error
         while before.last_id and self._silent_resumes < MAX_SILENT_RESUMES:
+            if not self._channel.is_current_session(self._session):
+                break  # another session's events may have the same ids
             # The server determines the first delay; as long as there are no new events, the delays increase.
             least = (
                 2.0**self._silent_resumes
@@ -222,6 +230,7 @@ class HttpExchange:
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method
         headers = channel.headers_for(self._request, self._headers)
+        self._session = headers.get(SESSION_ID_HEADER, "")
         is_repeatable = method not in EFFECTFUL_METHODS
         body = serialize_message(self._request)
         try:
@@ -278,6 +287,9 @@ class HttpExchange:
                     self._has_mismatched_id = True  # raised if no valid response follows
                 return  # late or forged
             self._done = True
+        elif isinstance(message, JsonRpcRequest) and not self._channel.is_current_session(self._session):
+            self._channel.unmatched_count += 1
+            return  # its answer would be sent in the new session, where another request may have the same id
         self._messages.append(message)
 
     def _close(self) -> None:

@@ -309,6 +309,10 @@ class HttpChannel:
         )
         return bool(session) and (status == 404 or is_named)
 
+    def is_current_session(self, session: str) -> bool:
+        """Return whether messages that belong to *session* can still be answered; "" means that there is none."""
+        return not session or (session == self._session_id and session != self._expired_session_id)
+
     def expire_session(self, session: str) -> SessionExpired:
         """Record that the server no longer knows a session, and return the error to raise.
 
@@ -511,7 +515,7 @@ class HttpChannel:
             try:
                 if not await self._is_get_stream(answer, headers.get(SESSION_ID_HEADER, "")):
                     return None
-                await self._read_events(answer, decoder)
+                await self._read_events(answer, decoder, headers.get(SESSION_ID_HEADER, ""))
             finally:
                 answer.close()
         except SessionExpired:
@@ -539,7 +543,7 @@ class HttpChannel:
         self._streaming_session_id = self._confirmed_session_id = session
         return True
 
-    async def _read_events(self, answer: HttpResponse, decoder: EventDecoder) -> None:
+    async def _read_events(self, answer: HttpResponse, decoder: EventDecoder, session: str) -> None:
         pace = Throttle()
         while (chunk := await answer.read_chunk()) is not None:
             for event in decoder.feed(chunk):
@@ -549,7 +553,8 @@ class HttpChannel:
                     continue
                 for message in messages:
                     self._received_count += 1
-                    self._queue_unsolicited(message)
+                    if self.is_current_session(session):
+                        self._queue_unsolicited(message)
                 if pace.is_due:
                     await pace.yield_control()
 

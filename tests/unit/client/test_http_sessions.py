@@ -17,6 +17,7 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequest
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatusError
+from tests.event_loop import wait_until
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import (
@@ -52,13 +53,22 @@ async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(rev
     assert [text for text in observer.warnings if "no longer knows the session" in text]
 
 
+LATE: dict[str, Any] = {"message": "May I go on?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
 class AskingServer(SessionForgettingServer):
-    """A server that asks on its stream, with the same id in each session, and records the answers."""
+    """A server that asks on its stream, with the same id in each session, and records the answers.
+
+    Its first call ends only when `ended` is set; before that, it asks during the call.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[tuple[str, Any]] = []
         self.answered = anyio.Event()
+        self.calls: list[ReceivedRequest] = []
+        self.ended = anyio.Event()
+        self.is_calm = False
 
     async def ask(self, message: str) -> None:
         await self.streamed.wait()
@@ -66,6 +76,13 @@ class AskingServer(SessionForgettingServer):
         await self.streams[-1].event({"id": 7, "method": "elicitation/create", "params": params})
 
     async def __call__(self, request: ReceivedRequest) -> object:
+        if request.body and request.message.get("method") == "tools/call" and not self.calls and not self.is_calm:
+            self.calls.append(request)
+            await request.stream()
+            await self.ended.wait()
+            await request.event({"id": 7, "method": "elicitation/create", "params": LATE})
+            await request.event({"id": request.message["id"], "result": {"content": []}})
+            return False
         if request.body and "method" not in request.message:
             self.answers.append((request.headers["mcp-session-id"], request.message["result"]["content"]))
             self.answered.set()
@@ -98,6 +115,7 @@ async def test_an_answer_for_an_expired_session_is_not_taken_for_one_in_the_new_
             await handler.asked_now.wait()
             server.forget()
             server.streamed, handler.asked_now = anyio.Event(), anyio.Event()
+            server.is_calm = True
             assert single_text(await session.request(CallTool("b"))) == "session-2"
             await server.ask("May I delete the files?")
             await handler.asked_now.wait()
@@ -107,6 +125,19 @@ async def test_an_answer_for_an_expired_session_is_not_taken_for_one_in_the_new_
             await server.answered.wait()
     assert server.answers == [("session-2", {"to": "May I delete the files?"})]
     assert handler.cancelled_methods == ["elicitation/create"]
+
+
+async def test_a_question_on_a_stream_of_an_expired_session_is_not_asked() -> None:
+    server, handler = AskingServer(), WaitingHandler()
+    with anyio.fail_after(20):
+        async with open_http_session(server, answers=handler) as (session, _), anyio.create_task_group() as calls:
+            calls.start_soon(session.request, CallTool("a"))
+            await wait_until(lambda: bool(server.calls))
+            server.forget()
+            assert single_text(await session.request(CallTool("b"))) == "session-2"
+            server.ended.set()
+    assert handler.waiting == {}
+    assert server.answers == []
 
 
 class StubbornServer(SessionForgettingServer):
