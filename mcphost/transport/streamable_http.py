@@ -551,10 +551,11 @@ class HttpChannel:
                     messages = await self.parse_event(event)
                 except JsonLimitExceeded:
                     continue
+                if not self.is_current_session(session):
+                    continue
                 for message in messages:
                     self._received_count += 1
-                    if self.is_current_session(session):
-                        self._queue_unsolicited(message)
+                    self._queue_unsolicited(message)
                 if pace.is_due:
                     await pace.yield_control()
 
