@@ -1,4 +1,4 @@
-"""Formatting of numbers for users: with a singular or plural noun, or as US dollars."""
+"""Formatting of numbers for users: with a singular or plural noun, as US dollars, or as a duration."""
 
 from mcphost.translation import _, ngettext
 
@@ -44,3 +44,19 @@ def format_prices(input_price: float | None, output_price: float | None) -> str:
     if input_price is None or output_price is None:
         return _("unknown")
     return f"${input_price:g} / ${output_price:g}" if input_price or output_price else _("free")
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in at most two units, such as "42 s", "3 min 5 s" or "2 h 10 min"."""
+    minutes, rest = divmod(int(seconds), 60)
+    if not minutes:
+        return _("{seconds} s").format(seconds=rest)
+    if minutes < 60:
+        return _("{minutes} min {seconds} s").format(minutes=minutes, seconds=rest)
+    return _("{hours} h {minutes} min").format(hours=minutes // 60, minutes=minutes % 60)
+
+
+def format_countdown(seconds: float) -> str:
+    """Format the remaining seconds as minutes and seconds, such as "1:05"; a negative number becomes "0:00"."""
+    left = max(0, round(seconds))
+    return f"{left // 60}:{left % 60:02}"

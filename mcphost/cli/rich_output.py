@@ -21,6 +21,7 @@ from rich.theme import Theme
 
 from mcphost.cli.colors import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.markdown_limits import is_long_text_too_complex
+from mcphost.pluralize import format_duration
 from mcphost.sanitize import sanitize
 from mcphost.translation import _
 
@@ -179,13 +180,6 @@ def draw_dim(text: str) -> None:
     create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
 
 
-def format_seconds(seconds: int) -> str:
-    """Return a duration such as "8 s" or "2 min 5 s"."""
-    if seconds < 60:
-        return _("{seconds} s").format(seconds=seconds)
-    return _("{minutes} min {seconds} s").format(minutes=seconds // 60, seconds=seconds % 60)
-
-
 class StatusLine:
     """Line with a spinner on standard error; the line disappears when it is stopped."""
 
@@ -199,7 +193,7 @@ class StatusLine:
     def __rich__(self) -> Text:
         """Return the text of the line, with the elapsed time added after two seconds."""
         seconds = int(monotonic() - self._since)
-        elapsed = f" · {format_seconds(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
+        elapsed = f" · {format_duration(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
         label = Text(sanitize(self._text, keep_newlines=False), style="dim")
         label.truncate(max(1, self._console.width - 4 - len(elapsed)), overflow="ellipsis")
         return label.append(elapsed)

@@ -19,6 +19,7 @@ from mcphost.cli.printing import (
     write_output_file,
 )
 from mcphost.errors import UsageError
+from mcphost.local_time import format_moment
 from mcphost.pluralize import translate_count
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _, ngettext, translate_sentence
@@ -180,7 +181,7 @@ async def _list(history: "StoredConversations", options: "Options", *, as_json: 
     cells = [
         (
             row.id,
-            _format_time(row.updated),
+            format_moment(row.updated),
             translate_count(row.messages, "message"),
             f"{'* ' if row.is_pinned else ''}{row.title}",
         )
@@ -209,7 +210,7 @@ async def _search(history: "StoredConversations", options: "Options", text: str,
             print_note(note)
     for found in result.conversations:
         print_text(found.title)
-        print_dim(f"{found.id} · {_format_time(found.updated)} · {_count_hits(found, is_complete=result.is_complete)}")
+        print_dim(f"{found.id} · {format_moment(found.updated)} · {_count_hits(found, is_complete=result.is_complete)}")
         for hit in found.hits:
             print_text(f"  {_(hit.role)}: {mark_excerpt(hit.excerpt)}")
     if not result.conversations and not options.quiet:
@@ -263,7 +264,7 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
     review = Confirmation(yes=yes, as_json=as_json)
     messages = translate_count(info.messages, "message")
-    review.show(info.title, f"{info.id}, {messages}, {_format_time(info.updated)}")
+    review.show(info.title, f"{info.id}, {messages}, {format_moment(info.updated)}")
     review.confirm("Delete it with its branches, drafts and stored results?", "Nothing was deleted.")
     await history.delete(info.id)
     await history.purge_index()
@@ -356,16 +357,10 @@ async def _show(history: "StoredConversations", info: "ConversationInfo", *, as_
         print_json({**to_builtins(info), "messages": [to_builtins(message) for message in messages]})
         return 0
     print_text(info.title)
-    print_dim(f"{_format_time(info.created)}, {info.model or _('no model')}")
+    print_dim(f"{format_moment(info.created)}, {info.model or _('no model')}")
     for message in messages:
         _print_message(message)
     return 0
-
-
-def _format_time(timestamp: float) -> str:
-    from mcphost.local_time import format_moment
-
-    return format_moment(timestamp)
 
 
 def _print_message(message: Any) -> None:

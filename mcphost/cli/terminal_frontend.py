@@ -30,6 +30,7 @@ from mcphost.host.questions.sign_in import (
     UnlockSecrets,
     UnlockVerdict,
 )
+from mcphost.pluralize import format_countdown
 from mcphost.sanitize import sanitize
 from mcphost.translation import _, join_list, translate_sentence
 
@@ -392,9 +393,7 @@ def format_polling(progress: "SignInProgress") -> str:
     again = (_("again in {seconds:g} s (slowed down)") if progress.slowed else _("again in {seconds:g} s")).format(
         seconds=progress.interval
     )
-    left = max(0, round(progress.seconds))
-    time = f"{left // 60}:{left % 60:02}"
-    return _("{asked}, {again}; {time} left.").format(asked=asked, again=again, time=time)
+    return _("{asked}, {again}; {time} left.").format(asked=asked, again=again, time=format_countdown(progress.seconds))
 
 
 class SignInProgressPrinter:

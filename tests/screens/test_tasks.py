@@ -11,7 +11,7 @@ import pytest
 from mcphost.host.events import ToolProgress
 from mcphost.host.servers.running_calls import ActiveCall, RunningCallCancelled
 from mcphost.store.tasks import StoredTask
-from mcphost.tui.screens.tasks import TasksScreen, format_elapsed
+from mcphost.tui.screens.tasks import TasksScreen
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.fake_host import FakeHost
 
@@ -187,8 +187,3 @@ async def test_the_sidebar_counts_running_calls_and_opens_the_tasks_by_a_click(r
             row = next(y for y, line in enumerate(driver.text().splitlines()) if "1 running" in line)
             await driver.pilot.click(offset=(4, row))
             await driver.until(lambda: isinstance(driver.app.screen, TasksScreen), "the screen")
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.9, "0 s"), (59.9, "59 s"), (185, "3 min 5 s"), (7_860, "2 h 11 min")])
-def test_a_duration_is_shown_in_at_most_two_units(seconds: float, text: str) -> None:
-    assert format_elapsed(seconds) == text

@@ -22,6 +22,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
     describe_scope,
 )
+from mcphost.pluralize import format_countdown
 from mcphost.sign_in_types import SignInProgress
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
@@ -54,15 +55,6 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
         if len(lines) > MAX_UNCOUNTED_SCOPES
         else lines
     )
-
-
-def format_remaining(seconds: float) -> str:
-    """Format seconds as minutes and seconds, such as 1:05.
-
-    A negative number becomes 0:00.
-    """
-    left = max(0, round(seconds))
-    return f"{left // 60}:{left % 60:02}"
 
 
 class SignInDialog(Dialog[SignInVerdict]):
@@ -205,7 +197,7 @@ class SignInDialog(Dialog[SignInVerdict]):
                 words.append(polled.format(polls=now.polls, seconds=round(monotonic() - self._progress_at)))
         if asked.seconds:
             words.append(
-                _("{asked_at} left").format(asked_at=format_remaining(asked.asked_at + asked.seconds - monotonic()))
+                _("{asked_at} left").format(asked_at=format_countdown(asked.asked_at + asked.seconds - monotonic()))
             )
         return " · ".join(words)
 

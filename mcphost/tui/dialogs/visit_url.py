@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
+from mcphost.pluralize import format_duration
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.quoting_dialog import QuotingDialog
@@ -185,13 +186,8 @@ class RetryCallDialog(Dialog[bool]):
 
     def _waiting_text(self) -> Content:
         seconds = int(monotonic() - self._started_at)
-        shown = (
-            _("{seconds} s").format(seconds=seconds)
-            if seconds < 60
-            else _("{seconds} min {seconds2} s").format(seconds=seconds // 60, seconds2=seconds % 60)
-        )
         closes = _(" · closes automatically when the server says that you are done\n")
-        waiting = _("waiting for {shown}").format(shown=shown) if seconds else _("waiting")
+        waiting = _("waiting for {shown}").format(shown=format_duration(seconds)) if seconds else _("waiting")
         return Content.assemble((waiting, "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:

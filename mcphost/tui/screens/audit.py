@@ -14,13 +14,13 @@ from textual.widgets import Static
 
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.host.audit.audit_labels import event_label, kind_label, search_text, source_label
+from mcphost.local_time import format_moment
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow
 from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 from mcphost.tui.key_table import fill_keys
-from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.status_bars import KeyBar
@@ -216,7 +216,7 @@ def _list_row(row: AuditRow) -> ListRow:
     return ListRow(
         row,
         event_label(row.kind, row.event, row.decision),
-        f"{format_time(row.at / 1_000_000)} · {what}{by}",
+        f"{format_moment(row.at / 1_000_000)} · {what}{by}",
         mark,
         style,
     )
@@ -236,7 +236,7 @@ def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
         (_("permission"), row.grant),
         (_("took"), join_list(part for part in (took, result) if part)),
         (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),
-        (_("time"), format_time(row.at / 1_000_000)),
+        (_("time"), format_moment(row.at / 1_000_000)),
         (_("arguments"), _shorten_digest(row.arguments)),
         (_("shown"), _shorten_digest(row.shown)),
         (_("definition"), _shorten_digest(row.definition)),

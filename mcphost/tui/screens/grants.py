@@ -11,9 +11,9 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import SERVER_CHANGED, FolderAnswerStatus, GrantStatus
 from mcphost.host.servers.change_acceptances import ChangeAcceptance
+from mcphost.local_time import format_moment
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.key_table import fill_keys
-from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
@@ -161,11 +161,11 @@ class GrantsScreen(ListScreen):
                     ),
                     (_("applies"), describe_grant_scope(one)),
                     (_("account"), grant.account or ""),
-                    (_("expires"), format_time(grant.rule.expires or 0)),
-                    (_("created"), format_time(grant.created)),
+                    (_("expires"), format_moment(grant.rule.expires or 0)),
+                    (_("created"), format_moment(grant.created)),
                     (
                         _("usage"),
-                        _("{usage}, last {time}").format(usage=describe_usage(one), time=format_time(grant.last_used))
+                        _("{usage}, last {time}").format(usage=describe_usage(one), time=format_moment(grant.last_used))
                         if grant.last_used
                         else describe_usage(one),
                     ),
@@ -187,7 +187,7 @@ class GrantsScreen(ListScreen):
                         _("active"),
                         _("yes") if one.state == "counts" else _("no: {why}").format(why=translate_sentence(one.why)),
                     ),
-                    (_("created"), format_time(answer.created)),
+                    (_("created"), format_moment(answer.created)),
                     (_("id"), answer.id),
                 ]
             )
@@ -204,7 +204,7 @@ class GrantsScreen(ListScreen):
                     (_("allows"), _("changed tools of this server are kept without asking")),
                     (_("active"), why or _("yes")),
                     (_("applies"), _("until mcphost quits")),
-                    (_("created"), format_time(one.created)),
+                    (_("created"), format_moment(one.created)),
                     (_("usage"), times if one.uses else _("not used yet")),
                     (_("id"), one.id),
                 ]

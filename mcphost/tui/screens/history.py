@@ -75,14 +75,6 @@ _WEEKDAYS = (
 )  # fmt: skip
 
 
-def format_time(seconds: float) -> str:
-    """Format a Unix timestamp as local date and time, to the minute.
-
-    Return "" if *seconds* is 0 or invalid.
-    """
-    return format_moment(seconds)
-
-
 def _name_day(seconds: float, today: datetime) -> str:
     day = local_moment(seconds)
     if day is None:
@@ -287,8 +279,8 @@ class HistoryScreen(TypeAheadListScreen):
         is_roomy = not self.has_class("narrow")  # on a narrow screen, the messages need these rows
         facts = [
             (_("title"), entry.title),
-            (_("started"), format_time(entry.created) if is_roomy else ""),
-            (_("updated"), format_time(entry.updated)),
+            (_("started"), format_moment(entry.created) if is_roomy else ""),
+            (_("updated"), format_moment(entry.updated)),
             (_("messages"), str(entry.messages) if is_roomy and entry.messages else ""),
             (_("model"), entry.model if is_roomy else ""),
             (_("id"), entry.id if is_roomy else ""),
@@ -425,7 +417,7 @@ class HistoryScreen(TypeAheadListScreen):
 
 def _describe(entry: _Entry) -> str:
     count = translate_count(entry.hits, "hit") if entry.hits else translate_count(entry.messages, "message")
-    return " · ".join(part for part in (format_time(entry.updated), count, entry.model) if part)
+    return " · ".join(part for part in (format_moment(entry.updated), count, entry.model) if part)
 
 
 def _format_preview(preview: "ConversationPreview") -> str:
@@ -440,7 +432,7 @@ def _format_preview(preview: "ConversationPreview") -> str:
 def _format_message(one: StoredMessage) -> str:
     message = one.message
     author = translate_sentence(describe_author(message)) or _(_AUTHORS[message.role])
-    return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
+    return f"{author} · {format_moment(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 
 def _message_text(message: "Message") -> str:

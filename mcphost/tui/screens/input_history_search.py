@@ -12,10 +12,11 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.local_time import format_moment
 from mcphost.pluralize import translate_count
 from mcphost.store.message_search import EarlierPrompt, EarlierPrompts
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.screens.history import SEARCH_DELAY, format_time
+from mcphost.tui.screens.history import SEARCH_DELAY
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 
@@ -58,7 +59,7 @@ class InputHistoryScreen(ListScreen):
         """Return a row for each message that the latest search found."""
         found = () if self._found is None else self._found.prompts
         return [
-            ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_time(one.at)} · {one.title or _('(untitled)')}")
+            ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_moment(one.at)} · {one.title or _('(untitled)')}")
             for one in found
         ]
 
@@ -111,7 +112,7 @@ class InputHistoryScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show when and in which conversation the message was sent, and its full text."""
         prompt: EarlierPrompt = row.value
-        self.show_about(clean_pairs([(_("sent"), format_time(prompt.at)), (_("conversation"), prompt.title)]))
+        self.show_about(clean_pairs([(_("sent"), format_moment(prompt.at)), (_("conversation"), prompt.title)]))
         self.query_one(LongText).show(prompt.text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

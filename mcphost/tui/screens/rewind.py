@@ -21,6 +21,7 @@ from mcphost.host.conversation.rewind import (
 )
 from mcphost.host.message_text import clean_text
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
+from mcphost.local_time import format_moment
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.audit_reader import AuditFilter
@@ -29,7 +30,6 @@ from mcphost.store.branches import BranchInfo
 from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.unsent_texts import PendingEdit
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
@@ -135,7 +135,7 @@ class RewindScreen(ListScreen):
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
             detail = _("another branch · {at} · {messages}").format(
-                at=format_time(branch.at), messages=translate_count(branch.messages, "message")
+                at=format_moment(branch.at), messages=translate_count(branch.messages, "message")
             )
             rows.append(ListRow(branch, _title(branch.text), detail, "↳", "$muted"))
         return rows
@@ -144,7 +144,7 @@ class RewindScreen(ListScreen):
         count = len(self._changing) - bisect_left(self._changing, point.position)
         # The calls come first, because a narrow list cuts the end of the line, and the details repeat the time.
         kept = _("{calls} not undone · ").format(calls=translate_count(count, "call")) if count else ""
-        return f"{kept}{format_time(point.message.at)}"
+        return f"{kept}{format_moment(point.message.at)}"
 
     def show_details(self, row: ListRow) -> None:
         """Show a message and the tool calls that were made after it, or show information about a branch.
@@ -153,7 +153,7 @@ class RewindScreen(ListScreen):
         """
         if isinstance(row.value, BranchInfo):
             branch = row.value
-            ends, count = format_time(branch.at), str(branch.messages)
+            ends, count = format_moment(branch.at), str(branch.messages)
             self.show_about(clean_pairs([(_("ends"), ends), (_("messages"), count), (_("last question"), branch.text)]))
             self.query_one(LongText).show(_("Enter opens this branch. The current one is kept."))
             return
@@ -163,7 +163,7 @@ class RewindScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    (_("sent"), format_time(point.message.at)),
+                    (_("sent"), format_moment(point.message.at)),
                     (_("messages after it"), kept),
                     (_("message"), point.message.text),
                 ]

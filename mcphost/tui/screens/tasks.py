@@ -15,12 +15,13 @@ from mcphost.errors import McpHostError
 from mcphost.host.server_views import OpenedPage
 from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
+from mcphost.local_time import format_moment
+from mcphost.pluralize import format_duration
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _
 from mcphost.tui.chat.page_address import forward_command
 from mcphost.tui.key_table import fill_keys
 from mcphost.tui.screen_reader import is_reader
-from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widget_messages import BackgroundRequested, CopyRequested
 
@@ -41,18 +42,6 @@ class SubscribedResource(Struct, frozen=True):
 
 
 TaskItem = RunningCall | OpenedPage | SubscribedResource | OrphanedTask
-
-
-def format_elapsed(seconds: float) -> str:
-    """Return a duration such as "42 s", "3 min 5 s" or "2 h 10 min"."""
-    whole = int(seconds)
-    if whole < 60:
-        return _("{seconds} s").format(seconds=whole)
-    return (
-        _("{whole} min {whole2} s").format(whole=whole // 60, whole2=whole % 60)
-        if whole < 3_600
-        else _("{whole} h {whole2} min").format(whole=whole // 3600, whole2=whole % 3600 // 60)
-    )
 
 
 def format_progress(call: RunningCall) -> str:
@@ -178,7 +167,7 @@ class TasksScreen(ListScreen):
         The bar is padded to *column* cells. If *column* is 0, no bar is shown.
         """
         where = _("in the background") if call.is_in_background else ""
-        parts = (call.server, format_elapsed(call.seconds), where, format_progress(call))
+        parts = (call.server, format_duration(call.seconds), where, format_progress(call))
         drawn = draw_progress(call) if column else ""
         bar = f"{drawn:<{column}}  " if drawn else ""
         text = " · ".join(filter(None, parts))
@@ -229,7 +218,7 @@ class TasksScreen(ListScreen):
                 pairs = [
                     (_("tool"), item.tool),
                     (_("server"), item.server),
-                    (_("running for"), format_elapsed(item.seconds)),
+                    (_("running for"), format_duration(item.seconds)),
                     (_("progress"), "  ".join(filter(None, (self._draw_wide(item), format_progress(item))))),
                     (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
                     (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),
@@ -261,8 +250,8 @@ class TasksScreen(ListScreen):
                         _("state"),
                         _("left on the server by an earlier run; it {item}").format(item=_describe_orphan(item)),
                     ),
-                    (_("since"), format_time(item.record.created)),
-                    (_("expires"), format_time(task.expires or 0)),
+                    (_("since"), format_moment(item.record.created)),
+                    (_("expires"), format_moment(task.expires or 0)),
                     (_("conversation"), task.conversation_id[:12]),
                     (_("task"), task.task_id),
                 ]

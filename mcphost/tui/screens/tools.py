@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
 from mcphost.host.servers.description_warnings import warn_about_definition
+from mcphost.local_time import format_moment
 from mcphost.protocol.tools import Tool
 from mcphost.translation import N_, _, join_list, translate_sentence
 from mcphost.tui.chat.manual_calls import ManualCall
 from mcphost.tui.dialogs.call_view import NO_GUARANTEE, describe_warnings
-from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.resources import format_text
 from mcphost.tui.widgets.long_text import LongText
@@ -174,7 +174,7 @@ class ToolsScreen(ListScreen):
             return ""
         at = self._last_calls.get(tool)
         if at:
-            return format_time(at)
+            return format_moment(at)
         return (
             _("not called yet")
             if self._is_complete
