@@ -10,13 +10,14 @@ import pytest
 
 from mcphost.transport.stdio import StdioConnector
 
-SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
+PEER = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.buffer.read()")
+"""A server that ends with its input, so that no test waits for the signals that end other servers."""
 
 
 @pytest.mark.parametrize("steps", range(12))
 def test_a_start_that_is_cancelled_leaves_no_process_and_no_open_pipe(steps: int) -> None:
     async def connect() -> None:
-        connector = StdioConnector("peer", SLEEP, {}, on_stderr=lambda _: None, warn=lambda _: None)
+        connector = StdioConnector("peer", PEER, {}, on_stderr=lambda _: None, warn=lambda _: None)
         async with connector.connect():
             await anyio.sleep_forever()
 
