@@ -5,6 +5,7 @@ chat connects to its servers sooner.
 """
 
 from functools import cached_property, partial
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.client.session import SessionOpener
@@ -478,13 +479,14 @@ class _LateParts:
 
     @cached_property
     def pages(self) -> "AppPages":
-        from mcphost.host.app_pages.pages import AppPages, PageServices
+        from mcphost.host.app_pages.page_requests import PageLimits, PageServices
+        from mcphost.host.app_pages.pages import AppPages
 
         core, late = self._core, self._late_grants
         services = PageServices(
             self._servers, self.consent, self.executor, late.validator, self.hooks, core.frontend, core.audit,
             core.events, core.question_budget, self._editable_texts, core.audit.wrap_open_url(self._open_url),
-            self.call_scheduler,
+            PageLimits(self.call_scheduler), count(1),
         )  # fmt: skip
         return AppPages(services, core.conversation, core.lifetime, core.store)
 

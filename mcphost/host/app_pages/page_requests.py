@@ -1,9 +1,8 @@
 """Requests of a page that need the server or the user: tool calls, reads, messages and links."""
 
-import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -62,37 +61,23 @@ class _LinkParams(WireStruct, frozen=True):
     url: str
 
 
-class PageServices:
+class PageServices(NamedTuple):
     """The parts of the host that handle requests from pages; a page can only use its own server."""
 
-    def __init__(  # noqa: PLR0913 - the stages of a call, and the questions
-        self,
-        servers: Servers,
-        consent: ConsentPolicy,
-        executor: ToolExecutor,
-        validator: SchemaValidator,
-        hooks: ToolHooks,
-        frontend: Frontend,
-        audit: AuditLog,
-        events: EventBus,
-        question_budget: QuestionBudget,
-        editable_texts: Lazy[EditableTexts],
-        open_url: OpenUrl | None,
-        scheduler: CallScheduler,
-    ) -> None:
-        self.servers = servers
-        self.consent = consent
-        self.executor = executor
-        self.validator = validator
-        self.hooks = hooks
-        self.frontend = frontend
-        self.audit = audit
-        self.events = events
-        self.question_budget = question_budget
-        self.editable_texts = editable_texts
-        self.open_url = open_url
-        self.limits = PageLimits(scheduler)
-        self.numbers = itertools.count(1)
+    servers: Servers
+    consent: ConsentPolicy
+    executor: ToolExecutor
+    validator: SchemaValidator
+    hooks: ToolHooks
+    frontend: Frontend
+    audit: AuditLog
+    events: EventBus
+    question_budget: QuestionBudget
+    editable_texts: Lazy[EditableTexts]
+    open_url: OpenUrl | None
+    limits: "PageLimits"
+    numbers: Iterator[int]
+    """The numbers of the tool calls of pages."""
 
 
 class PageRequests:

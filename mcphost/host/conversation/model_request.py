@@ -79,18 +79,15 @@ class ModelRequestBuilder:
         request is large, more of the older tool results are shortened.
         """
         self._startup.announce_joined()
-        request = self._build(conversation)
-        return self._build(conversation) if self._shortening.advance(conversation, request) else request
-
-    def preview(self, conversation: Conversation) -> ModelRequest:
-        """Build the next request without notifying the user or shortening more tool results."""
-        return self._build(conversation)
+        request = self.preview(conversation)
+        return self.preview(conversation) if self._shortening.advance(conversation, request) else request
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
         """Shorten old tool results after *refused* was rejected as too long; return whether any were shortened."""
         return self._shortening.advance(conversation, refused, is_refused=True)
 
-    def _build(self, conversation: Conversation) -> ModelRequest:
+    def preview(self, conversation: Conversation) -> ModelRequest:
+        """Build the next request without notifying the user or shortening more tool results."""
         messages = tuple(conversation.messages)
         for stage in self._message_stages:
             messages = stage.apply(conversation, messages)

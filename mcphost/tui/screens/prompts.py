@@ -20,7 +20,7 @@ from textual.worker import Worker
 
 from mcphost.errors import McpHostError
 from mcphost.host.content_rendering import render_block
-from mcphost.host.conversation.prompt_messages import find_links, make_prompt_messages, read_links
+from mcphost.host.conversation.prompt_messages import find_links, is_plain_text, make_prompt_messages, read_links
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart, with_targets
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import translate_count
@@ -450,7 +450,7 @@ def open_prompts(
     and calls a function with its result.
     """
 
-    def fill(chosen: "tuple[str, Prompt] | None") -> None:
+    def fill(chosen: tuple[str, Prompt] | None) -> None:
         if chosen is not None:
             server, prompt = chosen
             fill_prompt(chat, server, prompt, partial(open_prompts, chat, open_page, (server, prompt.name)))
@@ -458,20 +458,15 @@ def open_prompts(
     open_page(PromptsScreen(chat.host, selected), fill)
 
 
-def fill_prompt(
-    chat: "ChatScreen", server: str, prompt: "Prompt", on_leave: Callable[[], object] = lambda: None
-) -> None:
+def fill_prompt(chat: "ChatScreen", server: str, prompt: Prompt, on_leave: Callable[[], object] = lambda: None) -> None:
     """Open a form for the arguments of a prompt, then insert the filled prompt; call *on_leave* if the user goes back.
 
     A single user message with only text is inserted into the composer, where the user can edit it. Any other prompt
     is shown in a preview, and then added to the conversation as messages.
     """
-    from mcphost.host.conversation.prompt_messages import is_plain_text
-    from mcphost.tui.screens.prompts import PromptArgumentsForm, PromptPreview
-
     composer = chat.query_one(Composer)
 
-    def filled(result: "FilledPrompt | None") -> None:
+    def filled(result: FilledPrompt | None) -> None:
         """Insert or preview the filled prompt; None means that the user canceled the form."""
         if result is None:
             composer.composer_input.focus()
@@ -482,11 +477,11 @@ def fill_prompt(
         else:
             chat.app.push_screen(PromptPreview(chat.host, result), partial(decided, result))  # pyright: ignore[reportUnknownMemberType]
 
-    def insert_text(result: "FilledPrompt", text: str) -> None:
+    def insert_text(result: FilledPrompt, text: str) -> None:
         chat.host.features.note_prompt_text(server, result.name, text)
         composer.insert_prompt_text(server, text)
 
-    def decided(result: "FilledPrompt", decision: "PromptDecision | None") -> None:
+    def decided(result: FilledPrompt, decision: PromptDecision | None) -> None:
         choice, messages = decision or ("", ())
         if choice == "edit":
             insert_text(result, "\n\n".join((result.text, *_added_texts(result.messages, messages))))
@@ -498,7 +493,7 @@ def fill_prompt(
     chat.app.push_screen(PromptArgumentsForm(chat.host, server, prompt), filled)  # pyright: ignore[reportUnknownMemberType]
 
 
-async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> None:
+async def _insert(chat: "ChatScreen", prompt: FilledPrompt, *, asks: bool) -> None:
     try:
         await chat.host.conversation.insert(prompt.messages)
     except McpHostError as error:
