@@ -4,7 +4,7 @@ The server resolves a relative path against its working directory, which may dif
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -36,7 +36,7 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
     if os.path.realpath(runs_in) == os.path.realpath(folder):
         return ()
     warnings: list[str] = []
-    for word in _relative_words(server):
+    for word in _relative_words(server.command, server.args):
         if _is_misplaced(word, folder, Path(runs_in)):
             shown = sanitize_line(word, _MAX_SHOWN)
             warnings.append(
@@ -46,11 +46,18 @@ def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
     return tuple(warnings[:_MAX_WARNINGS])
 
 
-def _relative_words(server: ServerConfig) -> Iterator[str]:
+def find_misplaced_path(command: str, args: Sequence[str], folder: Path, runs_in: Path) -> str:
+    """Return the first relative path of a command line that exists in *folder*, but not in *runs_in*; "" if none."""
+    if os.path.realpath(runs_in) == os.path.realpath(folder):
+        return ""
+    return next((word for word in _relative_words(command, args) if _is_misplaced(word, folder, runs_in)), "")
+
+
+def _relative_words(command: str, args: Sequence[str]) -> Iterator[str]:
     """Yield the words of the command line that may be relative paths; for `--root=PATH`, yield only the path."""
-    if "/" in server.command or find_program(server.command) is None:
-        yield server.command
-    for argument in server.args[:_MAX_CHECKED_WORDS]:
+    if "/" in command or find_program(command) is None:
+        yield command
+    for argument in args[:_MAX_CHECKED_WORDS]:
         option, equals, value = argument.partition("=")
         yield value if equals and option.startswith("-") else argument
 

@@ -320,7 +320,7 @@ def _name_of_url(url: str) -> str:
 
 
 def _name_of_command(words: list[str]) -> str:
-    """Derive a short name from a command: `npx @scope/server-files` and `mcp-server-files` become `files`."""
+    """Derive a short name from a command: `npx @scope/server-files` and `python files.py` become `files`."""
     plain = [word for word in words if not word.startswith("-")]
     program = plain[0].rpartition("/")[2] if plain else words[0]
     if program.startswith(_LAUNCHERS):
@@ -329,6 +329,8 @@ def _name_of_command(words: list[str]) -> str:
     base = word.rstrip("/").rpartition("/")[2].partition("@")[0] or word
     for prefix in ("mcp-server-", "server-", "mcp-"):
         base = base.removeprefix(prefix)
+    for suffix in (".py", ".js", ".mjs", ".ts"):
+        base = base.removesuffix(suffix) or base
     return "".join(char if char.isalnum() or char in "-_." else "-" for char in base)[:60] or "server"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 
 from mcphost.config.typed_servers import parse_entry
 from mcphost.errors import ConfigError
@@ -30,6 +30,7 @@ class FakeEditor:
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []
+        self.folders: list[str] = []
         self.data = ServerData()
         self.other_files: tuple[str, ...] = ()
 
@@ -48,6 +49,7 @@ class FakeEditor:
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: str) -> list[Any]:
         self.changes.append(("add", *entries, scope))
+        self.folders += [entry["cwd"] for entry in entries.values() if "cwd" in entry]
         edit = SimpleNamespace(file=SimpleNamespace(path="/home/me/mcp.json"))
         return [
             SimpleNamespace(
@@ -377,3 +379,36 @@ async def test_a_brace_as_the_key_of_a_server_action_works_and_is_shown(
         await driver.until(lambda: "n add" in driver.text(), "the page")
         await driver.pilot.press(pressed)
         await driver.until(lambda: driver.has_notified(expected), expected)
+
+
+async def test_the_folder_of_a_command_that_names_a_file_in_this_folder_is_filled_in(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = FakeEditor()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text("")
+    async with run(size=(80, 24), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "Add a server" in driver.text(), "the form")
+        await driver.pilot.press(*"python3 shop.py", "ctrl+s")
+        await driver.until(lambda: "shop.py is in this folder" in driver.text(), "the notice")
+        assert driver.app.screen.query_one("#folder", Input).value == str(tmp_path)
+        assert editor.changes == []
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: editor.changes == [("add", "shop", "user")], "the server")
+        assert editor.folders == [str(tmp_path)]
+
+
+async def test_an_entry_that_is_saved_unchanged_is_not_reported_as_changed(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(80, 24), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "e edit" in driver.text(), "the page")
+        await driver.pilot.press("e")
+        await driver.until(lambda: isinstance(driver.app.screen, ServerForm), "the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: isinstance(driver.app.screen, ServersScreen), "the servers")
+        await driver.until(lambda: "Nothing was changed." in notices(driver), "the notice")
+        assert editor.changes == []

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -105,6 +105,7 @@ class ServerForm(FormScreen[str]):
         self._other_files = other_files
         self._pasted_scope = ""
         """The `--scope` of the pasted command to which the form has already switched."""
+        self._has_filled_in_folder = False
         self._warned_entry: tuple[str, ...] = ()
         """The name and the text about which the form has already warned; they are saved as they are."""
 
@@ -197,6 +198,8 @@ class ServerForm(FormScreen[str]):
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:
+        from mcphost.config.typed_servers import parse_entry
+
         text = self.query_one("#text", EntryTextArea)
         await wait_for_typed_text(*self.query(TextArea), *self.query(Input))
         values = {str(field.id): field.value for field in self.query(Input)}
@@ -206,7 +209,10 @@ class ServerForm(FormScreen[str]):
             name = self._server or values.get("name", "").strip()
             if self._switch_scope(text.text) or self._warn_once(name, text.text):
                 return
-            done = await self._save(name, text.text, self._scope, typed)
+            if not typed.folder.strip() and self._fill_in_folder(text.text, name):
+                return
+            is_changed = self._entry is None or parse_entry(text.text, name) != self._entry
+            done = await self._save(name, text.text, self._scope, typed) if is_changed else _("Nothing was changed.")
         except McpHostError as error:
             self.show_fault(str(error))
             return
@@ -230,6 +236,32 @@ class ServerForm(FormScreen[str]):
         told = _("The command has --scope {scope}. Press Ctrl+S to save it in {file}.")
         self.show_fault(told.format(scope=scope, file=clean_line(str(self._files[scope]), _MAX_PATH_LENGTH)))
         return True
+
+    def _fill_in_folder(self, text: str, name: str) -> bool:
+        """Enter the current folder as the working directory if only there the server finds a path that it is given.
+
+        Return whether the folder was entered, which the user is then told. It happens once, so that the user can clear
+        the input. Raises McpHostError if *text* is no server.
+        """
+        from mcphost.config.relative_paths import find_misplaced_path
+        from mcphost.config.typed_servers import parse_server_text
+        from mcphost.config.variable_references import resolve_folder
+
+        if self._entry is not None or self._has_filled_in_folder:
+            return False
+        folder, runs_in = Path.cwd(), Path(resolve_folder(str(self._files[self._scope]), ""))
+        for entry in parse_server_text(text, name).values():
+            command, args = entry.get("command"), entry.get("args", [])
+            if entry.get("cwd") or not isinstance(command, str) or not isinstance(args, list):
+                continue
+            words = [word for word in cast("list[Any]", args) if isinstance(word, str)]
+            if path := find_misplaced_path(command, words, folder, runs_in):
+                self._has_filled_in_folder = True
+                self.query_one("#folder", Input).value = str(folder)
+                told = _("{path} is in this folder, so the server will run here. Press Ctrl+S again to save it.")
+                self.show_fault(told.format(path=clean_line(path, _MAX_PATH_LENGTH)))
+                return True
+        return False
 
     def _warn_once(self, name: str, text: str) -> bool:
         """Show probable mistakes in *text*, the configuration of the server *name*.
