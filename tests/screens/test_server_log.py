@@ -152,3 +152,15 @@ async def test_a_line_of_a_server_does_not_look_like_one_of_mcphost_in_the_detai
         assert "stderr:" in headings
         assert "mcphost · error:" not in headings
         assert "[mcphost · error]" not in headings
+
+
+async def test_a_line_padded_with_spaces_takes_one_row(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((80, 24)) as driver:
+        log = await open_log(driver)
+        for line in ("ValueError: no price", "raised in shop.py", "the last line"):
+            log.stderr(line.ljust(100))
+        await driver.until(lambda: "the last line" in driver.text(), "the lines")
+        rows = [row.strip() for row in driver.text().splitlines()]
+        at = next(number for number, row in enumerate(rows) if "ValueError" in row)
+        assert rows[at : at + 3] == ["│ ValueError: no price", "│ raised in shop.py", "│ the last line"]

@@ -34,9 +34,13 @@ def group_lines(lines: Sequence[ServerLog]) -> list[tuple[str, list[ServerLog]]]
 
 
 def format_line(line: ServerLog) -> str:
-    """Return the sanitized text of a line; mcphost's own lines are translated."""
+    """Return the sanitized text of a line; mcphost's own lines are translated.
+
+    Spaces at the ends are removed: rich pads the lines of a traceback to 80 columns, which would wrap each of them.
+    """
     text = translate_sentence(line.text) if line.source == "client" else line.text
-    return clean(text.rstrip("\r\n")).replace("\t", " " * TAB_WIDTH)
+    text = clean(text.rstrip()).replace("\t", " " * TAB_WIDTH)
+    return "\n".join(row.rstrip() for row in text.split("\n"))
 
 
 class LogText(LongText):
