@@ -529,3 +529,24 @@ async def test_the_words_of_a_servers_command_are_quoted_as_in_a_shell(run: Run)
         driver.host.views = (replace(first, config=config), *others)
         await driver.pilot.press("f3")
         await driver.until(lambda: "/bin/sh -c 'echo a; exit 3'" in driver.text(), "the command")
+
+
+@pytest.mark.parametrize(("key", "title"), [("f3", "github"), ("f4", "data.json")])
+async def test_a_slash_starts_a_search_and_escape_clears_it_before_it_closes_the_page(
+    run: Run, key: str, title: str
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        await driver.pilot.press(key)
+        await driver.until(lambda: isinstance(driver.app.screen, ListScreen), "the page")
+        page: Any = driver.app.screen
+        await driver.pilot.press("slash")
+        await driver.type(title)
+        await driver.until(lambda: {row.title for row in page.visible_rows} == {title}, "the found entries")
+        assert page.query_one("#search", Input).value == title
+        assert "esc clear search" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: len(page.visible_rows) > 1, "all entries")
+        assert page.current_row().title == title
+        assert "esc back" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")

@@ -93,6 +93,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         Binding("escape", "leave", show=False),
         # Handled before later keys: over a slow connection, keys arrive together, and letters would act on the list.
         Binding("ctrl+f", "search", show=False, priority=True, id="list-search"),
+        Binding("slash", "search", show=False),
     ]
     DEFAULT_CSS = """
     ListScreen { background: $background; color: $text; layout: vertical; }
@@ -136,7 +137,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self._found_count = 0
         self._group_sizes: Mapping[str, int] = {}
         self._search_texts: tuple[list[ListRow], list[str]] = ([], [])
-        self._about_content: Content | list[tuple[str, str]] = Content("")
+        self._about_content: Content | Sequence[tuple[str, str | Content]] = Content("")
 
     # -- for subclasses
 
@@ -180,9 +181,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that works in the current state of the list."""
-        back = ("esc", _("back"), "screen.leave")
-        searched = any(line.value for line in self.query("#search").results(Input))
-        if not self.entries and not searched:
+        is_searched = self._clears_search()
+        back = ("esc", _("clear search") if is_searched else _("back"), "screen.leave")
+        if not self.entries and not is_searched:
             return (*(key for key in self.KEY_ROWS if key[2] in self.ACTIONS_WITHOUT_ENTRY), back)
         return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("ctrl+f", _("search"), "screen.search"), back)
 
@@ -418,7 +419,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
-    def show_about(self, content: Content | list[tuple[str, str]]) -> None:
+    def show_about(self, content: Content | Sequence[tuple[str, str | Content]]) -> None:
         """Show details of the selected entry, either as styled text or as name-value pairs in two columns.
 
         Do nothing if the screen was closed before it had opened completely.
@@ -428,7 +429,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             return
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
-        pane.update(layout_pairs(content, wide) if isinstance(content, list) else content)
+        pane.update(content if isinstance(content, Content) else layout_pairs(content, wide))
         self.query_one("#facts").scroll_home(animate=False)
         self._schedule_facts_focus()
 
@@ -503,8 +504,20 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         (entries.action_cursor_down if direction == "down" else entries.action_cursor_up)()
 
     def action_leave(self) -> None:
-        """Close the screen without a result."""
-        self.dismiss(None)
+        """Show all entries again if a search narrows the list; otherwise, close the screen without a result."""
+        if not self._clears_search():
+            self.dismiss(None)
+            return
+        before = self.current_row()
+        self.query_one("#search", Input).value = ""
+        self.filter("")
+        if self.list_widget.cursor is not None:
+            self.list_widget.cursor = self.find_again(before, self.list_widget.cursor)
+        self.list_widget.focus()
+
+    def _clears_search(self) -> bool:
+        """Return whether Esc clears the search line; on a screen that opens for a search, it closes the screen."""
+        return self.AUTO_FOCUS != "#search" and any(line.value for line in self.query("#search").results(Input))
 
 
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
