@@ -114,7 +114,8 @@ async def test_a_search_without_matches_keeps_its_line(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("cells", "common"), [
-    (5, ["ctrl+f search"]), (6, []), (20, []), (21, ["tab read", "ctrl+f search"]),
+    (5, ["ctrl+f search"]), (6, ["tab read"]), (10, ["tab read"]), (11, []), (20, []),
+    (21, ["tab read", "ctrl+f search"]),
 ])  # fmt: skip
 async def test_the_keys_of_every_list_are_left_out_if_the_others_then_fit_into_one_row(
     run: Run, monkeypatch: pytest.MonkeyPatch, cells: int, common: list[str]

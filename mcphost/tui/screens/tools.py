@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import anyio
+import anyio.to_thread
 from textual.binding import Binding, BindingType
+from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.server_views import ServerView, estimate_definition_tokens
@@ -42,6 +45,11 @@ def describe_annotations(tool: Tool) -> str:
     return join_list(yes if value else no for value, yes, no in words if value is not None)
 
 
+def _find_suspicious(tools: Sequence[Tool]) -> frozenset[str]:
+    """Return the names of the tools whose definition has a suspicious phrase."""
+    return frozenset(tool.name for tool in tools if warn_about_definition(tool.description, tool.input_schema))
+
+
 class ToolsScreen(ListScreen):
     """List of the tools of one server, with marks on disabled and quarantined tools.
 
@@ -74,10 +82,28 @@ class ToolsScreen(ListScreen):
         """Whether all audit log rows about the server's tools have been read, not only the latest."""
 
         self._grants: tuple[GrantStatus, ...] = ()
+        self._examined_tools: Sequence[Tool] = ()
+        self._suspicious: frozenset[str] = frozenset()
+        """Names of the tools whose definition has a suspicious phrase."""
 
     def on_screen_resume(self) -> None:
         """Load each tool's last call and permissions, which may have changed while another screen was open."""
         self.run_worker(self._load_usage, group="usage", exclusive=True)
+        self.run_worker(self._examine_tools, group="examine", exclusive=True)
+
+    def handle_server_change(self) -> None:
+        """Reload the list, and examine the definitions of the tools again if they have changed."""
+        super().handle_server_change()
+        self.run_worker(self._examine_tools, group="examine", exclusive=True)
+
+    async def _examine_tools(self) -> None:
+        """Mark the tools with suspicious descriptions; long definitions are examined in another thread."""
+        tools = self._server_view.catalog.tools
+        if tools is not self._examined_tools:
+            self._suspicious = await anyio.to_thread.run_sync(_find_suspicious, tools, abandon_on_cancel=True)
+            self._examined_tools = tools
+            if self._suspicious:
+                self.reload()
 
     async def _load_usage(self) -> None:
         from mcphost.store.audit_reader import AuditFilter
@@ -121,8 +147,10 @@ class ToolsScreen(ListScreen):
                 )
             else:
                 is_pinned = bool(self.host.context.tools.pinned_by(self.server, tool.name))
-                words = " · ".join(filter(None, (_("always sent") if is_pinned else "", words)))
-                out.append(ListRow(tool, tool.name, words, "●", "$success"))
+                is_suspicious = tool.name in self._suspicious
+                labels = (_("suspicious description") * is_suspicious, _("always sent") * is_pinned, words)
+                mark, style = ("▲", "$warning") if is_suspicious else ("●", "$success")
+                out.append(ListRow(tool, tool.name, " · ".join(filter(None, labels)), mark, style))
         return out
 
     def _describe_sending(self, tool: str) -> str:
@@ -163,11 +191,12 @@ class ToolsScreen(ListScreen):
             (_("permissions"), self._describe_grants(tool.name)),
         ]
         self.show_icon(tool.icons)
-        self.show_about(clean_pairs(known))
+        first, *others = clean_pairs(known)
+        warnings = "\n".join(describe_warnings(warn_about_definition(tool.description, tool.input_schema)))
+        marks = Content.assemble((warnings, "$warning"), f"\n{_(NO_GUARANTEE)}")
+        self.show_about([first, *([(_("warnings"), marks)] if warnings else ()), *others])
         schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
-        warnings = describe_warnings(warn_about_definition(tool.description, tool.input_schema))
-        marks = "\n".join([*warnings, _(NO_GUARANTEE), "", ""]) if warnings else ""
-        self.query_one(LongText).show(f"{marks}{tool.description or ''}\n\n{_('arguments:')}\n{schema}".strip())
+        self.query_one(LongText).show(f"{tool.description or ''}\n\n{_('arguments:')}\n{schema}".strip())
 
     def _describe_last_call(self, tool: str) -> str:
         if self._last_calls is None:

@@ -226,11 +226,12 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
     """Reduce two rows of keys to one, if this is possible by omitting keys that every list screen has.
 
-    The help screen explains these keys. If the remaining keys would still need two rows, return *rows* unchanged.
+    As few as possible are omitted. The help screen explains these keys. If the remaining keys would still need two
+    rows, return *rows* unchanged.
     """
-    for count in range(1, len(_COMMON_ACTIONS) + 1) if len(rows) == 2 else ():
-        omitted = _COMMON_ACTIONS[:count]
-        fewer = _split_into_rows([key for row in rows for key in row if key[2] not in omitted], width)
+    keys = [key for row in rows for key in row]
+    for omitted in (*((action,) for action in _COMMON_ACTIONS), _COMMON_ACTIONS) if len(rows) == 2 else ():
+        fewer = _split_into_rows([key for key in keys if key[2] not in omitted], width)
         if len(fewer) == 1:
             return fewer
     return rows
