@@ -41,6 +41,16 @@ async def test_a_running_call_is_shown_with_its_progress_and_how_long_it_runs(ru
         await driver.until(lambda: "Nothing is running." in driver.text(), "the end")
 
 
+async def test_a_running_call_names_its_caller_and_offers_only_the_keys_that_work_for_it(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        with ExitStack() as stack:
+            begin_call(driver.host, stack)
+            await open_tasks(driver)
+            await driver.until(lambda: re.search(r"\bby +the model\b", driver.text()), "the caller")
+            assert "b run in background" in driver.text()
+            assert "address" not in driver.text()
+
+
 async def test_the_progress_bars_of_several_calls_stand_in_one_column(run: Run) -> None:
     async with run(size=(80, 24)) as driver:
         with ExitStack() as stack:

@@ -81,9 +81,9 @@ def _item_key(item: TaskItem) -> tuple[str, ...]:
 
 _IN_BACKGROUND = N_("in the background; its result enters the conversation when it ends")
 _WHO = {
-    "user": N_("called by you"),
-    "earlier": N_("from an earlier run"),
-    "page": N_("called by a page of the server"),
+    "user": N_("you"),
+    "earlier": N_("an earlier run"),
+    "page": N_("a page of the server"),
 }
 
 
@@ -206,11 +206,22 @@ class TasksScreen(ListScreen):
                 if number == self.list_widget.cursor and not self._cancel_candidate:
                     self._show_item(new.value)
 
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return a (key, label, action) tuple for each key that works for the selected entry."""
+        row = self.current_row() if self.visible_rows else None  # the list does not exist yet in `compose`
+        unused: set[str] = set()
+        if row is not None and not isinstance(row.value, OpenedPage):
+            unused.add("screen.copy_address")
+        if row is not None and not isinstance(row.value, RunningCall):
+            unused.add("screen.background")
+        return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
+
     # -- details
     def show_details(self, row: ListRow) -> None:
         """Show the details of a running call, a subscription, or a task from an earlier run."""
         self._cancel_candidate = ()
         self._show_item(row.value)
+        self.update_key_bar()
 
     def _show_item(self, item: TaskItem) -> None:
         match item:
@@ -220,7 +231,7 @@ class TasksScreen(ListScreen):
                     (_("server"), item.server),
                     (_("running for"), format_duration(item.seconds)),
                     (_("progress"), "  ".join(filter(None, (self._draw_wide(item), format_progress(item))))),
-                    (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
+                    (_("by"), _(_WHO.get(item.by, N_("the model")))),
                     (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),
                     (_("task"), item.task_id),
                     # An id that a model or mcphost made up; only the former also appears in exports.
