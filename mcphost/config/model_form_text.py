@@ -65,7 +65,9 @@ def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
     base = texts.get("api_base", "").strip()
     for key, label, _placeholder in MODEL_FIELDS:
         text = texts.get(key, "").strip()
-        if key == "name" and (not text or ("/" not in text and not base)):
+        if key == "name" and base and not text:
+            wrong[key] = UsageError("The model needs a name.", "Write the name that the server at this address uses.")
+        elif key == "name" and "/" not in text and not base:
             wrong[key] = UsageError("The model needs a name such as openai/gpt-4o.", "Write provider/model.")
         elif key == "api_base" and text and not text.startswith(("http://", "https://")):
             wrong[key] = UsageError("The address does not start with http:// or https://.", "Write it in full.")

@@ -23,6 +23,7 @@ def test_settings_survive_the_way_to_texts_and_back() -> None:
     [
         ({}, "needs a name"),
         ({"name": "bare"}, "needs a name"),
+        ({"api_base": "http://127.0.0.1:8080/v1"}, "Write the name that the server at this address uses."),
         ({"name": "a/b", "temperature": "3"}, "temperature: '3' is not between 0 and 2"),
         ({"name": "a/b", "temperature": "warm"}, "temperature: 'warm' is not a number"),
         ({"name": "a/b", "temperature": "nan"}, "temperature"),
