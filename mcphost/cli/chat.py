@@ -93,6 +93,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     When the UI ends, the id of the open conversation is appended to *conversation_ids* if it can be resumed.
     """
     from mcphost.tui.app import McpHostApp
+    from mcphost.tui.idle_garbage_collection import collect_garbage_in_pauses
     from mcphost.tui.key_table import build_key_table, read_key_settings
 
     # Until logging is set up, warnings would be written over the screen.
@@ -115,7 +116,9 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
         # Not an anyio task group: importing anyio would take 10% of the time to the first frame.
         async with asyncio.TaskGroup() as tasks:
             opening = tasks.create_task(_run_host(options, app, user_left, failures, conversation_ids), name="host")
+            collecting = tasks.create_task(collect_garbage_in_pauses(lambda: app.last_input_at), name="garbage")
             await app.run_async()
+            collecting.cancel()
             waiting.start()
             user_left.set()
             if not app.has_host:

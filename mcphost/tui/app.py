@@ -17,6 +17,7 @@ from mcphost.errors import McpHostError
 from mcphost.translation import _, join_list, translate_sentence
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, build_key_table, keys_in_use
+from mcphost.tui.layout_garbage import free_layouts_at_once
 from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
@@ -123,10 +124,10 @@ class McpHostApp(QuestionApp):
         super().__init__()
         use_own_breaks()
         create_caches_on_use()
+        free_layouts_at_once()
         self.key_table = keys
         keys.use_in_hints()
-        self.is_reader = reader
-        """Whether the screen is drawn for a screen reader."""
+        self.is_reader = reader  # whether the screen is drawn for a screen reader
         self._announcer = self._make_announcer() if reader else None
         self._bindings = keys.build_bindings()
         self.set_keymap(keys.build_keymap())
@@ -135,8 +136,7 @@ class McpHostApp(QuestionApp):
         """Set once the first frame has been drawn."""
         self._is_quitting = self._is_started = False
         self.chat = ChatScreen(greeting=greeting, demo=demo)
-        # Animations convey no information, and every frame costs CPU time.
-        self.animation_level = "none"
+        self.animation_level = "none"  # animations convey no information, and every frame costs CPU time
         self._filters.append(ControlCharacterFilter())
         self.theme_choice = ThemeChoice(self, theme or ThemeOptions())
         self.theme_choice.show_wanted()

@@ -261,6 +261,8 @@ class InputGuardApp(App[None]):
     """
 
     _last_input: Widget | None = None
+    last_input_at = float("-inf")
+    """Time of the last key, paste or click, as given by `time.monotonic`."""
     _last_typed_at = float("-inf")
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
     _paste_guard: PasteGuard | None = None
@@ -325,7 +327,7 @@ class InputGuardApp(App[None]):
             return  # the screens are being removed, and handling input would raise
         if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp):
             screen = self.screen
-            ago = monotonic() - event.time
+            self.last_input_at, ago = event.time, monotonic() - event.time
             if self._was_pasted(event, ago) and self._acts_on_question(screen, event):
                 return
             if self._is_enter_held(screen, event, ago) and isinstance(screen, Guarded):

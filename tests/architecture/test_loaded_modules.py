@@ -238,6 +238,25 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
     assert run_python("-c", program, str(tmp_path)).split() == ["True", "True", "True"]
 
 
+def test_the_chat_collects_old_garbage_only_in_pauses(tmp_path: Path) -> None:
+    program = """
+import asyncio, gc, os, sys
+for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+    os.environ[f"MCPHOST_{kind}_DIR"] = sys.argv[1]
+from mcphost.cli import chat
+from mcphost.cli.parser import Options
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.idle_garbage_collection import MAX_COLLECTIONS
+async def run(app):
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    print(gc.get_threshold()[2] == MAX_COLLECTIONS, sum(task.get_name() == "garbage" for task in asyncio.all_tasks()))
+McpHostApp.run_async = run
+asyncio.run(chat._run_app(Options(), []))
+"""
+    assert run_python("-c", program, str(tmp_path)).split() == ["True", "1"]
+
+
 def test_the_host_is_loaded_without_optional_modules() -> None:
     """Each module uses memory for the whole run and delays startup, while the user may already be typing."""
     names = ("mcphost.cli.build_host", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",

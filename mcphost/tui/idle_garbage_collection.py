@@ -1,0 +1,41 @@
+"""Full garbage collections in the pauses of the user's input.
+
+A full collection stops the program for about a microsecond for each object: 0.2 s with a form of a hundred fields, or a
+long conversation. Python starts one in the middle of whatever creates objects, such as drawing the next page.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from time import monotonic, process_time
+
+CHECK_SECONDS = 1.0
+QUIET_SECONDS = 2.0
+"""Seconds without a key, click or paste after which a full collection may begin."""
+MAX_BUSY = 0.3
+"""Seconds of CPU time since the last check up to which the program is idle."""
+MIN_COLLECTIONS = 10
+"""Collections of the middle generation after which a full one is worthwhile; each one follows 7,000 new objects."""
+MAX_COLLECTIONS = 100
+"""Collections of the middle generation after which Python starts a full one without waiting for a pause."""
+_NEW_OBJECTS = 700
+_YOUNG_COLLECTIONS = 10
+
+
+async def collect_garbage_in_pauses(last_input: Callable[[], float]) -> None:
+    """Collect all garbage while neither the user nor the program does anything, until this is cancelled.
+
+    *last_input* returns the time of the last input, as given by `time.monotonic`. Young objects are collected as
+    always, which takes a few milliseconds. Python 3.14 collects old objects in small steps, and ignores these limits.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, _YOUNG_COLLECTIONS, MAX_COLLECTIONS)
+    try:
+        while True:
+            used = process_time()
+            await asyncio.sleep(CHECK_SECONDS)
+            is_idle = process_time() - used <= MAX_BUSY
+            if is_idle and gc.get_count()[2] >= MIN_COLLECTIONS and monotonic() - last_input() >= QUIET_SECONDS:
+                gc.collect()
+    finally:
+        gc.set_threshold(*before)
