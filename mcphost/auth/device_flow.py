@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 import anyio
 
+from mcphost.auth.cancellation_grace import finish_despite_cancellation
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
 )
@@ -132,8 +134,9 @@ async def poll_token(
     while True:
         await anyio.sleep(interval)
         try:
-            with anyio.CancelScope(shield=True):
-                return await request_tokens(http, document, client, resource, form, signer=signer)
+            return await finish_despite_cancellation(
+                partial(request_tokens, http, document, client, resource, form, signer=signer)
+            )
         except TokenError as error:
             if error.code == "slow_down":
                 interval = min(interval + DEFAULT_INTERVAL, MAX_INTERVAL)

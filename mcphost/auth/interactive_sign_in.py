@@ -9,12 +9,14 @@ import hashlib
 import re
 import secrets
 from contextlib import AsyncExitStack
+from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 import anyio
 
 from mcphost.auth.accounts import DiscoverySummary
 from mcphost.auth.callback_server import AuthorizationResponse, CallbackServer, parse_authorization_response
+from mcphost.auth.cancellation_grace import finish_despite_cancellation
 from mcphost.auth.device_flow import run_device_flow
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
@@ -139,13 +141,13 @@ async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -
         "redirect_uri": callback.redirect_uri,
         "code_verifier": attempt.verifier,
     }
-    # The code works once, so the tokens must be received and stored before cancellation.
-    with anyio.CancelScope(shield=True):
-        tokens = await request_tokens(
-            context.http, document, client, request.resource.identifier, form, signer=context.signer
+    # The code works once, so the tokens are received and stored before cancellation.
+    tokens = await finish_despite_cancellation(
+        partial(
+            request_tokens, context.http, document, client, request.resource.identifier, form, signer=context.signer
         )
-        return tokens, client
-    raise AssertionError("a shielded scope is not cancelled")
+    )
+    return tokens, client
 
 
 def _check_endpoint_query(endpoint: str) -> None:

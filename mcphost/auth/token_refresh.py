@@ -1,9 +1,9 @@
 """Refresh and revocation of an account's stored tokens."""
 
 from collections.abc import Callable
+from functools import partial
 
-import anyio
-
+from mcphost.auth.cancellation_grace import finish_despite_cancellation
 from mcphost.auth.discovery import AuthorizationServerMetadata
 from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
@@ -36,29 +36,33 @@ async def refresh_sign_in(
             return stored  # another process signed out, or signed in again without receiving a refresh token
         if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
             return stored
-        document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
-        form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
         # The request may invalidate the old refresh token, so its response must be stored.
-        with anyio.CancelScope(shield=True):
-            try:
-                tokens = await request_tokens(
-                    http, document, stored.client, stored.resource, form, signer=get_signer(stored)
-                )
-            except EndpointUnreachable:
-                raise
-            except TokenError as error:
-                if error.code in _FATAL_ERRORS:
-                    await token_store.delete(old.url, old.account, only=stored)
-                return None
-            previous = stored.tokens
-            if stored.dpop_key and tokens.kind != previous.kind:
-                return None  # a token that is not bound to the key could be used by whoever reads it (RFC 9449)
-            tokens = replace(
-                tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
-            )
-            new = replace(stored, tokens=tokens)
-            await token_store.save(new)
-            return new
+        return await finish_despite_cancellation(
+            partial(_refresh_stored, token_store, http, stored, get_signer(stored))
+        )
+
+
+async def _refresh_stored(
+    token_store: TokenStore, http: OAuthHttpClient, stored: StoredSignIn, signer: JwtSigner | None
+) -> StoredSignIn | None:
+    """Refresh the tokens of *stored* as `refresh_sign_in` does; the caller holds their lock."""
+    document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
+    form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
+    try:
+        tokens = await request_tokens(http, document, stored.client, stored.resource, form, signer=signer)
+    except EndpointUnreachable:
+        raise
+    except TokenError as error:
+        if error.code in _FATAL_ERRORS:
+            await token_store.delete(stored.url, stored.account, only=stored)
+        return None
+    previous = stored.tokens
+    if stored.dpop_key and tokens.kind != previous.kind:
+        return None  # a token that is not bound to the key could be used by whoever reads it (RFC 9449)
+    tokens = replace(tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes)
+    new = replace(stored, tokens=tokens)
+    await token_store.save(new)
+    return new
 
 
 async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
