@@ -314,19 +314,15 @@ class OAuthProvider:
                     split_scopes(select_challenge(refusal.www_authenticate).get("scope")) if is_step_up else ()
                 )
             await self._token_store.prepare_storage(self._target.server if must_keep and is_required else "")
-            flow = InteractiveSignIn(self._target, self._http, self._token_store, self._interaction, self._on_progress)
-            previous = self.current_sign_in or await self._token_store.load(
-                self._target.canonical_url, self._target.account
-            )
-            self.current_sign_in = await flow.run(
-                select_challenge(refusal.www_authenticate),
-                previous,
-                is_step_up=is_step_up or bool(scopes),
-                is_required=is_required,
-                use_device_code=use_device_code,
-                scopes=scopes,
-                previous_issuer=previous.issuer if previous is not None else self._last_issuer,
-            )
+            async with self._token_store.take_sign_in_turn(self._target.canonical_url, self._target.account) as waited:
+                newer = await self._find_newer_sign_in(refusal) if waited else None
+                self.current_sign_in = newer or await self._ask_to_sign_in(
+                    refusal,
+                    is_step_up=is_step_up,
+                    is_required=is_required,
+                    use_device_code=use_device_code,
+                    scopes=scopes,
+                )
             self._pause.end()
         except SignInRequired as error:
             if self._interaction is not None:
@@ -342,6 +338,37 @@ class OAuthProvider:
             self._on_progress(SignInProgress(server=self._target.server, account=self._target.account, step="over"))
             self._shared_sign_in = None
             shared.done.set()
+
+    async def _find_newer_sign_in(self, refusal: AuthChallenge) -> StoredSignIn | None:
+        """Return the tokens that a sign-in for another entry with the same URL stored, or None if there are none."""
+        stored = await self._token_store.load(self._target.canonical_url, self._target.account)
+        is_newer = stored is not None and stored.tokens.authorization != refusal.authorization
+        return stored if is_newer and stored != self.current_sign_in else None
+
+    async def _ask_to_sign_in(
+        self,
+        refusal: AuthChallenge,
+        *,
+        is_step_up: bool,
+        is_required: bool,
+        use_device_code: bool,
+        scopes: tuple[str, ...],
+    ) -> StoredSignIn:
+        if self._interaction is None:
+            raise AssertionError("nobody can be asked")
+        flow = InteractiveSignIn(self._target, self._http, self._token_store, self._interaction, self._on_progress)
+        previous = self.current_sign_in or await self._token_store.load(
+            self._target.canonical_url, self._target.account
+        )
+        return await flow.run(
+            select_challenge(refusal.www_authenticate),
+            previous,
+            is_step_up=is_step_up or bool(scopes),
+            is_required=is_required,
+            use_device_code=use_device_code,
+            scopes=scopes,
+            previous_issuer=previous.issuer if previous is not None else self._last_issuer,
+        )
 
     async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
         """Create the error to raise if a sign-in is needed but the user cannot be asked.

@@ -125,6 +125,7 @@ class TokenStore:
         self._failure_reason = ""
         self._is_storage_needed = anyio.Event()
         self._settle_lock = anyio.Lock()
+        self._sign_in_turns: dict[tuple[str, str], anyio.Lock] = {}
         self.storage_listeners: list[Callable[[], None]] = []
         """Functions to call after sign-ins have been stored in another place; they must not raise."""
         self.storage.warn = warn
@@ -412,6 +413,17 @@ class TokenStore:
         await self._erase(self.storage.place, name)
 
     # -- locks
+    @asynccontextmanager
+    async def take_sign_in_turn(self, url: str, account: str = "") -> AsyncGenerator[bool]:
+        """Let only one sign-in to an account run at a time in this process; yield whether another one was running.
+
+        Two configured servers with the same URL share their accounts, so the user need not sign in twice.
+        """
+        turn = self._sign_in_turns.setdefault(_identify(url, account), anyio.Lock())
+        has_waited = turn.locked()
+        async with turn:
+            yield has_waited
+
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
         """Hold the inter-process lock on an account's stored tokens. Raises McpHostError after a timeout.

@@ -1,17 +1,21 @@
 """Tests that sign-ins, refreshes and sign-outs of one account at the same time do not undo each other."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
 import pytest
 
+from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.config.schema import ServerConfig
+from mcphost.errors import SignInRequired
 from mcphost.sign_in_types import AuthChallenge
+from tests.fakes.memory_backend import MemoryBackend
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer
 from tests.unit.auth.storage import SharedFolderBackend, age_sign_in
 from tests.unit.transport.raw_http import ReceivedRequest
@@ -122,3 +126,41 @@ async def test_a_sign_in_during_a_refresh_is_not_replaced_by_its_tokens(tmp_path
         stored = await make_store(tmp_path).load(peer.url)
         assert stored is not None
         assert "more" in stored.tokens.scopes
+
+
+class OneDialogUser(BrowserUser):
+    """A user who records how many sign-ins are shown at once."""
+
+    shown: int = 0
+    most_shown: int = 0
+
+    async def sign_in(self, **asked: Any) -> str | None:
+        self.shown += 1
+        self.most_shown = max(self.most_shown, self.shown)
+        try:
+            await anyio.wait_all_tasks_blocked()
+            return await super().sign_in(**asked)
+        finally:
+            self.shown -= 1
+
+
+@pytest.mark.parametrize(("is_declined", "questions"), [(False, 1), (True, 2)])
+async def test_two_servers_with_the_same_url_ask_in_one_dialog_at_a_time(is_declined: bool, questions: int) -> None:
+    token_store, user = TokenStore(MemoryBackend(), None), OneDialogUser()
+    if is_declined:
+        user.visit, user.answer = False, None
+    outcomes: list[bool] = []
+
+    async def sign_in(auth: OAuthProvider, refusal: AuthChallenge) -> None:
+        with suppress(SignInRequired):
+            await auth.sign_in(refusal)
+        outcomes.append(auth.current_sign_in is not None)
+
+    async with run_peer() as peer:
+        refusal = AuthChallenge(401, "Bearer", "")
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(sign_in, create_oauth(peer, user, token_store), refusal)
+    assert outcomes == [not is_declined] * 2
+    assert len(user.urls) == questions
+    assert user.most_shown == 1
