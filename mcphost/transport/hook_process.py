@@ -153,9 +153,10 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
             await process.wait()
     said = redact(errors.decode(errors="replace").strip())
     if is_too_long:
-        return HookOutput(error_output=said, failure=f"printed more than {MAX_OUTPUT // 1_000_000} MB")
+        why = f"printed more than {MAX_OUTPUT // 1_000_000} MB"
+        return HookOutput(output=bytes(output), error_output=said, failure=why)
     if limit.cancelled_caught or process.returncode is None:
-        return HookOutput(error_output=said, failure=f"did not end within {seconds:g} s")
+        return HookOutput(output=bytes(output), error_output=said, failure=f"did not end within {seconds:g} s")
     return HookOutput(process.returncode, bytes(output), said)
 
 

@@ -243,6 +243,15 @@ async def test_an_argument_that_breaks_the_answer_of_a_hook_does_not_undo_its_de
         assert (hooked.called == []) is (event == "before_call")
 
 
+@pytest.mark.parametrize("ending", ["print('x' * 1_100_000)", "time.sleep(60)", "sys.exit(1)"])
+async def test_a_denial_counts_also_if_the_hook_then_fails(open_hooked: Open, write_hook: Any, ending: str) -> None:
+    limit: dict[str, Any] = {"timeout": 0.5} if "sleep" in ending else {}
+    code = f"print(json.dumps({{'decision': 'deny', 'reason': 'no'}}), flush=True)\n{ending}"
+    async with open_hooked(write_hook(code, on_failure="continue", **limit), answers=(AllowOnce(),)) as hooked:
+        assert "done" not in await hooked.call()
+        assert hooked.called == []
+
+
 async def test_a_program_that_does_not_exist_denies(open_hooked: Open, tmp_path: Path) -> None:
     (hook,) = parse_hooks([{"event": "before_call", "command": ["no-such-program"]}], str(tmp_path / "config.toml"))
     async with open_hooked(hook) as hooked:
