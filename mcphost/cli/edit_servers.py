@@ -288,6 +288,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
     from mcphost.cli.choose_entry import choose_entry
     from mcphost.cli.terminal_frontend import TerminalInput
+    from mcphost.config.server_files import check_entry, find_server_file
     from mcphost.config.typed_servers import make_entry
 
     if not args.name:
@@ -295,8 +296,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     async with open_server_editor(options) as (editor, config):
         server = choose_entry(config, (editor.config_dir, editor.folder), args.name, args.scope)
         before = editor.read_entry(server)
-        removed = args.unset_env or args.unset_header
-        given = target or args.env or args.header or removed
+        given = target or args.env or args.header or args.unset_env or args.unset_header
         has_flags = bool(given or args.cwd is not None or args.transport != "auto" or _own_settings(args))
         if has_flags:
             kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
@@ -308,6 +308,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
             print_text(_("Nothing was changed."))
             return 0
         is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
+        check_entry(find_server_file(server, editor.config_dir, editor.folder), server.name, before)
         saved = await editor.change(server, entry, is_approved=is_approved)
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
@@ -347,8 +348,7 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
     """Return whether an edit would use an environment file that the user has not seen yet.
 
-    *entry* is the new entry, and *server* is the server before the edit. The result is True if the path or the
-    content of the environment file differs between the two. Raises ConfigError if the file cannot be read.
+    That is if *entry* has another path or content of it than *server*. Raises ConfigError if it cannot be read.
     """
     from mcphost.config.approval_digest import with_file_digests
     from mcphost.config.approval_text import describe_env_path

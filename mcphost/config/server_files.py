@@ -1,6 +1,7 @@
 """Files that configure servers (user, project, local), and planned edits to server entries in them."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -181,6 +182,18 @@ def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
             )
         raise _missing_server(file, name)
     return entry
+
+
+def check_entry(file: ServerFile, name: str, expected: Mapping[str, Any]) -> None:
+    """Check that a server's entry is still the one that the user began to edit.
+
+    Raises ConfigError if the entry in the file is not *expected*, or if the file is invalid.
+    """
+    if find_entry(file, name) != expected:
+        raise ConfigError(
+            f"{file.path}: the entry of {name!r} was changed meanwhile; nothing was written.",
+            "Edit it again, from what is there now.",
+        )
 
 
 def has_entry(file: ServerFile, name: str) -> bool:

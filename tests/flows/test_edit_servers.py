@@ -611,6 +611,19 @@ def use_editor(program: Program, **changes: Any) -> None:
     program.env["VISUAL"] = f"'{sys.executable}' '{script}'"
 
 
+def test_an_entry_that_changed_while_the_editor_was_open_is_not_overwritten(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    use_editor(program, timeout=90_000)
+    script = program.home / "change_entry.py"
+    file = config_file(program)
+    other = file.read_text().replace('"command"', '"cwd": "/tmp", "command"')
+    script.write_text(f"{script.read_text()}pathlib.Path({str(file)!r}).write_text({other!r})\n")
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 3, shown
+    assert "changed meanwhile" in shown
+    assert file.read_text() == other
+
+
 @pytest.mark.parametrize(("answer", "state"), [("n", "not approved"), ("y", "approved")])
 def test_the_editor_approves_a_server_only_after_showing_it_as_a_whole(
     program: Program, answer: str, state: str

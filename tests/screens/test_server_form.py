@@ -31,6 +31,7 @@ class FakeEditor:
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []
         self.folders: list[str] = []
+        self.entry: dict[str, Any] = {}
         self.data = ServerData()
         self.other_files: tuple[str, ...] = ()
 
@@ -39,7 +40,7 @@ class FakeEditor:
         return bool(self.changes)
 
     async def read_entry(self, name: str) -> dict[str, Any]:
-        return {"command": name}
+        return self.entry or {"command": name}
 
     def list_files(self) -> dict[str, Path]:
         return {"user": Path("/home/me/mcp.json"), "local": Path("/home/me/local.json"), "project": Path(".mcp.json")}
@@ -59,7 +60,9 @@ class FakeEditor:
             for name, entry in entries.items()
         ]  # fmt: skip
 
-    async def change(self, name: str, entry: dict[str, Any]) -> Any:
+    async def change(self, name: str, entry: dict[str, Any], *, expected: Mapping[str, Any]) -> Any:
+        if expected != await self.read_entry(name):
+            raise ConfigError("The entry was changed meanwhile.", "Edit it again.")
         if entry.get("command") == "bad":
             raise ConfigError("The entry cannot be saved.", "Correct it.")
         self.changes.append(("change", name, entry["command"]))
@@ -234,6 +237,21 @@ async def test_an_entry_is_edited_and_a_wrong_one_keeps_the_text(run: Run) -> No
         assert '{"command": "bad"}' in driver.text()
         await driver.pilot.press("escape")
         await driver.until(lambda: "The entry cannot be saved." not in driver.text(), "the page")
+        assert editor.changes == []
+
+
+async def test_an_entry_that_changed_while_the_form_was_open_is_not_overwritten(run: Run) -> None:
+    editor = FakeEditor()
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("e")
+        await driver.until(lambda: '"command": ' in driver.text(), "the entry")
+        editor.entry = {"command": "of another program"}
+        driver.app.screen.query_one("#text", TextArea).text = '{"command": "mine"}'
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "The entry was changed meanwhile." in driver.text(), "the refusal")
+        assert '{"command": "mine"}' in driver.text()
         assert editor.changes == []
 
 

@@ -305,12 +305,21 @@ async def add_server(
 
 
 async def change_server(
-    editor: "ServerEditor", keys: KeyTable, name: str, text: str, _scope: "Scope", _typed: TypedTexts
+    editor: "ServerEditor",
+    keys: KeyTable,
+    before: Mapping[str, Any],
+    name: str,
+    text: str,
+    _scope: "Scope",
+    _typed: TypedTexts,
 ) -> str:
-    """Replace the entry of the server *name* by *text*; return a message for the user. Raises McpHostError."""
+    """Replace the entry of the server *name* by *text*; return a message for the user. Raises McpHostError.
+
+    *before* is the entry that the user began to edit.
+    """
     from mcphost.config.typed_servers import parse_entry
 
-    saved = await editor.change(name, parse_entry(text, name))
+    saved = await editor.change(name, parse_entry(text, name), expected=before)
     done = _("Changed {name} in {path}. Press {servers-undo} to undo.")
     done = keys.fill(done, name=name, path=saved.edit.file.path)
     return " ".join((done, *map(translate_sentence, saved.notes)))

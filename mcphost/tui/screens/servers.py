@@ -432,7 +432,7 @@ class ServersScreen(TypeAheadListScreen):
             return
         file = Path(self.host.servers.view(name).config.file)
         files: dict[Scope, Path] = {scope: path for scope, path in editor.list_files().items() if path == file}
-        change = partial(change_server, editor, keys_in_use(self))
+        change = partial(change_server, editor, keys_in_use(self), entry)
         self._open_form(ServerForm(change, files or {"user": file}, name, entry, others))
 
     def notify(self, message: str, **options: Any) -> None:

@@ -273,6 +273,22 @@ async def test_another_file_with_an_entry_of_the_name_is_known_and_stays(
         assert host.servers.view("demo").config.file == str(files["user"])
 
 
+async def test_an_entry_that_changed_while_it_was_edited_is_not_overwritten(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(*[TrustOnce()] * 5)
+    async with open_setup(tmp_path, frontend=frontend) as (_, setup):
+        editor = setup.server_editor
+        (added,) = await editor.add({"demo": DEMO_ENTRY})
+        opened = await editor.read_entry("demo")
+        file = added.edit.file.path
+        file.write_text(file.read_text().replace('"command"', '"timeout": 7000, "command"'))
+        changed = file.read_text()
+        with pytest.raises(ConfigError, match="changed meanwhile"):
+            await editor.change("demo", {**opened, "env": {"A": "1"}}, expected=opened)
+        assert file.read_text() == changed
+        await editor.change("demo", {**opened, "env": {"A": "1"}}, expected=await editor.read_entry("demo"))
+        assert "7000" not in file.read_text()
+
+
 async def test_each_change_is_taken_back_in_turn(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(*[TrustOnce()] * 5)
     async with open_setup(tmp_path, frontend=frontend) as (host, setup):
