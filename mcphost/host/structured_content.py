@@ -193,7 +193,7 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
     try:
         value = loads(body)
     except MalformedMessage:
-        return "[structured content that is not valid JSON]"
+        return "[structured content that is nested too deeply or is not JSON: left out]"
     return None if is_comparable and index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
 
 

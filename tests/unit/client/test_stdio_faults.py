@@ -84,7 +84,8 @@ async def test_a_broken_answer_fails_only_its_call_and_before_the_deadline(line:
 async def test_a_deeply_nested_answer_costs_at_most_its_call(levels: int) -> None:
     deep = RESULT.replace('"content"', f'"structuredContent":{"[" * levels}{"]" * levels},"content"')
     async with open_stdio_session(faulty_server_config(era="handshake")) as session:
-        assert await read_structure(session, deep) in {"refused", "[structured content that is not valid JSON]"}
+        note = "[structured content that is nested too deeply or is not JSON: left out]"
+        assert await read_structure(session, deep) in {"refused", note}
         assert await call_echo(session) == "hi"
 
 
