@@ -241,9 +241,10 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 async def _read(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.json_output import contents_json
     from mcphost.host.content_rendering import decode_content
+    from mcphost.host.servers.features import expand_template
 
     values = parse_pairs(args.pairs)
-    uri = host.features.expand_template(args.uri, values) if values else args.uri
+    uri = expand_template(args.uri, values) if values else args.uri
     result = await host.features.read_resource(args.server, uri)
     if args.output:
         return _write_resource(result, args.output, quiet=getattr(args, "quiet", False))

@@ -149,14 +149,15 @@ class PipeCommands:
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Read the resource with the given `uri`, or expand `template` with `values` and read that resource."""
-        server, features = get_text(message, "server"), self._host.features
-        values = get_texts(message, "values")
+        from mcphost.host.servers.features import expand_template
+
+        server, values = get_text(message, "server"), get_texts(message, "values")
         uri = (
-            features.expand_template(get_text(message, "template"), values)
+            expand_template(get_text(message, "template"), values)
             if "template" in message
             else get_text(message, "uri")
         )
-        read = await features.read_resource(server, uri, bypass_cache=message.get("refresh") is True)
+        read = await self._host.features.read_resource(server, uri, bypass_cache=message.get("refresh") is True)
         return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:

@@ -40,7 +40,6 @@ from mcphost.host.server_views import (
     ServerView,
     TurnResult,
 )
-from mcphost.host.servers import features
 from mcphost.host.servers.change_acceptances import ChangeAcceptances
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
@@ -167,12 +166,6 @@ class FakeServerFeatures:
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
-        self.template_variables, self.expand_template, self.required_variables = (
-            features.template_variables,
-            features.expand_template,
-            features.required_variables,
-        )
-
         self.watching: dict[tuple[str, str], None] = {}
         self.interrupted: set[str] = set()
         self.texts: dict[str, str] = {}

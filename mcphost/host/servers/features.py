@@ -130,24 +130,6 @@ class ServerFeatures:
                 raise _not_found(error, server, uri) from error
             raise
 
-    def template_variables(self, template: str) -> tuple[str, ...]:
-        """Return the names of a resource template's variables. Raises UsageError for an invalid template."""
-        return template_variables(template)
-
-    def required_variables(self, template: str) -> tuple[str, ...]:
-        """Return the names of a template's variables that must have a value.
-
-        Raises UsageError for an invalid template.
-        """
-        return required_variables(template)
-
-    def expand_template(self, template: str, values: Mapping[str, str]) -> str:
-        """Return the URI of a resource template with its variables replaced by *values* (RFC 6570).
-
-        Raises UsageError for an invalid template, an unknown variable, or a value or URI that is too long.
-        """
-        return expand_template(template, values)
-
     async def subscribe(self, server: str, uri: str) -> None:
         """Subscribe to one resource: updates are published as `ResourceChanged` events until `unsubscribe`.
 

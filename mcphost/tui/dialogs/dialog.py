@@ -212,7 +212,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        return self.unread_message() if button_id in self.APPROVING and not self.is_read else ""
+        if button_id not in self.APPROVING:
+            return ""
+        return self.reminder() if self.is_read else self.unread_message()
 
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.

@@ -56,10 +56,6 @@ class QuotingDialog(Dialog[A]):
             omitted_characters=self.omitted_characters
         )
 
-    def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the viewer while a field has the focus, or if the dialog already shows everything."""
         if action == "view" and (not self.omitted_characters or self.is_field_focused):

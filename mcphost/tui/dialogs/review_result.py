@@ -351,7 +351,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             return _("apply your edits first (Ctrl+S) or discard them (esc)")
         if all(text is None for text in self.texts):
             return _("nothing is left to send; withhold it")
-        return super().disabled_reason(button_id) or self.reminder()
+        return super().disabled_reason(button_id)
 
     def reminder(self) -> str:
         """Return a reminder to read the text that the dialog does not show.

@@ -348,7 +348,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         """
         if button_id not in self.APPROVING:
             return ""
-        return super().disabled_reason(button_id) or self.reminder() or self._excluded_reason(button_id)
+        return super().disabled_reason(button_id) or self._excluded_reason(button_id)
 
     def reminder(self) -> str:
         """Return a reminder to read the arguments that the dialog does not show, or "" if all have been read."""

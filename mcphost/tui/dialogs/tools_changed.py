@@ -193,7 +193,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         unread = len(self.details.changes) - len(self._read_indexes)
         if button_id in ("accept_all", "accept_session") and unread:
             return _("{unread} of them not read yet: n shows the next").format(unread=unread)
-        return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
+        return super().disabled_reason(button_id)
 
     def action_view(self) -> None:
         """Open the complete diff of the displayed tool in the full-screen viewer; the dialog stays open behind it."""

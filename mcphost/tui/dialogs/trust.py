@@ -107,10 +107,6 @@ class _TrustDialog(Dialog[TrustVerdict]):
         is_unread = not self._is_viewed and self.is_cut()
         return _("not everything is shown here: read it with v, to the end") if is_unread else ""
 
-    def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
-
     def action_view(self) -> None:
         """Open the texts in the full-screen viewer; the dialog stays open behind it."""
 

@@ -17,6 +17,7 @@ from mcphost.config.variable_references import resolve_target
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.content_rendering import decode_contents, render_contents
 from mcphost.host.server_views import allowed_icons
+from mcphost.host.servers.features import expand_template, required_variables, template_variables
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.prompts import Completion, ResourceTemplateReference
@@ -339,7 +340,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
         super().__init__()
         self.host, self.server, self.template = host, server, template
         try:
-            self.variables = host.features.template_variables(template.uri_template)
+            self.variables = template_variables(template.uri_template)
         except UsageError:
             self.variables = ()
 
@@ -402,7 +403,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
 
     def _expand_template(self) -> "str | UsageError":
         try:
-            return self.host.features.expand_template(self.template.uri_template, self.values())
+            return expand_template(self.template.uri_template, self.values())
         except UsageError as error:
             return error
 
@@ -425,11 +426,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
             if event.value.strip():
                 self.dismiss(event.value.strip())
             return
-        needed = [
-            name
-            for name in self.host.features.required_variables(self.template.uri_template)
-            if name not in self.values()
-        ]
+        needed = [name for name in required_variables(self.template.uri_template) if name not in self.values()]
         if needed:
             self.show_fault(_("{needed} is required.").format(needed=clean_line(needed[0], 60)))
             self.query_one(f"#value-{self.variables.index(needed[0])}").focus()
