@@ -212,9 +212,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
-        if button_id not in self.APPROVING:
-            return ""
-        return self.reminder() if self.is_read else self.unread_message()
+        describe = self.reminder if self.is_read else self.unread_message
+        return describe() if button_id in self.APPROVING else ""
 
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
@@ -412,9 +411,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def unread_message(self) -> str:
         """Return a message that states how many lines the user must still read before approving."""
         rows = self._count_unread_rows()
-        return ngettext(
-            "read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows
-        ).format(rows=rows)
+        text = ngettext("read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows)
+        return text.format(rows=rows)
 
     def _handle_layout(self) -> None:
         # A hint about the last key stays until another key is pressed, even if the layout finishes later.
