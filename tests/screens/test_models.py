@@ -512,6 +512,15 @@ async def test_a_model_is_chosen_by_its_name_after_the_command(run: Run, name: s
         await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
 
 
+async def test_enter_after_the_short_name_of_a_model_runs_the_command(run: Run) -> None:
+    setup = FakeModels()
+    async with run(size=(120, 40), setup=setup) as driver:
+        await driver.type("/model two")
+        await driver.until(lambda: "ollama_chat/two" in driver.text(), "the completion")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the use")
+
+
 async def test_an_unknown_model_after_the_command_is_refused_with_similar_names_and_keeps_the_text(run: Run) -> None:
     setup = FakeModels()
     setup.is_late_found.set()

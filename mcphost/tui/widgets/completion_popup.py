@@ -345,10 +345,13 @@ class CompletionPopup:
         return True
 
     def _is_completed(self, offer: CompletionItem) -> bool:
+        """Return whether the word at the cursor is *offer*, or the part of its value after "/" if no other has it."""
         word = self._completion_word() or ""
-        return (offer.kind == "text" and word == offer.value) or (
-            offer.kind == "value" and word.partition(" ")[2].strip() == offer.value
-        )
+        typed = word.partition(" ")[2].strip()
+        if offer.kind != "value":
+            return offer.kind == "text" and word == offer.value
+        short = [one.value for one in self._items if one.value.rpartition("/")[2] == typed]
+        return typed == offer.value or (bool(typed) and short == [offer.value])
 
     def apply_row(self, row: int) -> None:
         """Apply the completion in the clicked row; *row* is its position in the list, including headings."""
