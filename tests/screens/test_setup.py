@@ -508,6 +508,28 @@ async def test_enter_chooses_no_late_model_that_the_cursor_was_not_moved_to(run:
         assert setup.applied == []
 
 
+async def test_an_address_in_the_field_for_a_key_is_not_taken_as_a_key(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab")
+        await driver.until(lambda: driver.app.screen.focused is not None, "the focus")
+        await driver.pilot.press(*"http://127.0.0.1:8080/v1", "enter")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.until(lambda: "http://127.0.0.1:8080/v1" in driver.text(), "the address in the message")
+        assert setup.keys == []
+
+
+async def test_up_moves_from_the_field_for_a_key_to_the_list_of_models(run: Run) -> None:
+    async with run(size=(80, 24), **first_run(FakeSetup(SetupOffers()))) as driver:
+        await card(driver)
+        await driver.pilot.press("tab")
+        page = driver.app.screen
+        await driver.until(lambda: page.focused is not None and page.focused.id == "key", "the field")
+        await driver.pilot.press("up")
+        await driver.until(lambda: page.focused is not None and page.focused.id == "models", "the list")
+
+
 async def test_an_address_written_as_a_message_is_offered_as_the_address_of_a_model(run: Run) -> None:
     setup = FakeSetup(is_first_run=False)
     async with run(size=(80, 24), no_model=True, setup=setup) as driver:

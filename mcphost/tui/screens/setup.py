@@ -367,10 +367,13 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _handle_entered_key(self, event: events.Key) -> None:
         """Handle a key after selection has been enabled.
 
-        Space chooses the entry under the cursor. If no list has the focus, other characters are typed into the API key
-        input.
+        Space chooses the entry under the cursor, and Up and Down leave an input. If no list has the focus, other
+        characters are typed into the API key input.
         """
-        if event.key == "space" and isinstance(self.focused, OptionList):
+        if event.key in {"up", "down"} and isinstance(self.focused, Input):
+            event.stop()
+            (self.focus_previous if event.key == "up" else self.focus_next)()
+        elif event.key == "space" and isinstance(self.focused, OptionList):
             if self.focused.highlighted is not None:
                 self._choose(self.focused, self.focused.highlighted)
         elif event.is_printable and event.character and not isinstance(self.focused, OptionList):
@@ -394,10 +397,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _enter_key_input(self) -> list[Input]:
-        """Enable selection and focus the API key input.
-
-        Return a list that contains the input, or [] if there is none.
-        """
+        """Enable selection and focus the API key input; return a list with the input, or [] if there is none."""
         fields = list(self.query("#key").results(Input))
         for field in fields:
             self._enter()
@@ -405,10 +405,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model or provider at *index*, or toggle the checkbox of the server at *index*.
-
-        *lines* is the list that contains the entry.
-        """
+        """Select the model or provider at *index* of the list *lines*, or toggle the checkbox of the server there."""
         if lines.id == "providers":
             lines.highlighted = index
             self._start_with_entered_key()
@@ -485,10 +482,9 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._start_with_entered_key()
 
     def _submit_typed(self, *, is_pasted: bool) -> None:
-        """Store the typed API key and close the screen.
+        """Store the typed API key and close the screen; text that is no API key is passed to the composer.
 
-        If the text is not an API key, close the screen and pass the text to the composer. If *is_pasted* is true, Enter
-        was part of the pasted text, and the user must press it again to store the key.
+        If *is_pasted* is true, Enter was part of the pasted text, and the user must press it again to store the key.
         """
         is_key = not find_address(self._typed) and (has_api_key_prefix(self._typed) or is_long_word(self._typed))
         if not self.query("#key") or not is_key:
@@ -499,15 +495,17 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._start_with_entered_key()
 
     def _start_with_entered_key(self) -> None:
-        """Store the entered API key and close the screen; without a key, close it with the selected model."""
+        """Start with the entered API key or with the selected model; an address is passed to the composer."""
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
-        if key:
+        if find_address(key):
+            self.dismiss(SetupChoice(typed=key))  # the chat offers to use a model at this address
+        elif key:
             self.run_worker(partial(self._start_with_key, key), exclusive=True)
         else:
             self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the entered API key and close the screen; without a key, close it with the selected model."""
+        """Start with the entered API key or, without one, with the selected model."""
         event.stop()
         self._start_with_entered_key()
 
