@@ -6,6 +6,7 @@ from mcphost.tui.transcript.transcript import Transcript
 
 def find_last_answer(transcript: Transcript) -> str:
     """Return the Markdown source of the model's latest answer, or "" if there is none."""
+    transcript.finish_streams()
     if not any(isinstance(block, MarkdownBlock) for block in transcript.blocks):
         transcript.finish_loading()
     parts: list[str] = []

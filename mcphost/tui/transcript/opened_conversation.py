@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.transcript.blocks import TranscriptBlock
+from mcphost.tui.transcript.streaming import LINE_COST
 from mcphost.tui.transcript.transcript import Transcript
 
 NEWEST_MESSAGES = 300
 """Number of messages shown immediately; building the blocks of 100,000 would stop the event loop for 0.5 s."""
 _PART_MESSAGES = 100
 _PART_CHARACTERS = 40_000
-"""Number of characters of text after which a part begins with the next question, because splitting it takes time."""
+"""Number of characters of text, with the cost of its lines, after which a part begins with the next question.
+
+Splitting text into blocks takes time."""
 SLICE_SECONDS = 0.004
 _MAX_INSERTED = 8_000
 """Maximum number of blocks collected before they are inserted; each insertion redraws the screen."""
@@ -36,7 +39,8 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
     start, characters = end, 0
     while start > max(0, end - count) and characters < _PART_CHARACTERS:
         start -= 1
-        characters += sum(len(part.text) for part in messages[start].parts if isinstance(part, TextPart))
+        texts = (part.text for part in messages[start].parts if isinstance(part, TextPart))
+        characters += sum(len(text) + LINE_COST * text.count("\n") for text in texts)
     while start and messages[start].role != "user":
         start -= 1
     return start

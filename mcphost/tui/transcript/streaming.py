@@ -1,5 +1,7 @@
 """Splitting of streamed text into transcript blocks; only the last block is still growing."""
 
+from collections.abc import Callable
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from mcphost.tui.screen_text import find_line_end
@@ -7,13 +9,16 @@ from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, Transcri
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import MarkdownFragment
+    from mcphost.tui.transcript.transcript import Transcript
 
-_SLICE_CHARACTERS, _SLICE_LINES = 4000, 400
+_SLICE_CHARACTERS, _SLICE_LINES = 4000, 200
 """Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
+STEP_SECONDS = 0.01
+"""CPU time after which no further slice is split in the same turn of the event loop."""
 MAX_MARKDOWN = 125_000
 """Maximum size of the text that is parsed as Markdown, in characters with the cost of its lines; the rest is shown as
 plain text. An answer of 20,000 tokens stays below it."""
-_LINE_COST = 15
+LINE_COST = 15
 """Number of characters that a line counts for in addition to its own, because each line takes time to parse."""
 _MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 100
 """Maximum characters and lines of a plain text block; the last block is drawn again each time text is added."""
@@ -24,7 +29,10 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
     growing = StreamingText()
     first = growing.start_tail(thinking=False)
     growing.pending.append(text)
-    return [first, *growing.flush()]
+    blocks = [first]
+    while growing.pending:
+        blocks.extend(growing.flush())
+    return blocks
 
 
 class StreamingText:
@@ -36,6 +44,8 @@ class StreamingText:
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
         self.pending: list[str] = []
+        self.has_rest = False
+        """Whether the last flush left text that can be shown, because more would have taken too long."""
         self._size = 0
         self._held = ""
 
@@ -56,16 +66,23 @@ class StreamingText:
         """Add the pending text to the growing block (the tail), and split off the parts that are complete.
 
         Return the new blocks, which the caller appends to the transcript; usually there are none. The last of the new
-        blocks becomes the tail.
+        blocks becomes the tail. Text that takes longer than a step stays pending, and `has_rest` is true.
         """
-        text = "".join(self.pending)
+        text, at = "".join(self.pending), 0
         self.pending.clear()
         out: list[TranscriptBlock] = []
+        begun = thread_time()
         # Long text is split in the same way as text that arrives in small pieces.
-        while text:
-            end = min(_SLICE_CHARACTERS, find_line_end(text, _SLICE_LINES))
-            out.extend(self._append_slice(text[:end]))
-            text = text[end:]
+        while at < len(text):
+            part = text[at : at + _SLICE_CHARACTERS]
+            end = at + min(len(part), find_line_end(part, _SLICE_LINES))
+            out.extend(self._append_slice(text[at:end]))
+            at = end
+            if thread_time() - begun >= STEP_SECONDS:
+                break
+        self.has_rest = at < len(text)
+        if self.has_rest:
+            self.pending.append(text[at:])
         if self._held:
             self.pending.append(self._held)
             self._held = ""
@@ -81,7 +98,7 @@ class StreamingText:
             return []
         from mcphost.tui.transcript.markdown import split_stream  # imported with the first answer
 
-        self._size += len(text) + _LINE_COST * text.count("\n")
+        self._size += len(text) + LINE_COST * text.count("\n")
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
         if not done:
             return []
@@ -124,6 +141,51 @@ class StreamingText:
         if isinstance(block, ThinkingBlock):
             block.is_streaming = False
         return block
+
+
+class UnfinishedStreams:
+    """Ended streams whose last text is still being split into blocks, one step in each frame.
+
+    *schedule* calls a function in the next frame.
+    """
+
+    def __init__(self, transcript: "Transcript", schedule: Callable[[Callable[[], None]], object]) -> None:
+        self._transcript, self._schedule = transcript, schedule
+        self._streams: list[StreamingText] = []
+
+    def add(self, stream: StreamingText) -> None:
+        """Add a stream that gets no more text; blocks that are appended to the transcript from now on stay below it."""
+        self._streams.append(stream)
+        if len(self._streams) == 1:
+            self._schedule(self._show_step)
+
+    def clear(self) -> None:
+        """Forget all texts, because the transcript shows another conversation."""
+        self._streams.clear()
+
+    def finish(self) -> None:
+        """Show all remaining text immediately; the event loop is blocked meanwhile."""
+        while self._streams:
+            self._show_part()
+
+    def _show_step(self) -> None:
+        if self._streams:
+            self._show_part()
+        if self._streams:
+            self._schedule(self._show_step)
+
+    def _show_part(self) -> None:
+        stream = self._streams[0]
+        tail = stream.tail
+        if tail is None:
+            self._streams.pop(0)
+            return
+        more = stream.flush()
+        self._transcript.insert(tail, more)
+        self._transcript.update_block(tail)
+        if not stream.has_rest:
+            stream.finish()
+            self._streams.pop(0)
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":

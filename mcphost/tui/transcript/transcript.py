@@ -36,7 +36,7 @@ from mcphost.tui.transcript.layout import (
     find_current_row,
     select_text,
 )
-from mcphost.tui.transcript.streaming import StreamingText
+from mcphost.tui.transcript.streaming import StreamingText, UnfinishedStreams
 from mcphost.tui.transcript.tool_card import CallSpinner, ToolCard, find_background_candidate
 from mcphost.tui.widget_messages import (
     ActionRequested,
@@ -97,6 +97,7 @@ class Transcript(ScrollView, can_focus=True):
             lambda block, index: self._render_block(block, index, None), lambda: self.text_width
         )
         self._streaming = StreamingText()
+        self._unfinished = UnfinishedStreams(self, lambda show: self.set_timer(_FRAME_SECONDS, show))
         self._flush_timer: Timer | None = None
         self.spinner = CallSpinner(self, lambda: self.blocks, self._redraw_first_row)
         self.earlier: BlockLoader | None = None
@@ -174,6 +175,10 @@ class Transcript(ScrollView, can_focus=True):
             self._scroll_to_row(self.scroll_offset.y + self._block_layout.total - before)
         self._update_view()
 
+    def finish_streams(self) -> None:
+        """Show all text of ended streams immediately; the event loop is blocked meanwhile."""
+        self._unfinished.finish()
+
     def finish_loading(self) -> None:
         """Add the earlier messages of an opened conversation immediately; the event loop is blocked meanwhile."""
         if self.earlier is not None:
@@ -196,6 +201,7 @@ class Transcript(ScrollView, can_focus=True):
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and scroll to the end. Only the visible blocks are rendered."""
         self.close_tail()
+        self._unfinished.clear()
         loader, self.earlier = self.earlier, None
         self.current_index = -1
         self.is_following = True
@@ -224,14 +230,16 @@ class Transcript(ScrollView, can_focus=True):
             if "\n" in text and not thinking and self._streaming.hold_unfinished():
                 self.flush_stream()
         elif self._flush_timer is None:
-            # A tail that takes long to draw is drawn less often, so that drawing takes at most a third of the time.
-            self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
+            self._start_flush_timer()
 
     def close_tail(self) -> None:
         """Show the pending text of the current stream, and end the stream; do nothing if there is no stream."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
+        if self._streaming.has_rest:
+            self._unfinished.add(self._streaming)
+            self._streaming = StreamingText()
         block = self._streaming.finish()
         if isinstance(block, ThinkingBlock):
             self.update_block(block)
@@ -252,8 +260,12 @@ class Transcript(ScrollView, can_focus=True):
                 self._append(block)
         self._update_view(changed=self._streaming.tail)
         self._draw_seconds = thread_time() - begun
+        if self._streaming.has_rest:
+            self._start_flush_timer()
 
-    # -- heights
+    def _start_flush_timer(self) -> None:
+        # A tail that takes long to draw is drawn less often, so that drawing takes at most a third of the time.
+        self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def _append(self, block: TranscriptBlock) -> None:
         if self.blocks and isinstance(self.blocks[-1], SpeakerHeading):
@@ -321,9 +333,8 @@ class Transcript(ScrollView, can_focus=True):
             self.is_following = round(new_value) >= self.max_scroll_y
             self._update_view()
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, _event: events.Resize) -> None:
         """Compute the heights for the new width, and keep the topmost visible block in view."""
-        del event
         if self.blocks and self._block_layout.layout_width != self.text_width:
             index = self._block_layout.find_index(self.scroll_offset.y)
             self._block_layout.estimate_heights()
@@ -337,8 +348,6 @@ class Transcript(ScrollView, can_focus=True):
         super().notify_style_update()
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
-
-    # -- drawing
 
     def _render_block(self, block: TranscriptBlock, index: int, selection: Selection | None) -> list[Strip]:
         edge = self._get_style("on $surface") if self._has_cursor(index) else Style()
@@ -361,18 +370,13 @@ class Transcript(ScrollView, can_focus=True):
             return
 
         def answered(answer: "DecodedImage | str") -> None:
-            """Show the decoded image, or the error if it could not be decoded."""
             if block.set_drawing(sides, width, answer):
                 self.update_block(block)
 
         self.post_message(ImageDecodeRequested(block.part.data, *sides, answered))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the rows of the visible region.
-
-        All blank rows below the last block share one Strip object to save memory, because each Strip creates seven
-        caches.
-        """
+        """Return the rows of the visible region; all blank rows below the last block share one Strip object."""
         filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
         return render_with_blank_rows(super().render_lines, crop, filled)
 
@@ -395,9 +399,8 @@ class Transcript(ScrollView, can_focus=True):
         row = y - self._block_layout.top(index)
         line = lines[row] if row < len(lines) else Strip.blank(self.size.width, style)
         marked = row >= self.blocks[index].gap and self._has_cursor(index) and not is_reader(self)
-        bar = (
-            Segment("▌", (self.visual_style + self._get_style("$accent")).rich_style) if marked else Segment(" ", style)
-        )
+        bar_style = (self.visual_style + self._get_style("$accent")).rich_style if marked else style
+        bar = Segment("▌" if marked else " ", bar_style)
         return Strip.join((Strip((bar,), 1), line))
 
     def _has_cursor(self, index: int) -> bool:
@@ -414,8 +417,6 @@ class Transcript(ScrollView, can_focus=True):
         """The first line of the current block if it is scrolled out of view, otherwise ""."""
         is_visible = self.current_index < 0 or self._block_layout.first_row(self.current_index) >= self.scroll_offset.y
         return "" if is_visible else self._block_layout.first_line(self.current_index)
-
-    # -- find
 
     def first_visible_index(self) -> int:
         """Return the index of the topmost visible block."""
@@ -437,8 +438,6 @@ class Transcript(ScrollView, can_focus=True):
         if not self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height - 1:
             self._scroll_to_row(min(max(0, row - self.size.height // 3), self.max_scroll_y))
         self._update_view()
-
-    # -- selection
 
     def _selected_lines(self, index: int, selection: Selection) -> list[Strip]:
         start = selection.start.y // LINES_PER_BLOCK if selection.start else 0

@@ -167,7 +167,7 @@ def test_the_rest_of_a_code_block_has_no_heading_of_its_own() -> None:
 def test_a_code_block_is_copied_in_full_from_each_of_its_blocks(index: int) -> None:
     code = "".join(f"x{n} = {n}\n" for n in range(1000))
     blocks = [block for block in split_into_blocks(f"```py\n{code}```") if block.copy_text()]
-    assert len(blocks) == 3
+    assert len(blocks) == 6
     assert [part.text for part in list_copyable_parts(blocks, index % len(blocks))] == [code]
 
 
