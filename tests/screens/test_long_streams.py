@@ -1,7 +1,9 @@
 """Tests that text that arrives in one piece is split into blocks in steps, and that nothing of it is lost."""
 
 import pytest
+from textual.app import App, ComposeResult
 
+from mcphost.tui import themes
 from mcphost.tui.transcript import streaming
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock
 from mcphost.tui.transcript.last_answer import find_last_answer
@@ -9,7 +11,6 @@ from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.transcript import Transcript
 from tests.screens.conftest import Run
 from tests.screens.rendering import wait_settled
-from tests.screens.test_transcript import TranscriptApp
 
 pytestmark = pytest.mark.anyio
 
@@ -17,6 +18,19 @@ LINES = 20_000
 TEXT = "".join(f"{number}\n" for number in range(LINES))
 STEPS = 50
 """Turns of the event loop that the text takes at least if each shows one slice."""
+
+
+class TranscriptApp(App[None]):
+    """An app that contains only a transcript."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(themes.load("dark")[0])
+        self.theme = "dark"
+        self.view = Transcript()
+
+    def compose(self) -> ComposeResult:
+        yield self.view
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,14 @@
 """Splitting of streamed text into transcript blocks; only the last block is still growing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import thread_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mcphost.tui.screen_text import find_line_end
 from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import MarkdownFragment
-    from mcphost.tui.transcript.transcript import Transcript
 
 _SLICE_CHARACTERS, _SLICE_LINES = 4000, 200
 """Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
@@ -143,14 +142,26 @@ class StreamingText:
         return block
 
 
+class BlockView(Protocol):
+    """Part of the transcript that shows the rest of an ended stream."""
+
+    def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
+        """Insert blocks below *after*; do nothing if *after* is not shown."""
+        ...
+
+    def update_block(self, block: TranscriptBlock) -> None:
+        """Draw a block again because it has changed; do nothing if it is not shown."""
+        ...
+
+
 class UnfinishedStreams:
     """Ended streams whose last text is still being split into blocks, one step in each frame.
 
     *schedule* calls a function in the next frame.
     """
 
-    def __init__(self, transcript: "Transcript", schedule: Callable[[Callable[[], None]], object]) -> None:
-        self._transcript, self._schedule = transcript, schedule
+    def __init__(self, view: BlockView, schedule: Callable[[Callable[[], None]], object]) -> None:
+        self._view, self._schedule = view, schedule
         self._streams: list[StreamingText] = []
 
     def add(self, stream: StreamingText) -> None:
@@ -181,8 +192,8 @@ class UnfinishedStreams:
             self._streams.pop(0)
             return
         more = stream.flush()
-        self._transcript.insert(tail, more)
-        self._transcript.update_block(tail)
+        self._view.insert(tail, more)
+        self._view.update_block(tail)
         if not stream.has_rest:
             stream.finish()
             self._streams.pop(0)
