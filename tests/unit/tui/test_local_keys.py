@@ -21,9 +21,9 @@ from mcphost.tui.transcript.blocks import UserMessage
 
 UNNAMED = {
     "enter", "space", "tab", "shift+tab", "shift+enter", "escape", "q", "up", "down", "left", "right", "pageup",
-    "pagedown", "home", "end", "g", "G", "ctrl+s", "ctrl+t", "ctrl+space",
+    "pagedown", "home", "end", "g", "G", "slash", "ctrl+s", "ctrl+t", "ctrl+space",
 }  # fmt: skip
-"""Keys that move, leave, choose or confirm, and those of text fields; they are the same everywhere and stay fixed."""
+"""Keys that move, search, leave, choose or confirm, and those of text fields: the same everywhere, and fixed."""
 
 
 def change(**wanted: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
