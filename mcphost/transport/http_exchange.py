@@ -11,6 +11,7 @@ from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, Sig
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
     JsonRpcMessage,
+    JsonRpcNotification,
     JsonRpcRequest,
     JsonRpcResponse,
     serialize_message,
@@ -90,8 +91,12 @@ class PostChannel(Protocol):
         """Record that the server no longer knows a session, and return the error to raise."""
         ...
 
-    async def resume(self, last_id: str) -> HttpResponse | None:
-        """Request the events that follow the event *last_id*; return None if streams cannot be resumed."""
+    def confirm_session(self, session: str) -> None:
+        """Record that the server still knows a session, although it seemed to have expired."""
+        ...
+
+    async def resume(self, last_id: str, session: str) -> HttpResponse | None:
+        """Request the events of *session* that follow the event *last_id*; return None if that is not possible."""
         ...
 
 
@@ -193,8 +198,6 @@ class HttpExchange:
             self._done = True
             raise self._mismatched_id_error() or error
         while before.last_id and self._silent_resumes < MAX_SILENT_RESUMES:
-            if not self._channel.is_current_session(self._session):
-                break  # another session's events may have the same ids
             # The server determines the first delay; as long as there are no new events, the delays increase.
             least = (
                 2.0**self._silent_resumes
@@ -206,7 +209,7 @@ class HttpExchange:
             self._silent_resumes += 1
             await anyio.sleep(min(max(before.retry or 0.0, least), MAX_RESUME_DELAY))
             try:
-                answer = await self._channel.resume(before.last_id)
+                answer = await self._channel.resume(before.last_id, self._session)
             except SignInRequired as refused:
                 # Not raised: the caller would sign in and send the request again, although the server accepted it.
                 self._done = True
@@ -231,6 +234,7 @@ class HttpExchange:
         channel, method = self._channel, self._request.method
         headers = channel.headers_for(self._request, self._headers)
         self._session = headers.get(SESSION_ID_HEADER, "")
+        seemed_expired = not channel.is_current_session(self._session)
         is_repeatable = method not in EFFECTFUL_METHODS
         body = serialize_message(self._request)
         try:
@@ -241,7 +245,10 @@ class HttpExchange:
         self._response = answer
         if not 200 <= answer.status < 300:
             await self._handle_error_status(answer, headers)
-        elif answer.content_type == EVENT_STREAM:
+            return
+        if seemed_expired:
+            channel.confirm_session(self._session)
+        if answer.content_type == EVENT_STREAM:
             channel.on_opened(self._request, answer)
         elif answer.content_type == JSON and answer.status == 200:
             channel.on_opened(self._request, answer)
@@ -287,9 +294,9 @@ class HttpExchange:
                     self._has_mismatched_id = True  # raised if no valid response follows
                 return  # late or forged
             self._done = True
-        elif isinstance(message, JsonRpcRequest) and not self._channel.is_current_session(self._session):
+        elif _refers_to_request(message) and not self._channel.is_current_session(self._session):
             self._channel.unmatched_count += 1
-            return  # its answer would be sent in the new session, where another request may have the same id
+            return  # another request may have the same id in the new session, where the answer would be sent
         self._messages.append(message)
 
     def _close(self) -> None:
@@ -300,3 +307,10 @@ class HttpExchange:
             self._channel.on_answered(self._request)
         if self._response is not None:
             self._response.close()
+
+
+def _refers_to_request(message: JsonRpcMessage) -> bool:
+    """Return whether a message from the server is a request, or cancels one."""
+    return isinstance(message, JsonRpcRequest) or (
+        isinstance(message, JsonRpcNotification) and message.method == "notifications/cancelled"
+    )

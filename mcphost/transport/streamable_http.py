@@ -292,6 +292,7 @@ class HttpChannel:
             )
             return
         self._session_id = session_id
+        self.confirm_session(session_id)  # some servers give every session of a user the same id
         register_server_secret(session_id, self.name)  # whoever has it can use the session
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -324,11 +325,22 @@ class HttpChannel:
             f"The server {self.name!r} no longer knows the session.", "It did not run; send it again.", server=self.name
         )
 
-    async def resume(self, last_id: str) -> HttpResponse | None:
-        """Request the events that follow the event *last_id*, using GET.
+    def confirm_session(self, session: str) -> None:
+        """Record that the server still knows a session, although it seemed to have expired.
 
-        Returns None if streams cannot be resumed, which is always the case in protocol revision 2026-07-28 and later.
+        Some servers send status 404 for a single message, such as the cancellation of a request that has ended.
         """
+        if session == self._expired_session_id:
+            self._expired_session_id = ""
+
+    async def resume(self, last_id: str, session: str) -> HttpResponse | None:
+        """Request the events of *session* that follow the event *last_id*, using GET.
+
+        Returns None if another session has been opened, because its events may have the same ids, or if streams cannot
+        be resumed, which is always the case in protocol revision 2026-07-28 and later.
+        """
+        if session not in ("", self._session_id):
+            return None
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})

@@ -3,22 +3,22 @@
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
 
 import anyio
 import pytest
 
-from mcphost.client.session import ServerRequestContext, Session, WatchedChanges
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.log import RedactingFormatter
 from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequest
 from mcphost.protocol.tools import CallTool
+from mcphost.transport import http_exchange
 from mcphost.transport.channel import HttpStatusError
 from tests.event_loop import wait_until
-from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.results import single_text
 from tests.unit.client.scripted_http import (
     DISCOVERY,
@@ -53,91 +53,55 @@ async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(rev
     assert [text for text in observer.warnings if "no longer knows the session" in text]
 
 
-LATE: dict[str, Any] = {"message": "May I go on?", "requestedSchema": {"type": "object", "properties": {}}}
-
-
-class AskingServer(SessionForgettingServer):
-    """A server that asks on its stream, with the same id in each session, and records the answers.
-
-    Its first call ends only when `ended` is set; before that, it asks during the call.
-    """
+class ClosingServer(SessionForgettingServer):
+    """A server that closes the stream of its first call after an event with an id."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers: list[tuple[str, Any]] = []
-        self.answered = anyio.Event()
-        self.calls: list[ReceivedRequest] = []
-        self.ended = anyio.Event()
-        self.is_calm = False
-
-    async def ask(self, message: str) -> None:
-        await self.streamed.wait()
-        params = {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
-        await self.streams[-1].event({"id": 7, "method": "elicitation/create", "params": params})
+        self.resumed: list[str] = []
 
     async def __call__(self, request: ReceivedRequest) -> object:
-        if request.body and request.message.get("method") == "tools/call" and not self.calls and not self.is_calm:
-            self.calls.append(request)
+        if "last-event-id" in request.headers:
+            self.resumed.append(request.headers["mcp-session-id"])
+        if request.body and request.message.get("method") == "tools/call" and not self.ran:
+            self.ran.append("closed")
             await request.stream()
-            await self.ended.wait()
-            await request.event({"id": 7, "method": "elicitation/create", "params": LATE})
-            await request.event({"id": request.message["id"], "result": {"content": []}})
+            await request.send(b"id: 1\ndata:\n\n")
             return False
-        if request.body and "method" not in request.message:
-            self.answers.append((request.headers["mcp-session-id"], request.message["result"]["content"]))
-            self.answered.set()
-            return await request.reply(202, kind="")
         return await super().__call__(request)
 
 
-class WaitingHandler(FakeRequestHandler):
-    """A user who answers each question only when it is released."""
+@pytest.mark.parametrize("expires", [True, False])
+async def test_a_stream_is_resumed_only_in_its_own_session(expires: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, waits, goes_on = ClosingServer(), anyio.Event(), anyio.Event()
 
-    def __init__(self) -> None:
-        super().__init__({"elicitation/create": ElicitResult("accept")})
-        self.capabilities = {"elicitation": {"form": {}}}
-        self.waiting: dict[str, anyio.Event] = {}
-        self.asked_now = anyio.Event()
+    async def wait(seconds: float) -> None:
+        waits.set()
+        await goes_on.wait()
 
-    async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ElicitResult:
-        assert isinstance(request, Elicit)
-        released = self.waiting[request.message] = anyio.Event()
-        self.asked_now.set()
-        await released.wait()
-        return ElicitResult("accept", {"to": request.message})
-
-
-async def test_an_answer_for_an_expired_session_is_not_taken_for_one_in_the_new_session() -> None:
-    server, handler = AskingServer(), WaitingHandler()
+    monkeypatch.setattr(http_exchange, "anyio", SimpleNamespace(sleep=wait))
     with anyio.fail_after(20):
-        async with open_http_session(server, answers=handler) as (session, _):
-            await server.ask("May I list the files?")
-            await handler.asked_now.wait()
-            server.forget()
-            server.streamed, handler.asked_now = anyio.Event(), anyio.Event()
-            server.is_calm = True
-            assert single_text(await session.request(CallTool("b"))) == "session-2"
-            await server.ask("May I delete the files?")
-            await handler.asked_now.wait()
-            for released in handler.waiting.values():
-                released.set()
-                await anyio.wait_all_tasks_blocked()
-            await server.answered.wait()
-    assert server.answers == [("session-2", {"to": "May I delete the files?"})]
-    assert handler.cancelled_methods == ["elicitation/create"]
+        async with open_http_session(server) as (session, _), anyio.create_task_group() as calls:
+            errors: list[ServerError] = []
 
+            async def call() -> None:
+                try:
+                    await session.request(CallTool("a"))
+                except ServerError as error:
+                    errors.append(error)
 
-async def test_a_question_on_a_stream_of_an_expired_session_is_not_asked() -> None:
-    server, handler = AskingServer(), WaitingHandler()
-    with anyio.fail_after(20):
-        async with open_http_session(server, answers=handler) as (session, _), anyio.create_task_group() as calls:
-            calls.start_soon(session.request, CallTool("a"))
-            await wait_until(lambda: bool(server.calls))
-            server.forget()
-            assert single_text(await session.request(CallTool("b"))) == "session-2"
-            server.ended.set()
-    assert handler.waiting == {}
-    assert server.answers == []
+            calls.start_soon(call)
+            await waits.wait()
+            if expires:
+                server.forget()
+            assert single_text(await session.request(CallTool("b"))) == ("session-2" if expires else "session-1")
+            goes_on.set()
+            if expires:
+                await wait_until(lambda: bool(errors))
+            else:
+                await wait_until(lambda: bool(server.resumed))
+            calls.cancel_scope.cancel()
+    assert server.resumed == ([] if expires else ["session-1"])
 
 
 class StubbornServer(SessionForgettingServer):
