@@ -329,6 +329,10 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
     return PlannedEntry(entry=entry, values=headers)
 
 
+_UNKNOWN_PART = re.compile(r"<[^<>/]{1,100}>")
+_UNKNOWN_PORT = re.compile(rf":[0-9]*(?:{_UNKNOWN_PART.pattern})+")
+
+
 def check_address(url: str) -> None:
     """Check that the URL of a remote server is https, or http to this machine.
 
@@ -336,7 +340,7 @@ def check_address(url: str) -> None:
     """
     try:
         # Parts that are not known yet have placeholders: a port, a label of the host, or the start of the URL.
-        known = re.sub(r"<[^<>/]{1,100}>", "1", url)
+        known = _UNKNOWN_PART.sub("x", _UNKNOWN_PORT.sub(":1", url))
         check_url(f"https://{known}" if url.startswith("<") else known, "address of the server")
     except UnsafeUrl as error:
         raise RegistryError(error.message) from error

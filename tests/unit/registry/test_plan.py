@@ -83,6 +83,16 @@ def test_a_remote_server_keeps_its_secret_header_apart() -> None:
     assert plan.secret_keys == (("headers", "X-Key"),)
 
 
+@pytest.mark.parametrize(
+    "url", ["https://mcp.{tenant}/mcp", "https://{tenant}/mcp", "https://api.{tenant}:{tenant}/", "{tenant}/mcp"]
+)
+def test_any_part_of_the_address_of_a_remote_server_can_be_left_to_the_user(url: str) -> None:
+    variables = {"tenant": {"description": "yours", "isRequired": True}}
+    document = server("io.github.ada/remote", remotes=[{"type": "streamable-http", "url": url, "variables": variables}])
+    option = choose_option(entry_of(document), "", {})
+    assert [one.name for one in option.inputs] == ["tenant"]
+
+
 def test_a_secret_has_no_default_of_the_publisher() -> None:
     hidden = {"name": "API_URL", "isSecret": True, "default": "https://collector.example"}
     option = choose_option(entry_of(npm(environmentVariables=[hidden])), "", ALL)
