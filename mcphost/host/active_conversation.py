@@ -216,8 +216,8 @@ class Conversation:
             self.is_newly_titled = not self.title_prefix
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
             self._is_run_continued = True
-        if self.messages and not self._unsaved and not self._numbers[-1]:  # a draft that a crash left behind
-            self._unsaved.append((self.messages[-1], model))  # the next answer deletes it
+        if not (self._unsaved or all(self._numbers[-1:])) and any(self._numbers):  # a draft that a crash left behind
+            self._unsaved.append((self.messages[-1], model))  # saving it deletes the draft
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))

@@ -143,3 +143,18 @@ async def test_an_answer_that_a_crash_cut_off_is_kept_when_the_conversation_goes
         (4, "wer"),
     ]
     assert list(opened.numbers) == [1, 2, 3, 4]
+
+
+async def test_a_message_of_a_conversation_that_was_deleted_elsewhere_is_not_stored_again_after_a_rewind(
+    tmp_path: Path,
+) -> None:
+    saved = ConversationStore(Database(tmp_path / "s.db"))
+    conversation = Conversation(Lazy(lambda: saved), lambda error: None)
+    await conversation.append(user_message("my secret plan"))
+    await ConversationDeletion(Database(tmp_path / "s.db")).delete(conversation.id)
+    await conversation.append(user_message("something else"))
+    await conversation.rewind(1)
+    await conversation.append(user_message("and more"))
+    stored = await saved.load_branch(conversation.id)
+    assert stored is not None
+    assert "my secret plan" not in [row.message.text for row in stored]
