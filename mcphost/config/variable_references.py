@@ -313,20 +313,27 @@ class ReferenceValue(Struct, frozen=True):
     value: str | None
 
 
+_INHERITED_KEYS = ("env.HOME", "env.PATH", "env.SHELL", "env.TMPDIR")
+"""Keys of risky variables that each server inherits; PATH differs between the terminals of most developers."""
+
+
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    For a project's server, this includes references in variables that decide, for example, which code is loaded. If a
-    variable is set, references to it with different defaults count as one, because their defaults are not used.
+    For a project's server, this includes references in variables that decide, for example, which code is loaded, except
+    `PATH=…${env:PATH}…` and the like. If a variable is set, references to it with different defaults count as one,
+    because their defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
-    for place, _, text in (*target_texts(server), *_risky_variable_texts(server)):
+    for place, key, text in (*target_texts(server), *_risky_variable_texts(server)):
         if place not in ("address", "variable") and expand_home(text) != text:
             values["~"] = ReferenceValue("~", "~", os.path.expanduser("~"))
         for reference in find_references(text):
             if reference.kind not in ("variable", "place", "input"):
                 continue
             is_default = reference.kind == "variable" and reference.name not in os.environ
+            if place == "variable" and key == f"env.{reference.name}" in _INHERITED_KEYS and not is_default:
+                continue  # the server also gets this value if the entry does not have the variable
             shown = reference.text if is_default else reference.short_text
             if shown not in values:
                 values[shown] = ReferenceValue(shown, reference.name, _current_value(server, reference))

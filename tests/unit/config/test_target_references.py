@@ -186,6 +186,20 @@ def test_a_project_is_asked_about_again_if_the_value_of_a_variable_that_decides_
         assert server_digest(replace(server, source="user")) in digests
 
 
+@pytest.mark.parametrize("name", ["HOME", "PATH", "SHELL", "TMPDIR"])
+def test_a_project_that_extends_a_variable_of_the_user_is_not_asked_about_again_in_another_terminal(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_server(command="x", args=(), env={name: f"${{env:{name}:-/planted}}:/opt/x"})
+    monkeypatch.setenv(name, "/one")
+    digest = server_digest(server)
+    monkeypatch.setenv(name, "/venv:/one")
+    assert server_digest(server) == digest
+    assert server_digest(replace(server, env={name: f"${{env:{name}:-/planted}}:/opt/y"})) != digest
+    monkeypatch.delenv(name)
+    assert server_digest(server) != digest  # the default of the project counts now
+
+
 @pytest.mark.parametrize("source", ["project", "user"])
 def test_a_secret_is_never_shown_and_a_changed_one_asks_again_in_a_project(
     monkeypatch: pytest.MonkeyPatch, source: Source
