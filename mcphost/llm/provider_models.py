@@ -13,7 +13,7 @@ import anyio
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.json_requests import JsonAnswer, JsonClient, list_objects, parse_count, valid_names
-from mcphost.llm.providers import is_loopback, parse_provider
+from mcphost.llm.providers import API_ADDRESSES, is_loopback, parse_provider
 from mcphost.serialization import Struct, as_object
 
 LIST_SECONDS = 5.0
@@ -24,21 +24,7 @@ MAX_ENDPOINTS = 10
 """How many base URLs of the user's own models are asked for their models."""
 
 _MAX_LIST_BYTES = 4_000_000
-_ADDRESSES: dict[str, str] = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta",
-    "mistral": "https://api.mistral.ai/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "deepseek": "https://api.deepseek.com",
-    "xai": "https://api.x.ai/v1",
-    "cerebras": "https://api.cerebras.ai/v1",
-    "moonshot": "https://api.moonshot.ai/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-}
-"""API addresses, keyed by provider; the variable `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` overrides them."""
-
-LISTING_PROVIDERS = tuple(_ADDRESSES)
+LISTING_PROVIDERS = tuple(API_ADDRESSES)
 """The providers with an API that lists their models."""
 
 _NO_CHAT = re.compile(
@@ -88,7 +74,7 @@ async def list_provider_models(keys: Mapping[str, str], environ: Mapping[str, st
     with anyio.move_on_after(LIST_SECONDS):
         async with anyio.create_task_group() as tasks:
             for provider, key in keys.items():
-                if provider in _ADDRESSES:
+                if provider in API_ADDRESSES:
                     tasks.start_soon(ask, provider, key)
     return tuple(model for provider in keys for model in found.get(provider, ()))
 
@@ -129,7 +115,7 @@ async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyV
     "unknown" if the provider does not respond in time, or responds with an unrelated error. Safe to cancel.
     """
     status = 0
-    if provider in _ADDRESSES:
+    if provider in API_ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):
             path = "/key" if provider == "openrouter" else "/models"
             status = (await _request_models(provider, key, environ, path)).status
@@ -158,7 +144,7 @@ def _find_address(provider: str, environ: Mapping[str, str]) -> str:
     """Return the base URL of a provider's API, or "" if the configured URL is neither https nor on this machine."""
     prefix = provider.upper()
     own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
-    base = (own or _ADDRESSES[provider]).strip().rstrip("/")
+    base = (own or API_ADDRESSES[provider]).strip().rstrip("/")
     return base if base.startswith("https://") or is_loopback(base) else ""
 
 

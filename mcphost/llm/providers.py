@@ -14,6 +14,20 @@ KeyLookup = Callable[[str], Awaitable[str | None]]
 OFFICIAL_HOSTS = ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
 """Hosts that have the Responses API, and so have their subdomains."""
 
+API_ADDRESSES: dict[str, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    "mistral": "https://api.mistral.ai/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "deepseek": "https://api.deepseek.com",
+    "xai": "https://api.x.ai/v1",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "moonshot": "https://api.moonshot.ai/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+}
+"""API addresses, keyed by provider; the variable `PROVIDER_API_BASE` or `PROVIDER_BASE_URL` overrides them."""
+
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -185,7 +199,16 @@ def is_official_base(base: str) -> bool:
 
 def has_list_prices(config: ModelConfig) -> bool:
     """Return whether litellm's prices apply to a model: only at the address of its provider, not of another server."""
-    return is_official_base(config.api_base)
+    provider = parse_provider(config.name)
+    if is_official_base(config.api_base):
+        return True
+    try:
+        host = split_url(config.api_base.strip()).hostname
+    except ValueError:
+        return False
+    if provider == "azure_ai":  # its models always have an address of their own
+        return host is not None and host.endswith(".ai.azure.com")
+    return host is not None and host == split_url(API_ADDRESSES.get(provider, "")).hostname
 
 
 def is_loopback(url: str) -> bool:

@@ -182,3 +182,21 @@ def test_only_a_server_on_this_machine_without_a_key_is_free(config: ModelConfig
 )
 def test_list_prices_are_those_of_the_providers_own_address(base: str, has_prices: bool) -> None:
     assert has_list_prices(ModelConfig(name="openai/gpt-5", api_base=base)) is has_prices
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "has_prices"),
+    [
+        ("anthropic/claude-sonnet-4-5", "https://api.anthropic.com", True),
+        ("openrouter/openai/gpt-5", "https://OpenRouter.ai/api/v1/", True),
+        ("azure_ai/grok-3", "https://mine.services.ai.azure.com/models", True),
+        ("anthropic/claude-sonnet-4-5", "https://api.anthropic.com.example", False),
+        ("anthropic/claude-sonnet-4-5", "https://openrouter.ai/api/v1", False),
+        ("azure_ai/grok-3", "https://ai.azure.com.example", False),
+        ("hosted_vllm/x", "http://[", False),
+    ],
+)
+def test_list_prices_apply_also_if_the_providers_own_address_is_configured(
+    name: str, base: str, has_prices: bool
+) -> None:
+    assert has_list_prices(ModelConfig(name=name, api_base=base)) is has_prices
