@@ -215,6 +215,7 @@ async def test_a_hook_can_be_matched_by_where_the_arguments_came_from(
         ("print('[]')", "did not print a JSON object"),
         ("print('{\"verdict\": 1}')", "unknown member 'verdict'"),
         ("print('x' * 1_100_000)", "printed more than 1 MB"),
+        ("print('checking the mode \"deny\"')", "did not print JSON"),
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )

@@ -47,7 +47,7 @@ MAX_RUNNING_HOOKS = 8
 _MAX_QUICK_ANSWER = 64 * 1024
 """Maximum size of an answer that is parsed on the event loop; one of a megabyte takes 170 ms."""
 
-_DENIAL = re.compile(rb"""["']deny["']""")
+_DENIAL = re.compile(rb"""["']decision["']\s*:\s*["']deny["']""")
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
 RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
