@@ -1,12 +1,17 @@
 """Tests that text that arrives in one piece is split into blocks in steps, and that nothing of it is lost."""
 
 import pytest
+from textual import events
 from textual.app import App, ComposeResult
+from textual.geometry import Offset
+from textual.selection import Selection
 
 from mcphost.tui import themes
 from mcphost.tui.transcript import streaming
-from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, TranscriptBlock
+from mcphost.tui.transcript.find import FindQuery, FindResult
 from mcphost.tui.transcript.last_answer import find_last_answer
+from mcphost.tui.transcript.layout import LINES_PER_BLOCK
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.transcript import Transcript
 from tests.screens.conftest import Run
@@ -27,10 +32,17 @@ class TranscriptApp(App[None]):
         super().__init__()
         self.register_theme(themes.load("dark")[0])
         self.theme = "dark"
+        self.animation_level = "none"
         self.view = Transcript()
 
     def compose(self) -> ComposeResult:
         yield self.view
+
+    def visible_block(self) -> tuple[TranscriptBlock, int]:
+        """Return the topmost visible block, and how many of its rows are above the view."""
+        layout, y = self.view._block_layout, self.view.scroll_offset.y
+        index = layout.find_index(y)
+        return self.view.blocks[index], y - layout.top(index)
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +122,129 @@ async def test_a_long_answer_in_one_piece_leaves_the_screen_responsive(run: Run,
         await driver.pilot.press(*"hello")
         assert driver.app.chat.composer_input.text == "hello"
         assert 0 < steps[-1] < len(TEXT)
+
+
+def add_notices(view: Transcript, count: int = 60) -> None:
+    for number in range(count):
+        view.add(NoticeBlock("info", f"notice {number}"))
+
+
+async def until_ended(view: Transcript) -> None:
+    while view._unfinished._streams:
+        await wait_settled()
+
+
+async def test_reasoning_in_one_piece_looks_ended_when_all_of_it_is_shown() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)):
+        app.view.stream("word " * 5000, thinking=True)
+        app.view.add(NoticeBlock("info", "the turn has ended"))
+        await until_ended(app.view)
+        rows = app.view._block_layout.get_strips(0)
+        assert "thought, 5000 words" in "".join(strip.text for strip in rows)
+
+
+async def test_selected_text_is_not_replaced_by_text_that_is_shown_above_it_later() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)):
+        view, notice = app.view, NoticeBlock("info", "the turn has ended")
+        view.stream(TEXT)
+        view.add(notice)
+        row = view.blocks.index(notice) * LINES_PER_BLOCK
+        app.screen.selections = {view: Selection(Offset(0, row), Offset(30, row))}
+        assert app.screen.get_selected_text() == "the turn has ended"
+        await until_ended(view)
+        assert not app.screen.get_selected_text()
+
+
+async def test_a_search_finds_text_that_is_not_yet_shown() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)):
+        app.view.stream(TEXT)
+        app.view.add(NoticeBlock("info", "the turn has ended"))
+        found = FindResult(FindQuery(str(LINES - 1)))
+        await app.view.wait_loaded()
+        await found.search(tuple(app.view.blocks))
+        assert len(found.matches) == 1
+
+
+async def test_all_selected_text_contains_what_is_not_yet_shown() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)):
+        app.view.stream(TEXT)
+        app.view.add(NoticeBlock("info", "the turn has ended"))
+        selected = app.view.get_selection(Selection(None, None))
+        assert selected is not None
+        assert str(LINES - 1) in selected[0]
+
+
+async def test_a_code_block_is_copied_whole_although_its_end_is_not_yet_shown(run: Run) -> None:
+    async with run() as driver:
+        view = driver.app.chat.query_one(Transcript)
+        view.stream(f"```\n{TEXT}```\n")
+        view.close_tail()
+        view.current_index = next(at for at, block in enumerate(view.blocks) if isinstance(block, MarkdownBlock))
+        view.action_copy_part(False)
+        await driver.until(lambda: driver.app.clipboard, "the copied code")
+        assert driver.app.clipboard.startswith("0\n1\n")
+        assert str(LINES // 4) in driver.app.clipboard.split("\n"), "the part that is shown as code"
+
+
+async def test_the_visible_text_stays_in_place_while_text_is_shown_above_it() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)) as pilot:
+        app.view.stream(TEXT)
+        add_notices(app.view)
+        app.view.focus()
+        await pilot.press("pageup")
+        before = app.visible_block()
+        await until_ended(app.view)
+        assert isinstance(before[0], NoticeBlock)
+        assert app.visible_block() == before
+
+
+@pytest.mark.parametrize("key", ["pageup", "up", "wheel"])
+async def test_scrolling_up_works_although_text_arrives_before_the_next_frame(key: str) -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)):
+        view = app.view
+        add_notices(view)
+        view.stream("text\n\n")
+        await wait_settled()
+        end = view.scroll_y
+        if key == "wheel":
+            view._on_mouse_scroll_up(events.MouseScrollUp(view, 1, 1, 0, 0, 0, False, False, False))
+        else:
+            {"pageup": view.action_page_up, "up": view.action_scroll_up}[key]()
+        view.stream("more\n\n")
+        view.flush_stream()
+        await wait_settled()
+        assert view.scroll_y < end
+        assert not view.is_following
+
+
+async def test_scrolling_up_to_blocks_of_unexpected_height_does_not_end_the_app() -> None:
+    cell = "x" * 90
+    table = "| a | b |\n|---|---|\n" + f"| 1 | **{cell}** [link](https://example.org) |\n" * 6
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)) as pilot:
+        app.view.load([MarkdownBlock(table) for _ in range(40)])
+        app.view.focus()
+        await wait_settled()
+        for _ in range(10):
+            await pilot.press("pageup", "up")
+        assert app.view.scroll_y < app.view.max_scroll_y
+
+
+async def test_a_screen_reader_gets_the_text_after_a_blank_line_only_when_its_paragraph_ends(run: Run) -> None:
+    async with run(reader=True) as driver:
+        view = driver.app.chat.query_one(Transcript)
+        shown = "".join(f"line {number}\n\n" for number in range(500))
+        view.stream(f"{shown}unfinished")
+        view.stream(" row\nand")
+        await until_shown(view, shown)
+        assert shown_text(view).split() == shown.split()
+        view.stream(" more")
+        view.close_tail()
+        await until_ended(view)
+        assert shown_text(view).split() == f"{shown}unfinished row and more".split()

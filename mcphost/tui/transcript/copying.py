@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 class PartCopier:
     """Copier for the transcript's code blocks, tables and tool results, which are copied one part at a time."""
 
-    def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
-        """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks."""
+    def __init__(
+        self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]], complete: Callable[[], None]
+    ) -> None:
+        """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks.
+
+        *complete* adds the blocks of an answer that has ended but is not yet shown to its end.
+        """
         self._widget = widget
-        self._get_blocks = get_blocks
+        self._get_blocks, self._complete = get_blocks, complete
         self._last = (-1, -1)
 
     def copy_next(self, index: int, *, as_tsv: bool) -> None:
@@ -37,6 +42,9 @@ class PartCopier:
         *number* counts these parts from 0; numbers after the last part wrap around. Tables are copied as tab-separated
         values if *as_tsv* is true, otherwise as Markdown.
         """
+        block = self._get_blocks()[index]
+        self._complete()
+        index = self._get_blocks().index(block)
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:
             text = _("No code, table or result here. c copies the whole text.")

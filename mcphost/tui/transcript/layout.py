@@ -242,6 +242,11 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
     ]
 
 
+def is_selected_from(selection: Selection, start: int) -> bool:
+    """Return whether the selection begins or ends in a block whose index is at least *start*."""
+    return any(place is not None and place.y // LINES_PER_BLOCK >= start for place in selection)
+
+
 def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: int) -> str:
     """Return the selected text without the line breaks that wrapping has added."""
     start = selection.start.y // LINES_PER_BLOCK if selection.start else 0

@@ -1,5 +1,6 @@
 """Splitting of streamed text into transcript blocks; only the last block is still growing."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from time import thread_time
 from typing import TYPE_CHECKING, Protocol
@@ -163,12 +164,12 @@ class UnfinishedStreams:
     def __init__(self, view: BlockView, schedule: Callable[[Callable[[], None]], object]) -> None:
         self._view, self._schedule = view, schedule
         self._streams: list[StreamingText] = []
+        self._is_scheduled = False
 
     def add(self, stream: StreamingText) -> None:
         """Add a stream that gets no more text; blocks that are appended to the transcript from now on stay below it."""
         self._streams.append(stream)
-        if len(self._streams) == 1:
-            self._schedule(self._show_step)
+        self._schedule_step()
 
     def clear(self) -> None:
         """Forget all texts, because the transcript shows another conversation."""
@@ -179,11 +180,22 @@ class UnfinishedStreams:
         while self._streams:
             self._show_part()
 
+    async def wait(self) -> None:
+        """Show all remaining text; other tasks run between the steps."""
+        while self._streams:
+            self._show_part()
+            await asyncio.sleep(0)
+
+    def _schedule_step(self) -> None:
+        if self._streams and not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self._show_step)
+
     def _show_step(self) -> None:
+        self._is_scheduled = False
         if self._streams:
             self._show_part()
-        if self._streams:
-            self._schedule(self._show_step)
+        self._schedule_step()
 
     def _show_part(self) -> None:
         stream = self._streams[0]
@@ -193,10 +205,10 @@ class UnfinishedStreams:
             return
         more = stream.flush()
         self._view.insert(tail, more)
-        self._view.update_block(tail)
         if not stream.has_rest:
-            stream.finish()
+            stream.finish()  # the row of a reasoning looks different from then on
             self._streams.pop(0)
+        self._view.update_block(tail)
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":

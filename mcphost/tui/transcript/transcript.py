@@ -13,7 +13,6 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset, Region, Size
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
@@ -34,6 +33,7 @@ from mcphost.tui.transcript.layout import (
     FoundText,
     UnseenBlocks,
     find_current_row,
+    is_selected_from,
     select_text,
 )
 from mcphost.tui.transcript.streaming import StreamingText, UnfinishedStreams
@@ -48,6 +48,7 @@ from mcphost.tui.widget_messages import (
     LinkClicked,
     TextViewRequested,
 )
+from mcphost.tui.widgets.immediate_scroll import ImmediateScrollView
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 _FRAME_SECONDS = 1 / 30
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(ImmediateScrollView, can_focus=True):
     """Widget that shows the conversation as blocks.
 
     It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, on
@@ -93,9 +94,7 @@ class Transcript(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.is_following = True
         self.current_index = -1
-        self._block_layout = BlockLayout(
-            lambda block, index: self._render_block(block, index, None), lambda: self.text_width
-        )
+        self._block_layout = BlockLayout(lambda one, at: self._render_block(one, at, None), lambda: self.text_width)
         self._streaming = StreamingText()
         self._unfinished = UnfinishedStreams(self, lambda show: self.set_timer(_FRAME_SECONDS, show))
         self._flush_timer: Timer | None = None
@@ -103,7 +102,7 @@ class Transcript(ScrollView, can_focus=True):
         self.earlier: BlockLoader | None = None
         """The loader of an opened conversation's earlier messages, or None if all were shown immediately."""
         self._draw_seconds, self._is_own_scroll = 0.0, False
-        self._part_copier = PartCopier(self, lambda: self.blocks)
+        self._part_copier = PartCopier(self, lambda: self.blocks, self.finish_streams)
         self._found: FoundText | None = None
         self._found_block: TranscriptBlock | None = None
         self._unseen = UnseenBlocks()
@@ -138,8 +137,9 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.insert(index, blocks)
         if self.current_index >= index:
             self.current_index += len(blocks)
-        self._forget_positions()
+        self._forget_positions(index)
         if index <= first and not self.is_following:
+            self._unseen.shift(len(blocks))
             self._update_virtual_size()
             self._scroll_to_row(self.scroll_offset.y + sum(block.height for block in blocks))
         self._update_view()
@@ -152,7 +152,7 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.remove(index)
         if self.current_index >= index:
             self.current_index -= 1
-        self._forget_positions()
+        self._forget_positions(index)
         self._update_view()
 
     def estimate_heights(self, blocks: Sequence[TranscriptBlock]) -> None:
@@ -166,10 +166,7 @@ class Transcript(ScrollView, can_focus=True):
         if self.current_index >= 0:
             self.current_index += len(blocks)
         self._unseen.shift(len(blocks))
-        self._part_copier.forget()
-        self._forget_positions()
-        if self.text_selection is not None:
-            self.screen.clear_selection()
+        self._forget_positions(0)
         self._update_virtual_size()
         if not self.is_following:
             self._scroll_to_row(self.scroll_offset.y + self._block_layout.total - before)
@@ -185,14 +182,18 @@ class Transcript(ScrollView, can_focus=True):
             self.earlier.finish()
 
     async def wait_loaded(self) -> None:
-        """Wait until the earlier messages of an opened conversation have been added."""
+        """Wait until the earlier messages of an opened conversation, and the text of ended streams, are shown."""
         if self.earlier is not None:
             await self.earlier.wait()
+        await self._unfinished.wait()
 
-    def _forget_positions(self) -> None:
-        """Discard the cached rows, because they contain block indexes that are no longer valid."""
+    def _forget_positions(self, start: int) -> None:
+        """Discard what refers to blocks by index, because the indexes from *start* on are no longer valid."""
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
+        self._part_copier.forget()
+        if self.text_selection is not None and is_selected_from(self.text_selection, start):
+            self.screen.clear_selection()
 
     def clear(self) -> None:
         """Remove all blocks."""
@@ -226,9 +227,9 @@ class Transcript(ScrollView, can_focus=True):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
         self._streaming.pending.append(text)
-        if is_reader(self):  # a growing row would be read aloud repeatedly
-            if "\n" in text and not thinking and self._streaming.hold_unfinished():
-                self.flush_stream()
+        if is_reader(self):
+            if "\n" in text and not thinking:
+                self._show_pending()
         elif self._flush_timer is None:
             self._start_flush_timer()
 
@@ -260,12 +261,17 @@ class Transcript(ScrollView, can_focus=True):
                 self._append(block)
         self._update_view(changed=self._streaming.tail)
         self._draw_seconds = thread_time() - begun
+
+    def _show_pending(self) -> None:
+        if is_reader(self) and not self._streaming.hold_unfinished():
+            return  # a growing row would be read aloud repeatedly
+        self.flush_stream()
         if self._streaming.has_rest:
             self._start_flush_timer()
 
     def _start_flush_timer(self) -> None:
         # A tail that takes long to draw is drawn less often, so that drawing takes at most a third of the time.
-        self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
+        self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self._show_pending)
 
     def _append(self, block: TranscriptBlock) -> None:
         if self.blocks and isinstance(self.blocks[-1], SpeakerHeading):
@@ -320,6 +326,8 @@ class Transcript(ScrollView, can_focus=True):
     def _scroll_to_row(self, y: float) -> None:
         if round(y) == round(self.scroll_y):
             return
+        if y > self.max_scroll_y:
+            self._update_virtual_size()  # a block above has grown
         self._is_own_scroll = True
         try:
             self.scroll_to(y=y, animate=False, force=True)
@@ -456,6 +464,7 @@ class Transcript(ScrollView, can_focus=True):
         """Return the selected text without the line breaks added by wrapping, and the string to append to it."""
         if selection.start is None:
             self.finish_loading()
+            self.finish_streams()
         if not self.blocks:
             return None
         return select_text(self.blocks, selection, self.text_width), "\n"
@@ -469,11 +478,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Handle a click on a link, a fold marker or another clickable part of the transcript.
-
-        A link is reported as LinkClicked. A fold marker folds or unfolds its block, or opens the block's text in the
-        viewer.
-        """
+        """Open a link, fold or unfold a block, open its text in the viewer, or act on another clickable part."""
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
@@ -500,15 +505,13 @@ class Transcript(ScrollView, can_focus=True):
         self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
-        opened = self.blocks[index].activate()
-        if opened is not None:
-            block = self.blocks[index]
-            self.post_message(
-                TextViewRequested(*opened, full_text_file=block.full_text_file, sections=block.sections())
-            )
+        block = self.blocks[index]
+        if (opened := block.activate()) is not None:
+            viewed = TextViewRequested(*opened, full_text_file=block.full_text_file, sections=block.sections())
+            self.post_message(viewed)
         else:
             self.is_following = self.is_following and index == len(self.blocks) - 1
-            self.update_block(self.blocks[index])
+            self.update_block(block)
 
     def action_step(self, by: int) -> None:
         """Make the next (*by* = 1) or previous (*by* = -1) selectable block current, and scroll it into view."""
@@ -579,10 +582,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Show or hide the cursor bar.
-
-        On focus, if no block is current, the lowest visible block becomes current.
-        """
+        """Show or hide the cursor bar; on focus, the lowest visible block becomes current if no block is."""
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._block_layout.find_last_in_view(self.scroll_offset.y, self.size.height)

@@ -16,7 +16,6 @@ from textual._cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.content import Span
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -24,6 +23,7 @@ from mcphost.sanitize import count_unsafe, is_sanitized
 from mcphost.tui.screen_reader import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, clean, find_row_breaks, is_clean, measure_character
 from mcphost.tui.widget_messages import Section, join_sections
+from mcphost.tui.widgets.immediate_scroll import ImmediateScrollView
 
 SLICE_SECONDS = 0.008
 _CHUNK_CHARACTERS = 16 * 1024
@@ -259,7 +259,7 @@ _BAR, _CONTINUATION_BAR = "│ ", "┆ "
 _MARGIN = len(_BAR)
 
 
-class LongText(ScrollView, can_focus=True):
+class LongText(ImmediateScrollView, can_focus=True):
     """Scrollable read-only text of any size, wrapped between words where possible.
 
     The rows of long text are counted in the background, so the scrollable height may grow after the text appears.
