@@ -326,3 +326,27 @@ async def test_enter_typed_together_with_the_search_opens_its_first_hit(
         await driver.until(lambda: "something else" in driver.text())
         driver.press_together("ctrl+f", *"tide", "enter")
         await driver.until(lambda: opened == ["b"], "the opened conversation")
+
+
+async def test_what_a_cleared_search_still_finds_is_not_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="apples and pears", b="plums", c="pears only")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "3 conversations" in driver.text(), "the history")
+        search, begun, ended = driver.host.history.search, anyio.Event(), anyio.Event()
+
+        async def search_slowly(text: str, **options: Any) -> Any:
+            found = await search(text, **options)
+            begun.set()
+            await ended.wait()
+            return found
+
+        monkeypatch.setattr(driver.host.history, "search", search_slowly)
+        await driver.pilot.press("slash", *"plums")
+        await begun.wait()
+        await driver.pilot.press("escape")
+        ended.set()
+        await driver.pilot.pause()
+        await driver.until(lambda: "3 conversations" in driver.text(), "all conversations")
+        assert len(driver.app.screen.visible_rows) == 3
+        assert driver.app.screen.query_one("#search", Input).value == ""

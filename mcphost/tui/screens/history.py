@@ -172,6 +172,7 @@ class HistoryScreen(TypeAheadListScreen):
         """Search all messages shortly after the last key press; if *text* is blank, list all conversations."""
         if self._search_timer is not None:
             self._search_timer.stop()
+        self.workers.cancel_group(self, "search")  # pyright: ignore[reportUnknownMemberType]
         self._opens_first = False
         if text != self._moved_text:
             self._moved_text = None

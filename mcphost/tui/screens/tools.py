@@ -100,9 +100,10 @@ class ToolsScreen(ListScreen):
         """Mark the tools with suspicious descriptions; long definitions are examined in another thread."""
         tools = self._server_view.catalog.tools
         if tools is not self._examined_tools:
+            before = self._suspicious
             self._suspicious = await anyio.to_thread.run_sync(_find_suspicious, tools, abandon_on_cancel=True)
             self._examined_tools = tools
-            if self._suspicious:
+            if self._suspicious != before:
                 self.reload()
 
     async def _load_usage(self) -> None:
