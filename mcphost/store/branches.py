@@ -79,10 +79,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, its last message, and its last user message.
+    """Return *end*, the length of the branch, its last message, and the user's last message.
 
     *links* describes all messages of the conversation, and *end* is the number of the branch's last message. The
-    messages are returned as JSON; the last user message is None if none was found.
+    messages are returned as JSON; the user's last message is None if none was found.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""
@@ -91,6 +91,7 @@ def summarize_branch(
         row = db.execute(query, (b'"role":"user"', conversation_id, links[at].number)).fetchone()
         body, is_user = row or (b"", False)
         last_body = last_body or body
-        if is_user and (message := search_index.decode_message(body)) and message.late_result is None:
+        message = search_index.decode_message(body) if is_user else None
+        if message is not None and message.late_result is None and not message.is_automatic:
             return end, len(positions), last_body, body
     return end, len(positions), last_body, None

@@ -7,9 +7,11 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
+from mcphost.host.conversation.controller import CONTINUE_PROMPT
 from mcphost.host.setup import Setup
 from mcphost.llm import demo_model
 from mcphost.llm.messages import Message, PromptSource, ResourcePart, TextPart
+from mcphost.llm.model import StreamFinished, TextDelta
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.screens import unsent_texts
 from mcphost.tui.widgets.composer import Composer, Draft
@@ -265,6 +267,33 @@ async def test_an_attachment_of_an_edited_message_stays_one_of_the_server_that_i
         await send(driver, "", "first words")
         (sent,) = driver.host.conversation.messages[:1]
         assert [part.server for part in sent.parts if isinstance(part, ResourcePart)] == [server]
+
+
+@pytest.mark.parametrize("goes_back", [False, True])
+async def test_what_mcphost_wrote_to_continue_an_answer_is_not_listed_as_a_message_of_the_user(
+    files: Files, monkeypatch: pytest.MonkeyPatch, goes_back: bool
+) -> None:
+    cut = [TextDelta("half an"), StreamFinished("length")]
+    model = ScriptedModel(text_round("one"), cut, text_round("other half"), text_round("anew"))
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    async with files.open((100, 30)) as driver:
+        await send(driver, "first words", "one")
+        await send(driver, "second words", "half an")
+        await run_command(driver, "/continue")
+        await driver.until(lambda: "other half" in driver.transcript(), "the rest")
+        await driver.until(lambda: not driver.host.conversation.is_busy, "the end")
+        assert CONTINUE_PROMPT in [message.text for message in driver.host.conversation.messages]
+        if goes_back:  # the continued answer becomes another branch
+            await open_rewind(driver)
+            await driver.pilot.press("down")
+            await driver.pilot.press("r")
+            await driver.until(lambda: "anew" in driver.transcript(), "the new answer")
+            await driver.until(lambda: not driver.host.conversation.is_busy, "the end")
+        await open_rewind(driver)
+        branch = "another branch" if goes_back else "first words"
+        await driver.until(lambda: branch in driver.text(), "everything")
+        assert "second words" in driver.text()
+        assert "Your answer was cut off" not in driver.text()
 
 
 async def test_nothing_to_go_back_to_is_said(files: Files) -> None:

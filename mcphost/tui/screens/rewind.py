@@ -113,14 +113,15 @@ class RewindScreen(ListScreen):
         self.reload()
 
     def _select(self, position: int) -> None:
-        found = (at for at, row in enumerate(self.visible_rows) if getattr(row.value, "position", -1) == position)
+        # The transcript also offers messages of mcphost; the user's message before such a one is selected.
+        found = (at for at, row in enumerate(self.visible_rows) if 0 <= getattr(row.value, "position", -1) <= position)
         self.list_widget.cursor = next(found, 0)
 
     def handle_server_change(self) -> None:
         """Do nothing, because neither messages nor branches depend on the servers."""
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each user message, newest first, followed by a row for each other branch."""
+        """Return a row for each of the user's messages, newest first, followed by a row for each other branch."""
         messages = self.host.conversation.messages
         running = {call.call for call in self.host.running_calls.list()}
         calls, rows = list_completed_calls(messages, self.host.servers, running), self._audit_rows or ()
@@ -130,7 +131,7 @@ class RewindScreen(ListScreen):
         points = [
             _Point(at, message)
             for at, message in enumerate(messages)
-            if message.role == "user" and message.late_result is None
+            if message.role == "user" and message.late_result is None and not message.is_automatic
         ]
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
