@@ -287,9 +287,10 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Apply the command-line flags to a server's entry or, if there are none, open the entry in the user's editor."""
     from mcphost.cli.choose_entry import choose_entry
+    from mcphost.cli.entry_editor import keep_refused_text, open_in_editor
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.server_files import check_entry, find_server_file
-    from mcphost.config.typed_servers import make_entry
+    from mcphost.config.typed_servers import make_entry, parse_entry
 
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
@@ -298,18 +299,20 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         before = editor.read_entry(server)
         given = target or args.env or args.header or args.unset_env or args.unset_header
         has_flags = bool(given or args.cwd is not None or args.transport != "auto" or _own_settings(args))
-        if has_flags:
-            kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
-            entry = _unset({**kept, **make_entry(target, args.cwd)} if target else before, args)
-            entry = await _apply_flags(entry, args, TerminalInput())
-        else:
-            entry = await _edit_in_editor(args.name, before)
-        if entry == before:
-            print_text(_("Nothing was changed."))
-            return 0
-        is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
-        check_entry(find_server_file(server, editor.config_dir, editor.folder), server.name, before)
-        saved = await editor.change(server, entry, is_approved=is_approved)
+        text = "" if has_flags else await open_in_editor(args.name, before)
+        with keep_refused_text(text):
+            if has_flags:
+                kept = {key: value for key, value in before.items() if key not in ("command", "args", "url", "type")}
+                entry = _unset({**kept, **make_entry(target, args.cwd)} if target else before, args)
+                entry = await _apply_flags(entry, args, TerminalInput())
+            else:
+                entry = parse_entry(text, args.name)
+            if entry == before:
+                print_text(_("Nothing was changed."))
+                return 0
+            is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
+            check_entry(find_server_file(server, editor.config_dir, editor.folder), server.name, before)
+            saved = await editor.change(server, entry, is_approved=is_approved)
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")
@@ -389,26 +392,6 @@ async def _ask_approval(editor: "ServerFileEditor", saved: "SavedServer") -> "Sa
         return saved  # a file that the approval covers has changed while the question was open
     await editor.approve(server)
     return replace(saved, is_approved=True)
-
-
-async def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Open a server's entry in the user's editor; return the saved entry.
-
-    Raises UsageError if there is no terminal or the editor fails, and ConfigError if the saved text is invalid.
-    """
-    import json
-    from contextlib import nullcontext
-
-    from mcphost.config.typed_servers import parse_entry
-    from mcphost.external_editor import edit_text, editor_command
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "There is no terminal for an editor.", "Pass the changes as flags, for example --env NAME=VALUE."
-        )
-    text = json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
-    command = editor_command() or ("vi",)
-    return parse_entry(await edit_text(text, command, nullcontext, name="server.json", keeps_interrupts=False), name)
 
 
 async def _remove(options: "Options", args: argparse.Namespace, *, yes: bool, forgets: bool) -> int:

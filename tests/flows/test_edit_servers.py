@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -622,6 +623,37 @@ def test_an_entry_that_changed_while_the_editor_was_open_is_not_overwritten(prog
     assert code == 3, shown
     assert "changed meanwhile" in shown
     assert file.read_text() == other
+    assert json.loads(kept_text(shown))["timeout"] == 90_000
+
+
+def kept_text(shown: str) -> str:
+    """Return the text in the private file that an error names."""
+    found = re.search(r"(/\S+\.json) contains what you wrote\.", " ".join(shown.split()))
+    assert found, shown
+    path = Path(found[1])
+    assert (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("text", ['{"command": "x", "note": "half', "[1]", '{"command": 5}', '{"args": ["typed"]}'])
+def test_a_text_of_the_editor_that_is_refused_is_kept_in_a_private_file(program: Program, text: str) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    before = config_file(program).read_text()
+    script = program.home / "write.py"
+    script.write_text(f"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text({text!r})\n")
+    program.env["VISUAL"] = f"'{sys.executable}' '{script}'"
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 3, shown
+    assert kept_text(shown) == text
+    assert config_file(program).read_text() == before
+
+
+def test_nothing_is_kept_of_a_text_of_the_editor_that_is_saved(program: Program) -> None:
+    program.text("servers", "add", "demo", "--", *DEMO)
+    use_editor(program, timeout=90_000)
+    code, shown = answer_prompts(program, [], "servers", "edit", "demo")
+    assert code == 0, shown
+    assert not [*program.home.rglob("refused-edits")]
 
 
 @pytest.mark.parametrize(("answer", "state"), [("n", "not approved"), ("y", "approved")])
