@@ -156,9 +156,14 @@ class RegistryUnreachable(RegistryError):
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
     """Open the registry at *place*, a base URL or the path of a JSON file.
 
-    With *refresh*, recent cached responses are not used. Raises RegistryError if a URL is neither https nor http to
-    this machine.
+    With *refresh*, recent cached responses are not used. Raises RegistryError if *place* is blank, or if a URL is
+    neither https nor http to this machine.
     """
+    if not place.strip():
+        raise RegistryError(
+            '"registry.url" in config.toml is empty.',
+            "Write the address of a registry or the path of a file there, or remove the line to use the official one.",
+        )
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
         return

@@ -25,6 +25,16 @@ def test_a_search_lists_name_version_kinds_and_status(program: Program) -> None:
     assert not any("gone" in row for row in rows)
 
 
+@pytest.mark.parametrize("url", ["", " "])
+def test_an_empty_address_in_the_settings_is_one_error_that_names_the_setting(program: Program, url: str) -> None:
+    (program.home / "config").mkdir()
+    (program.home / "config" / "config.toml").write_text(f'[registry]\nurl = "{url}"\n')
+    assert program.error("servers", "search", "files", code=4).strip() == (
+        'mcphost: "registry.url" in config.toml is empty. Write the address of a registry or the path of a file there, '
+        "or remove the line to use the official one."
+    )
+
+
 def test_several_words_need_no_quotes(program: Program) -> None:
     with registry_server([published(server(f"a.b/google-{word}")) for word in ("calendar", "drive")]) as registry:
         said = program.text("servers", "search", "google", "calendar", "--registry", registry.url)
