@@ -189,11 +189,36 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
         try:
             entries.append(decode_entry(bytes(raw)))
         except RegistryError as error:
-            problems.append(f"Entry {number} was left out. {error.message}")
+            name = _find_name(bytes(raw))
+            problems.append(
+                f"The entry {name} was left out. {error.message}"
+                if name
+                else f"Entry {number} was left out. {error.message}"
+            )
     if more:
         problems.append(f"Only the first {MAX_ENTRIES} entries of an answer are read.")
     cursor = page.metadata.next_cursor if page.metadata is not None else None
     return RegistryPage(tuple(entries), tuple(problems), cursor or "")
+
+
+class _NamedDocument(WireStruct, frozen=True):
+    """The name of an entry; all other members are skipped without building objects."""
+
+    name: str = ""
+
+
+class _NamedResponse(_NamedDocument, frozen=True):
+    server: _NamedDocument | None = None
+
+
+def _find_name(raw: bytes) -> str:
+    """Return the name of an entry that was left out, or "" if it has no valid name."""
+    try:
+        found = decode(raw, _NamedResponse)
+    except MalformedMessage:
+        return ""
+    name = found.name if found.server is None else found.server.name
+    return name if len(name) <= _MAX_NAME_LENGTH and _NAME.fullmatch(name) else ""
 
 
 def decode_entry(raw: bytes) -> RegistryEntry:

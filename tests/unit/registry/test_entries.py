@@ -8,6 +8,7 @@ import pytest
 from mcphost.errors import RegistryError
 from mcphost.registry.entries import (
     MAX_ENTRIES,
+    MAX_ENTRY_BYTES,
     MAX_ICONS,
     decode_entry,
     decode_page,
@@ -43,6 +44,21 @@ def test_each_bad_entry_is_left_out_and_named_and_the_others_stay() -> None:
     assert len(page.problems) == len(BAD)
     assert "looks like" in " ".join(page.problems)
     assert "\x1b" not in "".join(page.problems)
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_an_entry_that_is_too_large_is_named(is_bare: bool) -> None:
+    large = server("io.github.ada/large", description="x" * MAX_ENTRY_BYTES)
+    entries = [ENTRIES[0], large if is_bare else published(large)]
+    page = decode_page(json.dumps({"servers": entries}).encode(), "test")
+    assert page.problems == ("The entry io.github.ada/large was left out. It has more than 128 KB.",)
+
+
+@pytest.mark.parametrize("name", ["", "no-slash", "a.b/" + "x" * 300, "a.b/\x1b[31mred", 7])
+def test_an_entry_that_is_too_large_and_has_no_valid_name_is_counted(name: Any) -> None:
+    large = server("io.github.ada/large", description="x" * MAX_ENTRY_BYTES) | {"name": name}
+    page = decode_page(json.dumps({"servers": [ENTRIES[0], published(large)]}).encode(), "test")
+    assert page.problems == ("Entry 2 was left out. It has more than 128 KB.",)
 
 
 def nested(depth: int) -> Any:
