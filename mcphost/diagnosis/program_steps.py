@@ -62,7 +62,7 @@ def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
     if server.cwd:
         if not os.path.isdir(server.cwd):
             yield make_step(
-                "folder", "failed", f"The folder {server.cwd!r} does not exist.", "Create it, or correct cwd."
+                "folder", "failed", f"The folder '{server.cwd}' does not exist.", "Create it, or correct cwd."
             )
             return
         yield make_step("folder", "ok", server.cwd)
@@ -88,7 +88,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
     command = server.command
     if _WINDOWS_PATH.match(command):
         hint = "Write the program's path on this system; in WSL, the drive C: is /mnt/c."
-        return make_step("command", "failed", f"{command!r} is a path of Windows.", hint)
+        return make_step("command", "failed", f"'{command}' is a path of Windows.", hint)
     if command.startswith(("http://", "https://")):
         hint = f'Write "url": {json.dumps(command)} instead of "command".'
         return make_step("command", "failed", f"{command!r} is an address.", hint)
@@ -97,15 +97,15 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
         command = redact_patterns(command)
         name, *rest = command.split()
         hint = f'Write "command": {json.dumps(name)}, "args": {json.dumps(rest)}.'
-        return make_step("command", "failed", f"{command!r} is a program with its arguments.", hint)
+        return make_step("command", "failed", f"'{command}' is a program with its arguments.", hint)
     if os.sep not in command:
         if elsewhere := _find_elsewhere(command):
             return make_step(
-                "command", "failed", f"{command!r} is not in PATH, but {elsewhere} exists.",
+                "command", "failed", f"'{command}' is not in PATH, but {elsewhere} exists.",
                 f'Write "command": "{elsewhere}", or start mcphost from a shell whose PATH has its folder.',
             )  # fmt: skip
         hint = INSTALL_HINTS.get(command, "Install it, or write its absolute path as the command.")
-        return make_step("command", "failed", f"{command!r} was not found in PATH.", hint)
+        return make_step("command", "failed", f"'{command}' was not found in PATH.", hint)
     path = Path(server.cwd or ".", os.path.expanduser(command))
     if os.path.isdir(path):
         return make_step("command", "failed", f"{path} is a folder.", "Write the path of the program in it.")
@@ -118,7 +118,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
     if not os.path.isabs(os.path.expanduser(command)):
         base = server.cwd or os.path.dirname(server.file) or os.getcwd()
         return make_step(
-            "command", "failed", f"{command!r} is relative, and there is no {path}.",
+            "command", "failed", f"'{command}' is relative, and there is no {path}.",
             f"Write the absolute path, or the right cwd; relative paths start at {base}.",
         )  # fmt: skip
     return make_step("command", "failed", f"{path} does not exist.", error.hint or "Correct the path.")

@@ -44,12 +44,18 @@ BROKEN_PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a path of Windows": (
         {"command": "C:\\Program Files\\nodejs\\node.exe"},
         "command",
-        "is a path of Windows",
+        "'C:\\Program Files\\nodejs\\node.exe' is a path of Windows.",
         "/mnt/c",
     ),
     "a program that only Windows has": ({"command": "cmd", "args": ["/c", "npx"]}, "command", "'cmd'", "after /c"),
     "a file that is not executable": ({"command": "/etc/passwd"}, "command", "not executable", "chmod +x"),
     "a working folder that is gone": ({"command": PYTHON, "cwd": "/nowhere"}, "folder", "/nowhere", "Create it"),
+    "a working folder of Windows": (
+        {"command": PYTHON, "cwd": "C:\\Users\\ada"},
+        "folder",
+        "\\Users\\ada' does not exist.",
+        "Create it",
+    ),
     "a variable without a value": ({"command": "${env:NOPE_MCP}"}, "configuration", "NOPE_MCP", ""),
     "a variable of env without a value": (
         {"command": PYTHON, "env": {"A": "${env:NOPE_MCP}"}},
