@@ -382,9 +382,15 @@ def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:
     return error.model_kind == "context" and answer.is_empty
 
 
+def _quote_reason(reason: str) -> str:
+    """Return a provider's reason as the end of a notice, with a full stop because a hint follows."""
+    shown = sanitize_line(reason, 300)
+    return shown if not shown or shown.endswith((".", "!", "?", "…")) else f"{shown}."
+
+
 def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str]:
     """Return a notice and a hint for the user about a tool whose schema was simplified for the provider."""
-    name, reason = (sanitize_line(text, 300) for text in (tool.name, tool.reason))
+    name, reason = sanitize_line(tool.name, 300), _quote_reason(tool.reason)
     return (
         f"{model} rejected the schema of the tool {name} and gets a simpler one. The provider said: {reason}",
         "Arguments are still checked against the server's own schema.",
@@ -396,7 +402,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
 
     The tool is no longer offered to the model.
     """
-    name, reason = (sanitize_line(text, 300) for text in (tool.name, tool.reason))
+    name, reason = sanitize_line(tool.name, 300), _quote_reason(tool.reason)
     return (
         f"{model} rejected the definition of the tool {name} and is no longer offered this tool. The "
         f"provider said: {reason}",
@@ -406,7 +412,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
 
 def _describe_tools_refused(model: str, event: llm.ToolsRefused) -> tuple[str, str]:
     """Return a notice and a hint for the user about a model that does not support tools."""
-    said = sanitize_line(event.reason, 300)
+    said = _quote_reason(event.reason)
     detail = f" The provider said: {said}" if said else ""
     hint = 'To send tools nevertheless: tools = "always" under [model] in config.toml.'
     if event.refused_at:
