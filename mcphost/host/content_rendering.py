@@ -32,6 +32,8 @@ MODEL_TEXT_LIMIT = 256 * 1024
 UNKNOWN_CONTENT_LIMIT = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 THREAD_THRESHOLD = 256 * 1024
+_MAX_WORD = 40
+"""A truncated text without line breaks ends with a word, unless its last word has more characters."""
 """Results of at least this many bytes are rendered in a thread."""
 USER_ONLY_TEXT = "[content that the server intended only for the user]"
 """Text that the model receives in place of content intended only for the user."""
@@ -73,9 +75,10 @@ class RenderedResult(Struct, frozen=True):
         *stored_name* is the name of the stored result, "" if it was not stored.
         """
         text = self.model_text
-        shown = truncate_text(text)
+        shown = truncate_at_line(text)
         if len(shown) < len(text):
             size, end = len(replace_surrogates(text).encode()), len(shown.encode())
+            shown = shown.removesuffix("\n")
             rest = (
                 f'To read more, call {READ_RESULT}: {{"result": "{stored_name}", "offset": {end}}}'
                 if stored_name
@@ -93,6 +96,19 @@ def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
     if len(body) <= limit:
         return text[:limit]
     return body[:limit].decode(errors="ignore")
+
+
+def truncate_at_line(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
+    """Return at most the first *limit* bytes of the text, up to the end of a line or else of a word.
+
+    Half of a number would look like another number. The last quarter is searched for the end of a line, which is
+    included, and the last characters for a space; without either, the text ends at the limit.
+    """
+    shown = truncate_text(text, limit)
+    if len(shown) == len(text):
+        return text
+    end = shown.rfind("\n", len(shown) * 3 // 4) + 1 or shown.rfind(" ", max(0, len(shown) - _MAX_WORD)) + 1
+    return shown[:end] if end else shown
 
 
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:

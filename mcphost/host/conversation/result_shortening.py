@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.builtin_tool_names import READ_CONVERSATION, READ_RESULT
-from mcphost.host.content_rendering import truncate_text
+from mcphost.host.content_rendering import truncate_at_line
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import RuntimeSettings
@@ -199,8 +199,8 @@ def _cut(part: Part, size: int, limit: int) -> Part:
     # `read_conversation` already fits its result to the window, and says how to read on.
     if not is_result(part) or (isinstance(part, ToolReturnPart) and part.name == READ_CONVERSATION):
         return part
-    shown = truncate_text(part.text, limit)
-    end = _size(shown)
+    shown = truncate_at_line(part.text, limit)
+    end, shown = _size(shown), shown.removesuffix("\n")
     note = f"the first {end:,} of {size:,} bytes of this result. To read more, call {_call(part, end)}"
     return replace(part, text=f"{shown}\n[mcphost: the text above is {note}]")
 
@@ -222,10 +222,12 @@ def _shorten_old(part: Part) -> Part:
         return part
     text, left_out = part.text, f"{len(images)} of its images" if images else ""
     if len(body) >= _MIN_OLD_BYTES:
-        head = body[:OLD_HEAD_BYTES].decode(errors="ignore")
+        head = truncate_at_line(part.text, OLD_HEAD_BYTES)
         tail = body[-OLD_TAIL_BYTES:].decode(errors="ignore")
+        tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]  # begins with a line, if one begins near
         size = len(body) - _size(head) - _size(tail)
         left_out = f"{size:,} of {len(body):,} bytes{f' and {left_out}' if left_out else ''}"
+        head = head.removesuffix("\n")
         text = f"{head}\n[…]\n{tail}"
     note = f"{left_out} of this old result are omitted. To read it again, call {_call(part, 0)}"
     text = f"{text}\n[mcphost: {note}]"

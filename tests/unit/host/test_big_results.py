@@ -41,11 +41,15 @@ async def run_conversation(folder: Path, kept: Path | None, *rounds: Any, big: s
     return model, finished
 
 
+LINE_START = BIG.rindex("\n", 0, MODEL_TEXT_LIMIT) + 1
+"""Where the part of the text that the model gets ends: with a whole line."""
+
+
 @pytest.mark.req("llm.big-results")
 async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> None:
     def read_on(request: ModelRequest) -> Any:
         name = Path(last_return(request).kept).stem
-        return tool_round((READ_RESULT, {"result": name, "offset": MODEL_TEXT_LIMIT, "limit": 100_000}))(request)
+        return tool_round((READ_RESULT, {"result": name, "offset": LINE_START, "limit": 100_000}))(request)
 
     model, finished = await run_conversation(tmp_path, tmp_path / "results", read_on)
     first, second = (last_return(request) for request in model.requests[1:3])
@@ -53,11 +57,11 @@ async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> N
     assert path.read_text() == BIG
     assert [item.stored_file for item in finished] == [str(path), ""]
     assert finished[0].text == BIG
-    assert f'{{"result": "{path.stem}", "offset": {MODEL_TEXT_LIMIT}}}' in first.text
+    assert f'{{"result": "{path.stem}", "offset": {LINE_START}}}' in first.text
     assert len(first.text.encode()) < MODEL_TEXT_LIMIT + 300
     head, _, rest = second.text.partition("\n")
-    assert rest == BIG[MODEL_TEXT_LIMIT : MODEL_TEXT_LIMIT + 100_000]
-    assert "continues at offset 362144" in head
+    assert rest == BIG[LINE_START : LINE_START + 100_000]
+    assert f"continues at offset {LINE_START + 100_000}" in head
     assert [sum(spec.name == READ_RESULT for spec in request.tools) for request in model.requests] == [0, 1, 1]
     assert len(list(path.parent.iterdir())) == 1, "what the user calls by hand goes to no model and is not kept"
 

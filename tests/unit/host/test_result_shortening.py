@@ -146,6 +146,39 @@ def test_an_old_result_keeps_its_beginning_and_its_end() -> None:
     assert int(left_out[1].replace(",", "")) == 6_507 - 798 - 200
 
 
+def lines_of_numbers(count: int) -> str:
+    return "".join(f"secret-number {number}\n" for number in range(1_000, 1_000 + count))
+
+
+@pytest.mark.parametrize("limit", range(4_000, 4_040))
+def test_a_shortened_result_ends_with_a_line_and_is_read_on_from_the_next_one(limit: int) -> None:
+    whole = lines_of_numbers(2_000)
+    (text,) = texts_of(fit_results(result_message(whole), limit))
+    shown, _mark, note = text.partition("\n[mcphost:")
+    assert set(shown.splitlines()) < set(whole.splitlines())
+    offset = re.search(r'"offset": (\d+)}', note)
+    assert offset is not None
+    assert f"{shown}\n{whole[int(offset[1]) :]}" == whole
+    assert f"the first {int(offset[1]):,} of" in note
+
+
+def test_a_shortened_result_without_lines_ends_with_a_word() -> None:
+    (text,) = texts_of(fit_results(result_message(lines_of_numbers(2_000).replace("\n", " ")), 4_003))
+    assert re.search(r"(?:secret-number|\d{4}) \n\[mcphost:", text)
+
+
+@pytest.mark.parametrize("extra", range(20))
+def test_an_old_result_keeps_whole_lines(extra: int) -> None:
+    whole = f"{'-' * extra}\n{lines_of_numbers(500)}{'-' * extra}"
+    (text,) = texts_of(shorten_old_results(result_message(whole)))
+    head, _mark, rest = text.partition("\n[…]\n")
+    tail, _mark, note = rest.rpartition("\n[mcphost: ")
+    assert whole.startswith(f"{head}\n")
+    assert whole.endswith(f"\n{tail}")
+    size = len(whole.encode())
+    assert note.startswith(f"{size - len(head) - 1 - len(tail):,} of {size:,} bytes")
+
+
 async def test_a_compaction_counts_results_as_they_are_sent(tmp_path: Path) -> None:
     summary = [TextDelta("It was read. [1-4]"), StreamFinished("stop", Usage(input_tokens=9, output_tokens=5))]
     frontend = ScriptedFrontend(AllowSession(), None)
@@ -307,7 +340,8 @@ async def test_a_long_result_from_the_background_is_cut_and_read_on_like_any_oth
     assert isinstance(late, ResourcePart)
     assert (late.use_id, late.kept) == ("call_0", "/r/0f.txt")
     assert len(late.text) <= ROOM + 400
-    assert f'{READ_RESULT}: {{"result": "call_0", "offset": {ROOM}}}' in late.text
+    end = len(late.text.partition("\n[mcphost:")[0]) + 1
+    assert f'{READ_RESULT}: {{"result": "call_0", "offset": {end}}}' in late.text
     (old,) = shorten_old_results(message).results
     assert "this old result" in old.text
     assert len(old.text) < 1_300
