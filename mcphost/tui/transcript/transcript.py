@@ -20,6 +20,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.translation import _
+from mcphost.tui.immediate_scroll import ImmediateScrollView
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
@@ -48,7 +49,6 @@ from mcphost.tui.widget_messages import (
     LinkClicked,
     TextViewRequested,
 )
-from mcphost.tui.widgets.immediate_scroll import ImmediateScrollView
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage

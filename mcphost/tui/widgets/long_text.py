@@ -20,10 +20,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.sanitize import count_unsafe, is_sanitized
+from mcphost.tui.immediate_scroll import ImmediateScrollView
 from mcphost.tui.screen_reader import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, clean, find_row_breaks, is_clean, measure_character
 from mcphost.tui.widget_messages import Section, join_sections
-from mcphost.tui.widgets.immediate_scroll import ImmediateScrollView
 
 SLICE_SECONDS = 0.008
 _CHUNK_CHARACTERS = 16 * 1024
