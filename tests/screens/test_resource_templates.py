@@ -51,6 +51,37 @@ async def test_text_typed_right_after_a_variable_goes_into_the_next_one(run: Run
         assert "file:///docs/a.md" in driver.app.query_one(Composer).attachment_names[0]
 
 
+@pytest.mark.parametrize("keys", [["ctrl+s"], ["tab", "enter"]])
+@pytest.mark.parametrize("uri_template", ["file:///{folder}/{file}", "file:///docs/a.md"])
+async def test_the_form_of_a_template_has_the_buttons_and_the_key_of_other_forms(
+    run: Run, uri_template: str, keys: list[str]
+) -> None:
+    async with run(size=(80, 24)) as driver:
+        template = ResourceTemplate(uri_template=uri_template, name="a file")
+        form, made = ResourceTemplateForm(driver.host, "files", template), list[str | None]()  # type: ignore[arg-type]
+        driver.app.push_screen(form, made.append)
+        await driver.until(lambda: driver.app.screen is form and isinstance(driver.app.focused, Input), "the form")
+        await driver.until(lambda: all(word in driver.text() for word in ("Attach", "Back", "ctrl+s")), "the buttons")
+        if template.uri_template.endswith("}"):
+            await driver.pilot.press(*"docs", "enter", "ctrl+s")
+            await driver.until(lambda: "file is required" in driver.text(), "a refusal")
+            await driver.pilot.press(*"a.md")
+        await driver.pilot.press(*keys)
+        await driver.until(lambda: made, "the address")
+        assert made == ["file:///docs/a.md"]
+
+
+async def test_the_back_button_of_the_form_of_a_template_attaches_nothing(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        template = ResourceTemplate(uri_template="file:///{file}", name="a file")
+        form, made = ResourceTemplateForm(driver.host, "files", template), list[str | None]()  # type: ignore[arg-type]
+        driver.app.push_screen(form, made.append)
+        await driver.until(lambda: driver.app.screen is form and isinstance(driver.app.focused, Input), "the form")
+        await driver.pilot.press("a", "tab", "tab", "enter")
+        await driver.until(lambda: made, "the end")
+        assert made == [None]
+
+
 async def test_a_long_address_leaves_the_error_and_the_keys_in_sight_and_is_read_with_page_down(run: Run) -> None:
     template = ResourceTemplate(uri_template="file:///{folder}/{file}", name="a file", description="word " * 400)
     async with run(size=(80, 24)) as driver:
@@ -62,7 +93,7 @@ async def test_a_long_address_leaves_the_error_and_the_keys_in_sight_and_is_read
         await driver.pilot.press("enter", "enter")
         await driver.until(lambda: "file is required." in driver.text(), "the error in sight")
         box = form.query_one("#box").content_region
-        for name in ("#description", "#value-1", "#fault", "#keys"):
+        for name in ("#description", "#value-1", "#fault", "#buttons", "#keys"):
             assert box.contains_region(form.query_one(name).region), name
         assert "page up/down" in driver.text()
         assert "Fend/" not in driver.text()

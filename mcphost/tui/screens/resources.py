@@ -332,6 +332,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
     contains the template as a line of text, which the user edits.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "attach", show=False)]
     DEFAULT_CSS = """
     ResourceTemplateForm #address { border: none; height: 1; background: $surface; padding: 0 1; margin: 1 0; }
     """
@@ -367,9 +368,16 @@ class ResourceTemplateForm(ArgumentsForm[str]):
             yield Static(Content.styled(clean_line(name, 80), "bold"), markup=False)
             yield SuggestionInput(f"value-{number}", partial(self._suggest, name) if self._has_completion else None)
 
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and the label of each button."""
+        return (("attach", _("Attach")), ("leave", _("Back")))
+
     def input_hints(self) -> str:
         """Return the key hints; hints about suggestions are included only if the server supports completion."""
-        keys = _("enter next field or attach · esc back") if self.variables else _("enter attaches · esc back")
+        if self.variables:
+            keys = _("enter next field or attach · ctrl+s attach · esc back")
+        else:
+            keys = _("enter or ctrl+s attach · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
     def on_mount(self) -> None:
@@ -417,14 +425,26 @@ class ResourceTemplateForm(ArgumentsForm[str]):
         return bool(self.variables) and field.id != f"value-{len(self.variables) - 1}"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the form with the expanded URI when Enter is pressed in the last input.
+        """Close the form with the expanded URI when Enter is pressed in the last input."""
+        event.stop()
+        self._finish()
+
+    def action_attach(self) -> None:
+        """Close the form with the expanded URI, once the inputs of all variables are mounted."""
+        self.run_worker(self._attach_when_complete, exclusive=True)
+
+    async def _attach_when_complete(self) -> None:
+        await self.wait_for_fields()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Close the form with the expanded URI.
 
         If a required variable is empty, show an error and focus its input.
         """
-        event.stop()
         if not self.variables:
-            if event.value.strip():
-                self.dismiss(event.value.strip())
+            if address := self.query_one("#address", Input).value.strip():
+                self.dismiss(address)
             return
         needed = [name for name in required_variables(self.template.uri_template) if name not in self.values()]
         if needed:
