@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.printing import print_note
 from mcphost.errors import McpHostError, UsageError, join_sentences
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +46,9 @@ def keep_refused_text(text: str) -> Generator[None]:
         if not text:
             raise
         try:
-            note = f"{_save(text)} contains what you wrote."
+            note = _("{path} contains what you wrote.").format(path=_save(text))
         except OSError as problem:
-            note = f"What you wrote could not be kept: {problem.strerror or 'no reason given'}."
+            note = _("What you wrote could not be kept: {reason}.").format(reason=problem.strerror or problem)
         if isinstance(error, McpHostError):
             error.hint = join_sentences(error.hint, note)
         else:
