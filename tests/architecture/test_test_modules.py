@@ -34,6 +34,7 @@ PRIVATE_USES = {
     "unit/host/test_root_sharing.py": ["_remove_folder"],
     # State that must stay bounded or must be reached, and that shows nowhere else.
     "fuzz/fuzz_stdio.py": ["_items", "_pending", "_request"],
+    "screens/test_long_streams.py": ["_block_layout", "_streams", "_unfinished"],
     # Textual's own names, which a mixin of the screens overrides.
     "screens/test_forms.py": ["_refresh_layout"],
     "screens/test_layout_updates.py": ["_callbacks", "_invoke_and_clear_callbacks", "_refresh_layout"],
