@@ -291,6 +291,7 @@ class HttpChannel:
                 "session", f"The server {self.name!r} sent a session id that is not visible ASCII; it was ignored."
             )
             return
+        self._get_stream_scope.cancel()  # it would be reopened in the new session, which allows only one stream
         self._session_id = session_id
         self.confirm_session(session_id)  # some servers give every session of a user the same id
         register_server_secret(session_id, self.name)  # whoever has it can use the session
@@ -300,12 +301,12 @@ class HttpChannel:
 
         The specification requires status 404. Common servers instead send 400 with the text "No valid session ID" or,
         after a restart, "Server not initialized". Such a response counts only if an earlier request in the session
-        succeeded.
+        succeeded, or if another session has been opened since.
         """
         refusal = body[:4096].lower()
         is_named = (
             status == 400
-            and session == self._confirmed_session_id
+            and (session == self._confirmed_session_id or session != self._session_id)
             and any(word in refusal for word in _UNKNOWN_SESSION_WORDS)
         )
         return bool(session) and (status == 404 or is_named)

@@ -175,6 +175,41 @@ async def test_a_working_session_that_is_refused_with_400_is_reopened_too(reason
         assert single_text(await session.request(CallTool("b"))) == "session-2"
 
 
+class LateServer(SessionForgettingServer):
+    """A server that refuses the call "late" only when its client has opened another session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusal, self.reason = 400, b"Bad Request: Server not initialized"
+        self.received, self.renewed = anyio.Event(), anyio.Event()
+
+    async def __call__(self, request: ReceivedRequest) -> object:
+        if b'"late"' in request.body and request.headers["mcp-session-id"] == "session-1":
+            self.received.set()
+            await self.renewed.wait()
+        return await super().__call__(request)
+
+
+@pytest.mark.req("http.session.400")
+async def test_a_refusal_that_arrives_after_the_session_was_reopened_repeats_the_call() -> None:
+    server, results = LateServer(), dict[str, str]()
+    async with open_http_session(server) as (session, _):
+        await session.request(CallTool("a"))
+
+        async def call(name: str) -> None:
+            results[name] = single_text(await session.request(CallTool(name)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "late")
+            with anyio.fail_after(20):
+                await server.received.wait()
+                server.forget()
+                await call("b")
+                server.renewed.set()
+    assert results == {"b": "session-2", "late": "session-2"}
+    assert server.opened == 2
+
+
 @pytest.mark.req("http.session.400")
 async def test_400_that_mentions_sessions_in_a_new_session_is_reported_and_ends_nothing() -> None:
     async def call(request: ReceivedRequest) -> object:
@@ -312,6 +347,29 @@ async def test_a_stream_that_finds_the_session_gone_reopens_it_without_a_call(re
             server.streams[0].writer.close()
             await server.streamed.wait()
         assert single_text(await session.request(CallTool("a"))) == "session-2"
+    assert [stream.headers["mcp-session-id"] for stream in server.streams] == ["session-1", "session-2"]
+
+
+class SlowlyOpeningServer(SessionForgettingServer):
+    """A server that accepts the end of its second handshake when a stream is requested, or after two seconds."""
+
+    async def __call__(self, request: ReceivedRequest) -> object:
+        if b"notifications/initialized" in request.body and self.opened == 2:
+            with anyio.move_on_after(2):
+                await self.streamed.wait()
+        return await super().__call__(request)
+
+
+async def test_the_stream_of_the_old_session_is_not_reopened_in_the_new_one() -> None:
+    server = SlowlyOpeningServer()
+    async with open_http_session(server) as (session, _):
+        with anyio.fail_after(20):
+            await server.streamed.wait()
+            server.streamed = anyio.Event()
+            server.streams[0].writer.close()  # reopened after a second
+            server.forget()
+            assert single_text(await session.request(CallTool("a"))) == "session-2"
+            await server.streamed.wait()
     assert [stream.headers["mcp-session-id"] for stream in server.streams] == ["session-1", "session-2"]
 
 
