@@ -30,8 +30,6 @@ from tests.screens.screenshots import LONG_FORM
 
 pytestmark = pytest.mark.anyio
 
-ATTEMPTS = 5
-
 
 class LayoutCounter:
     """Counts the layouts of a screen from now on."""
@@ -276,14 +274,11 @@ async def test_a_widget_that_changes_between_the_layout_and_the_drawing_is_drawn
         button = dialog.query(Button).first()
         with monkeypatch.context() as patch:
             patch.setattr(Compositor, "render_update", recorded)
-            for _ in range(ATTEMPTS):  # the dialog may be drawn as a whole at this moment, without single widgets
-                dialog._refresh_layout()
-                dialog._dirty_widgets.add(button)  # as a message does that arrives before the drawing
-                dialog.check_idle()
-                await driver.pilot.pause()
-                if button.region in drawn:
-                    break
-            assert button.region in drawn
+            dialog._refresh_layout()
+            button._set_dirty()  # as a message does that arrives before the drawing
+            dialog._dirty_widgets.add(button)
+            dialog.check_idle()
+            await driver.until(lambda: button.region in drawn, "the drawing of the button")
 
 
 async def test_an_error_while_a_dialog_is_drawn_ends_the_program(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
