@@ -12,7 +12,7 @@ from tests.flows.program import MCPHOST, Program
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.req("auth.token.storage")
-def test_a_crash_leaves_no_core_file_although_the_shell_allows_them(tmp_path: Path) -> None:
+def test_core_files_are_switched_off_although_the_shell_allows_them(tmp_path: Path) -> None:
     program = Program(tmp_path)
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     if hard == 0:
