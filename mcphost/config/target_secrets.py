@@ -1,5 +1,6 @@
 """Functions that find and mask plaintext secrets in the arguments and the URL of a server."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -147,12 +148,16 @@ def _is_reference(value: str) -> bool:
 
 def _is_named_secret(name: str, value: str) -> bool:
     """Return whether the value of an option with a secret's name is probably a secret, and not code or a path."""
-    is_wrong = len(value) < MIN_SECRET_LENGTH or value.lower() in _WORDS or value.isdigit()
-    if is_wrong or value.startswith(("/", "./", "../", "~", "-", "@")) or _CODE_CHARACTERS.search(value):
-        return False
-    if ("/" in value and not _BASE64.fullmatch(value)) or _FILE_NAME.fullmatch(value):
+    if len(value) < MIN_SECRET_LENGTH or value.lower() in _WORDS or value.isdigit() or _may_be_code(value):
         return False
     return is_strong(value) or _USUAL_SECRET_NAME.fullmatch(name) is not None
+
+
+def _may_be_code(value: str) -> bool:
+    """Return whether *value* could be a command, an option, or the path of a file, all of which are shown."""
+    if value.startswith(("/", "./", "../", "~", "-", "@")) or _CODE_CHARACTERS.search(value):
+        return True
+    return ("/" in value and not _BASE64.fullmatch(value)) or _FILE_NAME.fullmatch(value) is not None
 
 
 def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: bool) -> Iterator[SecretSpan]:
@@ -227,8 +232,8 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
 def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
     """Return an argument that contains JSON, such as `--config={"password": ["x"]}`, with its secrets masked.
 
-    If *keeps_commands* is true, strings with white space are kept: a project must not hide a command from the user who
-    approves its server.
+    If *keeps_commands* is true, strings that may be code are kept, and so is JSON in which a name occurs twice, which
+    could not be shown as it is: a project must not hide a command from the user who approves its server.
     """
     at = argument.find("{")
     if at < 0:
@@ -243,18 +248,34 @@ def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
         return argument
     masked = mask_members(value)
     if keeps_commands:
+        if _has_duplicate_names(argument[at:]):
+            return argument
         masked = _restore_commands(value, masked)
     return argument if masked == value else f"{argument[:at]}{dumps(masked)}"
 
 
 def _restore_commands(value: Any, masked: Any) -> Any:
-    """Return *masked*, a masked copy of the JSON *value*, with all strings that have white space restored."""
+    """Return *masked*, a masked copy of the JSON *value*, with all strings that may be code restored."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return {name: _restore_commands(inner, masked[name]) for name, inner in members}
     if isinstance(value, list):
         return [_restore_commands(*pair) for pair in zip(cast("list[Any]", value), masked, strict=True)]
-    return value if isinstance(value, str) and any(map(str.isspace, value)) else masked
+    return value if isinstance(value, str) and _may_be_code(value) else masked
+
+
+def _has_duplicate_names(text: str) -> bool:
+    """Return whether an object in the JSON *text*, which is valid, has the same name twice."""
+    repeated = False
+
+    def check(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        found = dict(members)
+        repeated = repeated or len(found) < len(members)
+        return found
+
+    json.loads(text, object_pairs_hook=check)
+    return repeated
 
 
 def masked_url(server: ServerConfig) -> str:

