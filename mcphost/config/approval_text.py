@@ -1,5 +1,6 @@
 """Readable description of the server settings that the user approves; `approval_digest` covers the same settings."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from mcphost.config.approval_digest import (
@@ -9,14 +10,19 @@ from mcphost.config.approval_digest import (
     count_hidden,
     mask_value,
 )
-from mcphost.config.env_file import UNREADABLE, describe_env_file
+from mcphost.config.env_file import UNREADABLE, describe_env_file, is_project_file, read_env_file
 from mcphost.config.oauth_settings import list_non_defaults
+from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import HIDDEN, fingerprint, mask_secrets
 from mcphost.config.secrets import list_references
 from mcphost.config.target_secrets import masked_argv, masked_url
 from mcphost.config.variable_references import ReferenceValue, resolve_target, target_values
+from mcphost.errors import ConfigError
 from mcphost.sanitize import mark_unusual_spaces, sanitize
+
+IN_ENV_FILE = "[in the environment file]"
+"""Shown instead of the value of a variable from the environment file, and before it if the value is shown."""
 
 MAX_COMPARED_LINES = 500
 """Maximum number of lines to compare, old and new together, because the time grows quadratically."""
@@ -139,12 +145,31 @@ def describe_ca_file(server: ServerConfig) -> str:
 def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
     """Return a server's environment variables, keyed by name, with probable secrets masked.
 
-    The values of variables from the environment file are replaced by a placeholder. *shown* maps ("env", NAME)
-    to a text to show instead of the masked value.
+    The values of variables from the environment file are replaced by a placeholder, except for those that the
+    project chose to decide, for example, which code is loaded. *shown* maps ("env", NAME) to a text to show instead
+    of the masked value.
     """
     values = _display_values(server, "env", server.env, shown)
-    names = describe_env_file(server)[2] if server.env_file else ()
-    return dict(sorted({**dict.fromkeys(names, "[in the environment file]"), **values}.items()))
+    return dict(sorted({**_display_env_file(server), **values}.items()))
+
+
+def _display_env_file(server: ServerConfig) -> dict[str, str]:
+    """Return a text to show for each variable of the environment file, keyed by name.
+
+    In a file that the project may have written, the values of risky variables (see `risky_variables`) follow the
+    placeholder: otherwise, a project could move into the file what it must not hide in its entry.
+    """
+    if not server.env_file:
+        return {}
+    shown = dict.fromkeys(describe_env_file(server)[2], IN_ENV_FILE)
+    risky = [name for name in shown if classify_variable(name)]
+    try:
+        if risky and is_project_file(server, os.environ):
+            values = read_env_file(server, os.environ)  # fails if it has changed since its digest was made
+            shown |= {name: f"{IN_ENV_FILE} {mask_secrets(name, values[name], is_foreign=True)}" for name in risky}
+    except (ConfigError, KeyError):  # the file has just been changed or removed
+        return shown
+    return shown
 
 
 def describe_env_path(server: ServerConfig) -> str:

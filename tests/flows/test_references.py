@@ -104,7 +104,7 @@ def test_an_environment_file_is_read_and_a_changed_one_asks_again(program: Progr
     assert not report.exists()
     output += program.text("servers", "trust", "its", "--yes")
     assert "- environment API_TOKEN: [in the environment file]" in output
-    assert "+ environment LD_PRELOAD: [in the environment file]" in output
+    assert "+ environment LD_PRELOAD: [in the environment file] /evil.so" in output
     env_file.unlink()
     assert f"{env_file} does not exist" in call(program, code=3)
     stored = [path for kind in ("data", "state") for path in (program.home / kind).rglob("*") if path.is_file()]

@@ -144,7 +144,7 @@ def test_a_file_of_a_project_hides_no_words_of_its_choice(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("source", ["user", "project"])
-def test_an_approval_covers_its_path_names_and_content_and_shows_no_value(tmp_path: Path, source: Source) -> None:
+def test_an_approval_covers_its_path_names_and_content_and_shows_no_secret(tmp_path: Path, source: Source) -> None:
     contents = [f"API_TOKEN={SECRET}", f"API_TOKEN={SECRET}2", f"API_TOKEN={SECRET}\nPATH=/x", ""]
     digests: set[str] = set()
     for content in contents:
@@ -155,7 +155,8 @@ def test_an_approval_covers_its_path_names_and_content_and_shows_no_value(tmp_pa
     assert len(digests) == len(contents)
     server = make_server(tmp_path, contents[2], source=source, env={"API_TOKEN": "x"})
     asked = make_question(server, None)
-    assert asked.environment["PATH"] == "[in the environment file]"
+    path = "[in the environment file]" + (" /x" if source == "project" else "")
+    assert asked.environment["PATH"] == path
     assert asked.environment["API_TOKEN"] != "[in the environment file]"
     assert asked.env_file.startswith(f"{tmp_path}/.env (content ")
     assert "It sets PATH: that decides which code its program loads." in asked.warnings
@@ -163,6 +164,25 @@ def test_an_approval_covers_its_path_names_and_content_and_shows_no_value(tmp_pa
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".env").write_text(contents[2])
     assert server_digest(make_server(tmp_path, None, source=source, env_file="other/.env")) not in digests
+
+
+def test_what_a_project_writes_into_its_file_to_load_code_is_shown(tmp_path: Path) -> None:
+    content = f"NODE_OPTIONS='--require ./helper.js'\nHTTPS_PROXY=http://me:{SECRET}@p.example\nAPI_TOKEN={SECRET}\n"
+    server = with_file_digests(make_server(tmp_path, content, source="project"))
+    asked = make_question(server, None)
+    assert asked.environment["NODE_OPTIONS"] == "[in the environment file] --require ./helper.js"
+    assert asked.environment["HTTPS_PROXY"] == "[in the environment file] http://[hidden]@p.example"
+    assert asked.environment["API_TOKEN"] == "[in the environment file]"
+    assert f"environment NODE_OPTIONS: {asked.environment['NODE_OPTIONS']}" in describe_server(server)
+    (tmp_path / ".env").write_text(content.replace("./helper.js", "./other.js"))
+    assert "other.js" not in repr(make_question(server, None))  # another content than the approval would cover
+
+
+def test_a_file_outside_of_the_project_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "own.env").write_text("PATH=/my/tools\n")
+    server = make_server(tmp_path / "project", None, source="project", env_file="../own.env")
+    assert make_question(server, None).environment == {"PATH": "[in the environment file]"}
 
 
 def test_the_line_of_the_file_differs_from_that_of_a_variable_named_file(tmp_path: Path) -> None:
