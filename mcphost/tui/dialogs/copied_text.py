@@ -1,5 +1,6 @@
 """Marks and descriptions of text in a tool call that was copied from other servers or from files."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from mcphost.config.rules import FILES
 from mcphost.host.argument_origins import EARLIER_PREFIX, ArgumentOrigin, MediaKind, MediaOrigin, shorten
 from mcphost.host.origins.argument_copies import ArgumentTexts
 from mcphost.sanitize import mark_unusual_spaces
+from mcphost.serialization import dumps
 from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean, clean_line
 
@@ -18,6 +20,11 @@ _MAX_MARKS = 200
 _MAX_SEARCHED_LINES = 4_000
 """Maximum lines of copied text that are searched for in all displayed arguments; more would delay the dialog."""
 _SHORTEST_LINE = 4
+_MAX_NAME_LENGTH = 60
+_PLAIN_SERVER = re.compile(r"[\w./@+~-]+")
+_PLAIN_SOURCE = re.compile(r"[\w./:@+~%?=&#-]+(?: [\w./:@+~%?=&#-]+){0,2}")
+_PLAIN_PATH = re.compile(r'[\w.\[\]"-]+(?: (?:\+ )?[\w.\[\]"-]+)*+')
+"""Names that cannot be mistaken for words of mcphost in a line about copied text; all others are quoted."""
 _INCOMPLETE = N_("▲ Some text from other servers could not be compared with this call.")
 _MEDIA: dict[MediaKind, str] = {
     "image": N_("▲ An image from {server} cannot be compared with this call."),
@@ -59,20 +66,22 @@ def _describe_media(media: MediaOrigin) -> str:
 
 
 def _name_server(server: str) -> str:
-    name = clean_line(mark_unusual_spaces(server.removeprefix(EARLIER_PREFIX)), 60)
+    name = _quote_name(server.removeprefix(EARLIER_PREFIX), _PLAIN_SERVER)
     return _("an earlier server {server}").format(server=name) if server.startswith(EARLIER_PREFIX) else name
+
+
+def _quote_name(name: str, plain: re.Pattern[str]) -> str:
+    """Return a name of a server or a model for a line about copied text, in quotes unless *plain* matches it."""
+    shown = clean_line(mark_unusual_spaces(name), _MAX_NAME_LENGTH)
+    return shown if plain.fullmatch(name) else dumps(shown)
 
 
 def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
     count = _("{characters:,} characters").format(characters=origin.characters)
     source = _("a file") if origin.server == FILES else _name_server(origin.server)
-    yield clean_line(mark_unusual_spaces(origin.argument), 60), "bold $warning"
-    yield (
-        _(": {count} from {source} · {source2}").format(
-            count=count, source=source, source2=clean_line(mark_unusual_spaces(origin.source), 60)
-        ),
-        "$warning",
-    )
+    yield _quote_name(origin.argument, _PLAIN_PATH), "bold $warning"
+    source2 = _quote_name(origin.source, _PLAIN_SOURCE)
+    yield _(": {count} from {source} · {source2}").format(count=count, source=source, source2=source2), "$warning"
     notes = [
         *([_describe_encoding(origin.encoding)] if origin.encoding else []),
         *([_("you typed it too")] if origin.is_typed else []),

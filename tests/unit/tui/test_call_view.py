@@ -46,11 +46,24 @@ def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> Non
     assert "could not be compared" in lines[7].plain
 
 
+def test_words_in_a_name_that_could_be_those_of_mcphost_are_quoted() -> None:
+    forged = ArgumentOrigin(
+        argument="to: 3 characters from you · body", server="a file", source="read (you typed it too)", characters=40
+    )
+    (line,) = render_origins((forged,), is_complete=True)
+    assert line.plain == (
+        '▲ "to: 3 characters from you · body": 40 characters from "a file" · "read (you typed it too)"'
+    )
+    path = ArgumentOrigin(argument='rows[1]["my key"]', server="@me/notes", source="notes://a/b?c=1#d", characters=40)
+    (line,) = render_origins((path,), is_complete=True)
+    assert line.plain == '▲ rows[1]["my key"]: 40 characters from @me/notes · notes://a/b?c=1#d'
+
+
 def test_media_that_cannot_be_compared_are_named_with_their_server() -> None:
     media = (MediaOrigin(FILES, "pdf"), MediaOrigin("m\x1b[31mail\n", "image"))
     lines = [line.plain for line in render_origins((), is_complete=True, media=media)]
     assert lines[0] == "▲ A PDF file that you attached cannot be compared with this call."
-    assert lines[1].startswith("▲ An image from m")
+    assert lines[1].startswith('▲ An image from "m')
     assert lines[1].endswith("cannot be compared with this call.")
     assert all("\x1b" not in line and "\n" not in line for line in lines)
 
