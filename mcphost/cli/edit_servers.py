@@ -289,7 +289,6 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
     from mcphost.cli.choose_entry import choose_entry
     from mcphost.cli.entry_editor import keep_refused_text, open_in_editor
     from mcphost.cli.terminal_frontend import TerminalInput
-    from mcphost.config.server_files import check_entry, find_server_file
     from mcphost.config.typed_servers import make_entry, parse_entry
 
     if not args.name:
@@ -311,8 +310,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
                 print_text(_("Nothing was changed."))
                 return 0
             is_approved = await editor.is_approved(server) and not _changes_env_file(editor, server, entry)
-            check_entry(find_server_file(server, editor.config_dir, editor.folder), server.name, before)
-            saved = await editor.change(server, entry, is_approved=is_approved)
+            saved = await editor.change(server, entry, expected=before, is_approved=is_approved)
         if saved.server is not None and not saved.is_approved and not has_flags:
             saved = await _ask_approval(editor, saved)
         print_saved(saved, "changed")

@@ -196,3 +196,13 @@ def _bound_value(
     from mcphost.config.secret_masking import fingerprint
 
     return ["fingerprint", fingerprint(name, text, hidden_count)]
+
+
+def has_settings_of(server: ServerConfig, planned: ServerConfig) -> bool:
+    """Return whether a loaded server has the command, URL and related settings of the planned one.
+
+    Other settings may differ, because they can come from other files.
+    """
+    fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
+              "ca_file")  # fmt: skip
+    return all(getattr(server, field) == getattr(planned, field) for field in fields)

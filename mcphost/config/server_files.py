@@ -110,14 +110,26 @@ def find_server_file(server: ServerConfig, config_dir: Path, folder: Path) -> Se
     return ServerFile(Path(server.file), server.source)
 
 
-def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
+def plan_set(
+    file: ServerFile,
+    name: str,
+    entry: dict[str, Any],
+    *,
+    replace: bool = False,
+    expected: Mapping[str, Any] | None = None,
+) -> ServerEdit:
     """Return an edit that adds a server's entry or, if *replace* is set, replaces an existing one.
 
-    Raises ConfigError if the entry or the file is invalid, and UsageError if a server with this name exists and
-    *replace* is not set.
+    *expected* is the entry that the user began to edit, if any. Raises ConfigError if the file has another entry now,
+    or if the entry or the file is invalid, and UsageError if a server with this name exists and *replace* is not set.
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
+    if expected is not None and find_member(_parse(text, file), path) != expected:
+        raise ConfigError(
+            f"{file.path}: the entry of {name!r} was changed meanwhile; nothing was written.",
+            "Edit it again, from what is there now.",
+        )
     if not replace and find_member(_parse(text, file), path) is not None:
         raise UsageError(
             f"{file.path} already has a server named {name!r}.", "Choose another name, or replace it with --replace."
@@ -182,18 +194,6 @@ def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
             )
         raise _missing_server(file, name)
     return entry
-
-
-def check_entry(file: ServerFile, name: str, expected: Mapping[str, Any]) -> None:
-    """Check that a server's entry is still the one that the user began to edit.
-
-    Raises ConfigError if the entry in the file is not *expected*, or if the file is invalid.
-    """
-    if find_entry(file, name) != expected:
-        raise ConfigError(
-            f"{file.path}: the entry of {name!r} was changed meanwhile; nothing was written.",
-            "Edit it again, from what is there now.",
-        )
 
 
 def has_entry(file: ServerFile, name: str) -> bool:

@@ -15,7 +15,7 @@ from mcphost.config.foreign_entries import drop_reserved_settings
 from mcphost.config.schema import ServerConfig
 from mcphost.config.secret_masking import HIDDEN
 from mcphost.config.secrets import NOTHING_KNOWN, KnownSecrets
-from mcphost.config.server_files import Scope, ServerEdit, check_entry, find_server_file
+from mcphost.config.server_files import Scope, ServerEdit
 from mcphost.errors import McpHostError, UsageError, join_sentences
 from mcphost.host.servers.server_data import (
     SecretDeletionError,
@@ -132,17 +132,15 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
 
-        Pass the entry that the user began to edit as *expected*: ConfigError is raised if the file has another one now.
+        Pass the entry that the user began to edit as *expected*: ConfigError is raised if the file has another one by
+        the time it is written.
 
         Secrets that mcphost moved to the keyring and that no file uses any longer are deleted, and the notes of the
         saved server name them. To let `undo` restore them, they stay in memory. See ServerApprovals.show_values for
         *shown*.
         """
         config = self._servers.find(name).config
-        if expected is not None:
-            file = find_server_file(config, self._editor.config_dir, self._editor.folder)
-            await anyio.to_thread.run_sync(check_entry, file, name, expected)
-        saved = await self._editor.change(config, entry, is_approved=is_approved, secrets=secrets)
+        saved = await self._editor.change(config, entry, expected=expected, is_approved=is_approved, secrets=secrets)
         data = await self._editor.find_unused_secrets(config)
         used = self._editor.describe_used(config, data)
         kept = tuple(f"Kept, because {file} refers to it: {what}." for what, file in used)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 import anyio.to_thread
 
-from mcphost.config.approval_digest import server_digest, with_file_digests
+from mcphost.config.approval_digest import has_settings_of, server_digest, with_file_digests
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config, make_project_file
 from mcphost.config.rules import Rule
 from mcphost.config.schema import ServerConfig, ServerInput
@@ -90,7 +90,8 @@ class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
     `secrets` contains the known secrets in variables and headers, keyed by place. `seen` is a configuration with
-    the digests of its files, whose content the user has seen or approved. `before` is the server before the change.
+    the digests of its files, whose content the user has seen or approved. `before` is the server before the change,
+    and `expected` its entry when the user began to edit it.
     """
 
     file: ServerFile
@@ -101,6 +102,11 @@ class _EditRequest(NamedTuple):
     secrets: KnownSecrets
     seen: ServerConfig | None = None
     before: ServerConfig | None = None
+    expected: Mapping[str, Any] | None = None
+
+    def plan(self, entry: dict[str, Any]) -> ServerEdit:
+        """Plan to write *entry*, which is `entry` or a form of it without secrets; see `plan_set`."""
+        return plan_set(self.file, self.name, entry, replace=self.replace, expected=self.expected)
 
 
 def describe_missing_input(server: ServerConfig, definition: ServerInput) -> str:
@@ -190,11 +196,12 @@ class ServerFileEditor:
         server: ServerConfig,
         entry: dict[str, Any],
         *,
+        expected: Mapping[str, Any] | None = None,
         is_approved: bool = True,
         seen: ServerConfig | None = None,
         secrets: KnownSecrets = NOTHING_KNOWN,
     ) -> SavedServer:
-        """Replace the entry of a configured server; see `add`.
+        """Replace the entry of a configured server; see `add`, and `plan_set` for *expected*.
 
         If the change only moves secrets to the keyring, so that the same program is started or the same URL is
         contacted, the approval and the permissions of the old entry are transferred to the new one.
@@ -209,7 +216,7 @@ class ServerFileEditor:
                 server = await anyio.to_thread.run_sync(with_file_digests, server)
             is_approved = await self.is_approved(server)
             seen = server
-        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, secrets, seen, before)
+        plan = _EditRequest(self._file_of(server), server.name, entry, "changed", True, secrets, seen, before, expected)
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
@@ -452,8 +459,8 @@ class ServerFileEditor:
         return find_server_file(server, self.config_dir, self.folder)
 
     async def _set(self, request: "_EditRequest", *, is_approved: bool) -> SavedServer:
-        file, name, entry, what, replace, known, seen, before = request
-        edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
+        file, name, entry, what, _, known, seen, before, _ = request
+        edit = await anyio.to_thread.run_sync(request.plan, entry)
         plaintext = find_plaintext_secrets(edit.server, known) if edit.server is not None else ()
         if plaintext and file.source == "project":
             raise ConfigError(
@@ -472,7 +479,7 @@ class ServerFileEditor:
                 carried: ServerConfig | None = None
                 if plaintext:
                     carried = await anyio.to_thread.run_sync(find_carried, before, edit.server)
-                    edit = await anyio.to_thread.run_sync(lambda: plan_set(file, name, entry, replace=replace))
+                    edit = await anyio.to_thread.run_sync(request.plan, entry)
                 saved = await self._save(edit, what, tuple(stored), is_approved=is_approved, seen=seen, carried=carried)
                 return replace_fields(saved, stored_in=place)
             except BaseException as error:
@@ -545,7 +552,7 @@ class ServerFileEditor:
                 await self._trust_project(edit.file, edit.content)
             server = await self._load(edit) if planned is not None else None
             # Another program may have changed the entry since it was written.
-            if server is None or not _has_settings_of(server, planned):
+            if server is None or planned is None or not has_settings_of(server, planned):
                 is_approved, carried = False, None
             if server is not None and carried is not None and not await self._carry_over(carried, server):
                 carried = None
@@ -588,13 +595,3 @@ class ServerFileEditor:
         """
         server = await self.load_server(edit.name, edit.file)
         return server if server is not None and server.file == str(edit.file.path) else None
-
-
-def _has_settings_of(server: ServerConfig, planned: ServerConfig | None) -> bool:
-    """Return whether a loaded server has the command, URL and related settings of the planned one.
-
-    Other settings may differ, because they can come from other files.
-    """
-    fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
-              "ca_file")  # fmt: skip
-    return planned is not None and all(getattr(server, field) == getattr(planned, field) for field in fields)

@@ -672,7 +672,8 @@ class EditedServer:
         self.entry = {"command": "run", "envFile": str(self.env_file)}
         self.database = Database(folder / "s.db")
         self.grants = GrantStore(self.database)
-        self.editor = ServerFileEditor(folder / "config", folder, self.grants, create_in_memory_log(), MemoryBackend())
+        self.secrets = MemoryBackend()
+        self.editor = ServerFileEditor(folder / "config", folder, self.grants, create_in_memory_log(), self.secrets)
 
     async def add(self, **options: Any) -> ServerConfig:
         """Add the server and return it."""
@@ -757,6 +758,25 @@ async def test_an_entry_that_another_program_wrote_in_its_place_is_not_approved(
     saved = await edited.editor.add("one", edited.entry)
     assert not saved.is_approved
     assert not await edited.is_approved()
+
+
+async def test_an_entry_that_another_program_changes_just_before_it_is_written_is_not_overwritten(
+    edited: EditedServer,
+) -> None:
+    server = await edited.add()
+    opened = edited.editor.read_entry(server)
+    file = anyio.Path(server.file)
+
+    async def change_elsewhere(_: str) -> str:
+        await file.write_text((await file.read_text()).replace('"command"', '"timeout": 7000, "command"'))
+        return "keyring"
+
+    edited.editor.prepare_secrets = change_elsewhere
+    changed = {**opened, "env": {"API_TOKEN": "ghp_abcdefghijklmnopqrstuvwxyz0123456789"}}
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        await edited.editor.change(server, changed, expected=opened)
+    assert "7000" in await file.read_text()
+    assert await edited.secrets.get("one-api_token") is None
 
 
 async def test_an_environment_file_that_nobody_has_seen_is_not_approved(edited: EditedServer) -> None:
