@@ -280,15 +280,16 @@ class OAuthProvider:
             raise copy_sign_in_error(shared_sign_in.error)
         return not shared_sign_in.is_cancelled
 
-    async def _join_running_sign_ins(self) -> StoredSignIn | None:
-        """Wait for the sign-ins that other tasks run; return the result, or None if there is none.
+    async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
+        """Wait for the sign-ins that other tasks run; return the result, or None if none of them requested *scopes*.
 
         Nothing is awaited after the last one has ended, so the caller can start its own. Raises SignInRequired.
         """
         has_joined = False
         while not has_joined and self._shared_sign_in is not None:
             has_joined = await self._join_sign_in(self._shared_sign_in)
-        return self.current_sign_in if has_joined else None
+        joined = self.current_sign_in if has_joined else None
+        return joined if joined is not None and joined.has_requested(scopes) else None
 
     async def _run_sign_in(
         self,
@@ -316,13 +317,15 @@ class OAuthProvider:
             await self._token_store.prepare_storage(self._target.server if must_keep and is_required else "")
             async with self._token_store.take_sign_in_turn(self._target.canonical_url, self._target.account) as waited:
                 newer = await self._find_newer_sign_in(refusal) if waited else None
-                self.current_sign_in = newer or await self._ask_to_sign_in(
-                    refusal,
-                    is_step_up=is_step_up,
-                    is_required=is_required,
-                    use_device_code=use_device_code,
-                    scopes=scopes,
-                )
+                self.current_sign_in = newer or self.current_sign_in
+                if newer is None or not newer.has_requested(scopes):
+                    self.current_sign_in = await self._ask_to_sign_in(
+                        refusal,
+                        is_step_up=is_step_up,
+                        is_required=is_required,
+                        use_device_code=use_device_code,
+                        scopes=scopes,
+                    )
             self._pause.end()
         except SignInRequired as error:
             if self._interaction is not None:
@@ -410,13 +413,13 @@ class OAuthProvider:
     async def login(
         self, *, use_device_code: bool = False, scopes: tuple[str, ...] = (), must_keep: bool = False
     ) -> StoredSignIn:
-        """Sign in, even if already signed in, or join a sign-in that is already running.
+        """Sign in, even if already signed in, or join a running sign-in that requests at least *scopes*.
 
         If *use_device_code* is true, the user enters a code in a browser on any machine (RFC 8628). *scopes* are
         requested in addition to the scopes of the previous sign-in. If *must_keep* is true, the sign-in does not start
         unless the tokens can be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
         """
-        if (joined := await self._join_running_sign_ins()) is not None:
+        if (joined := await self._join_running_sign_ins(scopes)) is not None:
             return joined
         await self._resolve_account()
         refusal = await probe_server(self._http, self._target.url)
@@ -426,7 +429,7 @@ class OAuthProvider:
         if self.current_sign_in is not None:
             refusal = AuthChallenge(refusal.status, challenge, self.current_sign_in.tokens.authorization)
         # A request may have started a sign-in in the meantime: the user must not be asked twice.
-        if (joined := await self._join_running_sign_ins()) is not None:
+        if (joined := await self._join_running_sign_ins(scopes)) is not None:
             return joined
         await self._run_sign_in(
             refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code,

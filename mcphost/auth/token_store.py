@@ -4,7 +4,7 @@ All data is also kept in memory, so that a failure of the secret storage affects
 share the storage: each change is made under a file lock, after the stored data has been read again.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -62,6 +62,10 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
     def identity(self) -> tuple[str, str]:
         """The server URL, as returned by `hide_query`, and the account name; together they identify an account."""
         return _identify(self.url, self.account)
+
+    def has_requested(self, scopes: Iterable[str]) -> bool:
+        """Return whether all *scopes* were requested or granted; the server may have granted fewer."""
+        return {*self.requested_scopes, *self.tokens.scopes}.issuperset(scopes)
 
     def to_account(self, place: str) -> Account:
         """Return the account without its secrets; *place* is where its tokens are stored."""

@@ -164,3 +164,27 @@ async def test_two_servers_with_the_same_url_ask_in_one_dialog_at_a_time(is_decl
     assert outcomes == [not is_declined] * 2
     assert len(user.urls) == questions
     assert user.most_shown == 1
+
+
+@pytest.mark.parametrize("is_same_entry", [True, False])
+async def test_a_login_that_waits_for_another_sign_in_asks_for_the_scopes_that_one_lacks(is_same_entry: bool) -> None:
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser(visit=False)
+    async with run_peer() as peer:
+        first = create_oauth(peer, user, token_store)
+        second = first if is_same_entry else create_oauth(peer, user, token_store)
+        results: dict[str, tuple[str, ...]] = {}
+
+        async def login(auth: OAuthProvider, scope: str) -> None:
+            results[scope] = (await auth.login(scopes=(scope,))).tokens.scopes
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(login, first, "read")
+            await user.asked.wait()
+            tasks.start_soon(login, second, "write")
+            await anyio.wait_all_tasks_blocked()
+            user.visit = True
+            async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
+                await browser.get(user.urls[0])
+    assert "write" not in results["read"]
+    assert {"read", "write"} <= set(results["write"])
+    assert len(user.urls) == 2
