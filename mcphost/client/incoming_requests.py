@@ -134,13 +134,14 @@ class ServerRequestDispatcher:
         return True
 
     def cancel_all(self) -> None:
-        """Cancel all pending requests, because the session in which they were sent has ended.
+        """Cancel all pending requests and tasks, because the session in which they were sent has ended.
 
         A new session counts its requests anew, so an answer would be taken for the answer to another request.
         """
         self._scopes.clear()
         for scope in tuple(self._all_scopes):
             scope.cancel()
+        self._server_tasks.cancel_all()
 
     def on_call_ended(self, number: int) -> None:
         """Notify the observer if a question is still open after the client request it belongs to has ended.
@@ -217,6 +218,7 @@ class ServerRequestDispatcher:
             return self._too_many_requests(request)
         try:
             server_request = await run_steps_cooperatively(parse_server_request(request.method, request.params))
+            await anyio.lowlevel.checkpoint_if_cancelled()  # a task would outlive the cancelled request
             if self._server_tasks.is_task_request(request):
                 response = self._server_tasks.create(
                     request, lambda: self._call_handler(request, server_request, resolve_context)
@@ -238,6 +240,7 @@ class ServerRequestDispatcher:
         the request's context. This raises no error unless it is cancelled.
         """
         context = await resolve_context()
+        await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is asked for a session that has ended
         self._calls_with_questions.append(context.call_number)
         try:
             with provide_pause(partial(self._pauses.pause_for_user, context.call_number)):

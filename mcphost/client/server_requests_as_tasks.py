@@ -112,7 +112,7 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner for the tasks that one server has requested; the tasks end with the session.
+    """Runner for the tasks that one server has requested; the tasks end with the HTTP session or the connection.
 
     At most 50 tasks run at a time, with requests of at most 32 MiB in total. At most 50 finished tasks, with results of
     at most 16 MiB in total, are kept for up to an hour. *capabilities* are the declared client capabilities.
@@ -178,6 +178,12 @@ class ServerTaskRunner:
         self._group.start_soon(self._run, task, work)
         self._log_state(task, "created")
         return JsonRpcResponse(request.id, Raw(encode(CreateTaskResult(task=Raw(encode(task.to_task()))))))
+
+    def cancel_all(self) -> None:
+        """End all tasks and forget their results, because the session in which they were created has ended."""
+        for task in self._tasks.values():
+            task.lifetime_scope.cancel()
+        self._tasks.clear()
 
     async def _run(self, task: _ServerTask, work: TaskWork) -> None:
         ends = anyio.current_time() + task.ttl / 1000

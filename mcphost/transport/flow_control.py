@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import TypeVar, cast
 
@@ -79,6 +79,12 @@ class BoundedQueue(WakeupFuture):
         """
         self._items.append((error, 0))
         self._wake()
+
+    def discard(self, is_obsolete: Callable[[JsonRpcMessage], bool]) -> None:
+        """Remove the messages for which *is_obsolete* returns True; errors stay in the queue."""
+        kept = [item for item in self._items if isinstance(item[0], ConnectionLost) or not is_obsolete(item[0])]
+        self._items = deque(kept)
+        self._bytes = sum(size for _, size in kept)
 
     def close(self, error: ConnectionLost) -> None:
         """Close the queue. After the messages that are already queued, the iteration raises *error*."""

@@ -294,7 +294,7 @@ class HttpExchange:
                     self._has_mismatched_id = True  # raised if no valid response follows
                 return  # late or forged
             self._done = True
-        elif _refers_to_request(message) and not self._channel.is_current_session(self._session):
+        elif refers_to_request(message) and not self._channel.is_current_session(self._session):
             self._channel.unmatched_count += 1
             return  # another request may have the same id in the new session, where the answer would be sent
         self._messages.append(message)
@@ -309,7 +309,7 @@ class HttpExchange:
             self._response.close()
 
 
-def _refers_to_request(message: JsonRpcMessage) -> bool:
+def refers_to_request(message: JsonRpcMessage) -> bool:
     """Return whether a message from the server is a request, or cancels one."""
     return isinstance(message, JsonRpcRequest) or (
         isinstance(message, JsonRpcNotification) and message.method == "notifications/cancelled"

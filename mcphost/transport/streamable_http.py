@@ -35,7 +35,7 @@ from mcphost.transport.channel import (
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.flow_control import LONG_MESSAGE, BoundedQueue, Throttle, run_steps_cooperatively
 from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse, create_client
-from mcphost.transport.http_exchange import HttpExchange
+from mcphost.transport.http_exchange import HttpExchange, refers_to_request
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
 from mcphost.transport.reachability import ReachabilityFn, ignore_reachability
@@ -322,6 +322,8 @@ class HttpChannel:
         without an id, they would be rejected for another reason, which would hide that the session has expired.
         """
         self._expired_session_id = session
+        # An answer would be sent to the next session, where another request may have the same id.
+        self._unsolicited.discard(refers_to_request)
         return SessionExpired(
             f"The server {self.name!r} no longer knows the session.", "It did not run; send it again.", server=self.name
         )
