@@ -241,7 +241,7 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
 def prose(text: str) -> tuple[int, Work]:
     """Return the size of *text* and a function that draws it as a finished model answer loaded from the store."""
     from mcphost.tui.transcript.markdown import warm_up
-    from mcphost.tui.transcript.presenter import build_markdown_blocks
+    from mcphost.tui.transcript.message_blocks import build_markdown_blocks
 
     warm_up()
     return drawing(lambda: build_markdown_blocks(text), len(text.encode()))

@@ -53,6 +53,7 @@ AFTER_THE_FRAME = (
     "mcphost.tui.forms",
     "mcphost.tui.frontend",
     "mcphost.tui.combining_marks",
+    "mcphost.tui.transcript.message_blocks",
     "mcphost.tui.transcript.presenter",
 )
 

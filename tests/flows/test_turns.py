@@ -34,7 +34,7 @@ from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import StreamFinished, ToolQuarantined, ToolsRefused, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
 from mcphost.tui.chat.status import ChatStatus
-from mcphost.tui.transcript.presenter import build_blocks
+from mcphost.tui.transcript.message_blocks import build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, ScriptedModel, text_round, tool_returns, tool_round

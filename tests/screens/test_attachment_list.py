@@ -15,7 +15,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.tui.screens.attachment_preview import AttachmentPreview
 from mcphost.tui.screens.attachments import MAX_NOTES
 from mcphost.tui.screens.text_viewer import TextViewerScreen
-from mcphost.tui.transcript.presenter import describe_attachment
+from mcphost.tui.transcript.message_blocks import describe_attachment
 from mcphost.tui.widgets.attachment_list import MAX_SHOWN, AttachmentList
 from mcphost.tui.widgets.attachment_rows import build_row
 from mcphost.tui.widgets.composer import Composer, ComposerInput

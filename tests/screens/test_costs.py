@@ -11,7 +11,7 @@ from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart, ToolUsePart, Usage
 from mcphost.store.spending import SpendingEntry
 from mcphost.tui.screens.costs import CostsScreen
-from mcphost.tui.transcript.presenter import build_blocks, format_time
+from mcphost.tui.transcript.message_blocks import build_blocks, format_time
 from mcphost.tui.widgets.status_bars import TopBar
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_spending

@@ -17,8 +17,9 @@ from mcphost.tui import themes
 from mcphost.tui.transcript import opened_conversation
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, UserMessage
 from mcphost.tui.transcript.last_answer import find_last_answer
+from mcphost.tui.transcript.message_blocks import build_blocks
 from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES
-from mcphost.tui.transcript.presenter import TranscriptPresenter, build_blocks
+from mcphost.tui.transcript.presenter import TranscriptPresenter
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widget_messages import EditRequested

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.local_time import format_moment, local_moment
-from mcphost.tui.transcript.presenter import format_time
+from mcphost.tui.transcript.message_blocks import format_time
 
 
 def test_a_timestamp_is_shown_as_local_time_to_the_minute() -> None:

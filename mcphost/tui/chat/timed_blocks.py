@@ -6,9 +6,9 @@ These are manual tool calls, and the notice that earlier messages were summarize
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mcphost.tui.transcript.message_blocks import build_image_cards
 from mcphost.tui.transcript.notices import build_compaction_notice
 from mcphost.tui.transcript.opened_conversation import TimedBlock
-from mcphost.tui.transcript.presenter import build_image_cards
 from mcphost.tui.transcript.tool_card import ToolCard
 
 if TYPE_CHECKING:

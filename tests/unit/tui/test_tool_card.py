@@ -3,7 +3,7 @@
 from mcphost.host.conversation.background_results import make_result_message
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.tui.transcript.blocks import TranscriptBlock
-from mcphost.tui.transcript.presenter import build_blocks, build_user_message
+from mcphost.tui.transcript.message_blocks import build_blocks, build_user_message
 from mcphost.tui.transcript.tool_card import ToolCard
 
 
