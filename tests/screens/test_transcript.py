@@ -12,8 +12,9 @@ from textual.strip import Strip
 
 from mcphost.tui import themes
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.layout import LINES_PER_BLOCK
 from mcphost.tui.transcript.tool_card import ToolCard
-from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
+from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widget_messages import CopyRequested, LinkClicked, Section, TextViewRequested
 from mcphost.tui.widgets.long_text import LongText
 from tests.fakes.long_text_app import LongTextApp
