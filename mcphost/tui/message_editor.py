@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.translation import _
 from mcphost.tui.widget_messages import EditorRequested
-from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft, join_drafts
 
 if TYPE_CHECKING:
     from mcphost.tui.screens.chat import ChatScreen

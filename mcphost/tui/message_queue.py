@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcphost.tui.widget_messages import QueueRow
-from mcphost.tui.widgets.composer import Draft, join_drafts
+from mcphost.tui.widgets.draft import Draft, join_drafts
 
 if TYPE_CHECKING:
     from mcphost.llm.messages import Part

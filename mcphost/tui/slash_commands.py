@@ -13,7 +13,8 @@ from mcphost.tui.commands import SEND_HINT, explain_unexpected_value, explain_un
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import ActionRequested
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 
 if TYPE_CHECKING:
     from textual.screen import Screen

@@ -4,7 +4,8 @@ import pytest
 
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.widget_messages import EditorRequested
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio

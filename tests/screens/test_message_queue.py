@@ -7,7 +7,8 @@ import pytest
 from mcphost.llm.messages import Part, ResourcePart, TextPart
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.widget_messages import QueueRecallRequested, QueueRow
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text
 

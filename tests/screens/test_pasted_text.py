@@ -9,7 +9,8 @@ from textual.events import Key, Paste
 from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from mcphost.tui.widgets.pasted_text import describe_origin
 from tests.fakes.clock import ManualClock
 from tests.screens.app_without_host import attach_and_start, open_shell

@@ -14,7 +14,8 @@ from mcphost.llm.messages import Message, PromptSource, ResourcePart, TextPart
 from mcphost.llm.model import StreamFinished, TextDelta
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.screens import unsent_texts
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text, run_command

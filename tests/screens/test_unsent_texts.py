@@ -12,7 +12,8 @@ from mcphost.store.database import Database
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
 from mcphost.tui.message_queue import QueuedMessage
 from mcphost.tui.screens.unsent_texts import UNKNOWN_TARGET
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio

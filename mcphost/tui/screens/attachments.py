@@ -23,7 +23,8 @@ from mcphost.tui.widget_messages import (
     PathsPasted,
     TemplateRequested,
 )
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 from mcphost.tui.widgets.unmatched_mentions import list_mentions, mentioned_name
 
 if TYPE_CHECKING:

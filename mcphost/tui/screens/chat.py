@@ -22,14 +22,8 @@ from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widget_messages import QueueRecallRequested, ScrollRequested
 from mcphost.tui.widgets.completion_popup import CompletionItem
-from mcphost.tui.widgets.composer import (
-    HORIZONTAL_MARGIN,
-    ROOMY_HEIGHT,
-    Composer,
-    ComposerInput,
-    Draft,
-    join_drafts,
-)
+from mcphost.tui.widgets.composer import HORIZONTAL_MARGIN, ROOMY_HEIGHT, Composer, ComposerInput
+from mcphost.tui.widgets.draft import Draft, join_drafts
 from mcphost.tui.widgets.laid_out_once import FlexRow
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus

@@ -9,7 +9,8 @@ from mcphost.translation import _
 from mcphost.tui.actions import find_slash_command
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.completion_popup import CompletionItem
-from mcphost.tui.widgets.composer import Composer, Draft
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft
 
 if TYPE_CHECKING:
     from textual.screen import Screen

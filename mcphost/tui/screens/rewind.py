@@ -32,7 +32,8 @@ from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.unsent_texts import PendingEdit
-from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft, join_drafts
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:

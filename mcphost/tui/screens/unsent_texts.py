@@ -12,7 +12,8 @@ from mcphost.llm.api_key_formats import is_api_key
 from mcphost.serialization import replace
 from mcphost.store.unsent_texts import UnsentText, make_new_place
 from mcphost.translation import N_, _
-from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft, TextOrigin, join_drafts
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.widgets import Static
 
 from mcphost.translation import N_, _
-from mcphost.tui.actions import parse_slash_command
 from mcphost.tui.input_guard import PasteGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.widget_messages import (
@@ -27,6 +26,7 @@ from mcphost.tui.widget_messages import (
 )
 from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
+from mcphost.tui.widgets.draft import Draft, TextOrigin, join_drafts
 from mcphost.tui.widgets.laid_out_once import FlexColumn
 from mcphost.tui.widgets.pasted_text import (
     FoldedPastes,
@@ -42,48 +42,6 @@ from mcphost.tui.widgets.unmatched_mentions import Mentions
 if TYPE_CHECKING:
     from textual.binding import BindingsMap
     from textual.widgets.text_area import Edit, EditResult
-
-
-TextOrigin = Literal["typed", "mixed", "inserted"]
-"""How the text in the composer was entered.
-
-"typed": the user typed every character. "mixed": the text begins with typed text, and other text follows. "inserted":
-the text begins with pasted text, a server's prompt or an earlier message.
-"""
-
-
-class Draft(NamedTuple):
-    """Unsent text in the composer, and how it was entered.
-
-    `origin` is "typed" only if the user typed all of the text. `sources` contains the names of the servers whose
-    prompts were inserted into the text.
-    """
-
-    text: str
-    origin: TextOrigin = "inserted"
-    sources: tuple[str, ...] = ()
-
-    @property
-    def is_call(self) -> bool:
-        """Whether the text begins with "!", which marks a manual tool call if the user typed the text."""
-        return self.text.startswith("!")
-
-    @property
-    def is_command(self) -> bool:
-        """Whether the text is a known slash command; a value is allowed only if the command takes one."""
-        parsed = parse_slash_command(self.text)
-        return parsed is not None and parsed.is_complete
-
-
-def join_drafts(*drafts: Draft) -> Draft:
-    """Join the non-empty drafts with line breaks.
-
-    The origin of the result is "typed" only if all drafts were typed.
-    """
-    kept = [draft for draft in drafts if draft.text]
-    origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
-    sources = tuple(dict.fromkeys(source for draft in kept for source in draft.sources))
-    return Draft("\n".join(draft.text for draft in kept), origin, sources)
 
 
 PLACEHOLDER = N_("Type a message     @ attach a file or resource    / command or prompt    ! call a tool")
