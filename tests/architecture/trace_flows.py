@@ -76,6 +76,7 @@ SIGN_IN_LANDMARKS = (
 PARTICIPANTS = {
     "tui": "Screen",
     "host/active_conversation": "Store",
+    "host/conversation_messages": "Store",
     "host/bootstrap": "Host",
     "host/conversation/controller": "Host",
     "host/host": "Host",

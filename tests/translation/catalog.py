@@ -107,7 +107,7 @@ SENTENCE_MODULES = {
         "config": "certificate_errors entry_keys foreign_entries loader mcp_json other_host_entries other_host_sign_in "
         "other_hosts pasted_servers relative_paths rule_warnings variable_references toml_files windows_hosts",
         "diagnosis": "explain network_steps program_steps well_known",
-        "host": "active_conversation api_keys setup model_selection",
+        "host": "active_conversation api_keys conversation_messages setup model_selection",
         "host/audit": "audit_log",
         "host/budget": "budget_limits budget_check",
         "host/consent": "auto_approve grants",

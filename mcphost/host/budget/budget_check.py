@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.budget.budget_limits import (
     MAX_QUESTIONS,
     BudgetLimits,
@@ -14,6 +13,7 @@ from mcphost.host.budget.budget_limits import (
     make_budget_error,
 )
 from mcphost.host.budget.token_shares import measure_shares
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.cost import (
     ApproveCost,

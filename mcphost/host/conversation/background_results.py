@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from mcphost.errors import McpHostError, StoreError
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded
 from mcphost.host.lifetime import Lazy

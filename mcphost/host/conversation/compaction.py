@@ -9,9 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from mcphost.errors import ModelError, UsageError
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.conversation.summarizer import Summarizer, estimate_summary_tokens, write_summary
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CompactionChanged, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle

@@ -15,8 +15,9 @@ import anyio
 import anyio.lowlevel
 
 from mcphost.errors import ConfigError, McpHostError, UsageError
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnOutcome, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime

@@ -8,10 +8,10 @@ A stage changes only what is sent; the stored conversation stays unchanged.
 from collections.abc import Iterable
 from typing import Protocol
 
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.host.servers.catalog import INSTRUCTIONS_LIMIT

@@ -8,9 +8,10 @@ shortened in batches, when requests become large. See docs/decisions/0028-shorte
 import time
 from collections.abc import Callable, Sequence
 
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.builtin_tool_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.content_rendering import truncate_at_line
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.runtime_settings import RuntimeSettings

@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from mcphost.errors import ModelError
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.budget.spending import OpenSpending
 from mcphost.host.builtin_tool_names import READ_CONVERSATION
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.message_text import MAX_TEXT, describe_message, format_numbers, parse_numbers, shorten_middle
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, ResourcePart, TextPart, Usage

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 
 from mcphost.errors import McpHostError, ModelError
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
 from mcphost.host.event_bus import EventBus
 from mcphost.host.message_text import clean_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import anyio
 
 from mcphost.errors import ModelError
-from mcphost.host.active_conversation import CallContext, Conversation
+from mcphost.host.active_conversation import CallContext
 from mcphost.host.budget.budget_check import BudgetCheck, PreparedRequest
 from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.consent.auto_approve import AutoApproval
@@ -19,6 +19,7 @@ from mcphost.host.conversation.background_results import BackgroundResults
 from mcphost.host.conversation.compaction import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import (
     MessageFinished,

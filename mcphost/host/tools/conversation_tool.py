@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from mcphost.errors import UsageError
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.builtin_tool_names import READ_CONVERSATION
 from mcphost.host.content_rendering import MODEL_TEXT_LIMIT, truncate_text
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.message_text import describe_message, format_numbers, parse_numbers

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import McpHostError
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.background_results import BackgroundResults
+from mcphost.host.conversation_messages import Conversation
 from mcphost.llm.messages import Message, TextPart
 from tests.fakes.model import ScriptedModel, text_round
 from tests.unit.host.scripted_host import create_peer, open_host_with

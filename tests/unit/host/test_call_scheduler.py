@@ -8,7 +8,8 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import HostConfig, Limits
-from mcphost.host.active_conversation import CallContext, Conversation
+from mcphost.host.active_conversation import CallContext
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.runtime_settings import RuntimeSettings

@@ -10,9 +10,9 @@ import pytest
 
 from mcphost.config.schema import CompactionConfig, ModelConfig
 from mcphost.errors import ModelError, UsageError
-from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.compaction import find_cut
 from mcphost.host.conversation.summarizer import SUMMARY_PROMPT, list_request_messages
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.events import CompactionChanged, NoticeEvent, SummaryProgress
 from mcphost.host.host import Host
 from mcphost.host.lifetime import Lazy

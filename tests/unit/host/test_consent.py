@@ -14,12 +14,13 @@ import pytest
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
-from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, make_grant
 from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.frontend import RefusingFrontend

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.host.active_conversation import Conversation
+from mcphost.host.conversation_messages import Conversation
 from mcphost.host.conversation_titles import TITLE_COLUMNS
 from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message, TextPart
