@@ -2,9 +2,11 @@
 
 import io
 import re
+from functools import cache
 from typing import Any
 
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo
 
 from mcphost.translation import LANGUAGES, SENTENCE
@@ -15,8 +17,17 @@ _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 _HALF_WIDTH = re.compile(
     r"[\u4e00-\u9fff”》）][,.:;!?]|[,.:;?] *[\u4e00-\u9fff“《（]|[\u4e00-\u9fff]\(|\)[\u4e00-\u9fff]"
 )
-TEXTS = [message for message in extract() if message.id]
-KNOWN = read()
+
+
+@cache
+def texts() -> list[Any]:
+    """Return the texts of the code, which every test worker would extract if they were a constant."""
+    return [message for message in extract() if message.id]
+
+
+@cache
+def known() -> Catalog:
+    return read()
 
 
 def forms(value: Any) -> tuple[str, ...]:
@@ -25,13 +36,13 @@ def forms(value: Any) -> tuple[str, ...]:
 
 def translated(message: Any) -> list[tuple[str, str]]:
     """Return pairs of an English form of a text (singular or plural) and one of its translations, "" if missing."""
-    found = KNOWN.get(message.id, message.context)
+    found = known().get(message.id, message.context)
     return [(one, other) for one in forms(message.id) for other in forms(found.string if found else "")]
 
 
 def missing(*, sentences: bool) -> list[str]:
-    texts = [message for message in TEXTS if (message.context == SENTENCE) == sentences]
-    return [english for message in texts for english, chinese in translated(message) if not chinese]
+    found = [message for message in texts() if (message.context == SENTENCE) == sentences]
+    return [english for message in found for english, chinese in translated(message) if not chinese]
 
 
 def test_every_marked_text_has_a_translation() -> None:
@@ -42,18 +53,18 @@ def test_every_marked_text_has_a_translation() -> None:
 def test_nearly_all_sentences_of_lower_layers_have_a_translation() -> None:
     """Five percent of the texts may lack a translation, because new error messages are shown in English at first."""
     without = missing(sentences=True)
-    assert len(without) <= 0.05 * len(TEXTS), without
+    assert len(without) <= 0.05 * len(texts()), without
 
 
 def test_the_catalog_has_no_text_that_the_code_does_not_use() -> None:
-    used = {(message.id, message.context) for message in TEXTS}
-    assert [message.id for message in KNOWN if message.id and (message.id, message.context) not in used] == []
+    used = {(message.id, message.context) for message in texts()}
+    assert [message.id for message in known() if message.id and (message.id, message.context) not in used] == []
 
 
 def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
     wrong = [
         (english, chinese)
-        for message in TEXTS
+        for message in texts()
         for english, chinese in translated(message)
         if chinese and sorted(set(_FIELD.findall(english))) != sorted(set(_FIELD.findall(chinese)))
     ]
@@ -63,7 +74,7 @@ def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
 def test_chinese_characters_are_next_to_full_width_punctuation() -> None:
     wrong = [
         chinese
-        for message in TEXTS
+        for message in texts()
         for _english, chinese in translated(message)
         if re.search(
             r"[\u4e00-\u9fff”》）][,.:;!?]|[,.:;?] *[\u4e00-\u9fff“《（]|[\u4e00-\u9fff]\(|\)[\u4e00-\u9fff]", chinese
@@ -74,7 +85,7 @@ def test_chinese_characters_are_next_to_full_width_punctuation() -> None:
 
 def test_a_translation_keeps_line_breaks_and_spaces_at_its_ends() -> None:
     """Texts are joined and laid out in columns, so a translation must have the same line breaks."""
-    for message in TEXTS:
+    for message in texts():
         for english, chinese in translated(message):
             if not chinese:
                 continue
@@ -84,8 +95,8 @@ def test_a_translation_keeps_line_breaks_and_spaces_at_its_ends() -> None:
 
 
 def test_no_translation_has_control_characters_or_is_fuzzy() -> None:
-    assert [message.string for message in KNOWN if message.fuzzy] == []
-    assert [message.string for message in KNOWN if any(_UNSAFE.search(one) for one in forms(message.string))] == []
+    assert [message.string for message in known() if message.fuzzy] == []
+    assert [message.string for message in known() if any(_UNSAFE.search(one) for one in forms(message.string))] == []
 
 
 def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
@@ -93,7 +104,7 @@ def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
     keys = re.compile(r"\b(?:ctrl|shift|alt)\+\w+|\^[A-Z]\b|\bF\d+\b", re.IGNORECASE)
     wrong = [
         (english, chinese)
-        for message in TEXTS
+        for message in texts()
         for english, chinese in translated(message)
         if chinese and {one.lower() for one in keys.findall(english)} != {one.lower() for one in keys.findall(chinese)}
     ]
@@ -104,7 +115,7 @@ def test_the_compiled_catalog_is_the_one_of_the_texts() -> None:
     """Headers are not compared, because they contain the version of Babel that compiled the file."""
     compiled, expected = (
         {(message.context, forms(message.id)): forms(message.string) for message in read_mo(file) if message.id}
-        for file in (io.BytesIO(MO_FILE.read_bytes()), io.BytesIO(compile_catalog(KNOWN)))
+        for file in (io.BytesIO(MO_FILE.read_bytes()), io.BytesIO(compile_catalog(known())))
     )
     assert compiled
     assert compiled == expected, "run: uv run python -m tests.translation.catalog"

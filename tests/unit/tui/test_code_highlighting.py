@@ -4,7 +4,7 @@ from itertools import islice, pairwise
 from time import thread_time
 
 import pytest
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import find_lexer_class_by_name, get_lexer_by_name
 
 from mcphost.tui.file_diff import detect_language, render_code, show_whitespace
 from mcphost.tui.screen_text import clean
@@ -99,10 +99,13 @@ def highlights_quickly(language: str, text: str) -> bool:
 
 
 def language_per_lexer() -> list[str]:
-    """Return one language for each lexer; other languages are names of the same ones, or have no lexer."""
+    """Return one language for each lexer; other languages are names of the same ones, or have no lexer.
+
+    No lexer is created here: the first one of a class compiles all its patterns, in every test worker.
+    """
     lexers: dict[type, str] = {}
     for language in sorted(LANGUAGES - {"kt", "patch"}):
-        lexers.setdefault(type(get_lexer_by_name(language)), language)
+        lexers.setdefault(find_lexer_class_by_name(language), language)
     return list(lexers.values())
 
 
