@@ -157,6 +157,18 @@ def mark_unusual_spaces(text: str) -> str:
     return text if text.isascii() else _unusual_space_pattern().sub(lambda match: _code_mark(match.group()), text)
 
 
+_LITERAL_MARK = re.compile("[\u2400-\u2421\u23ce]|\u2039(?=U\\+[0-9A-F])")
+
+
+def mark_literal_marks(text: str) -> str:
+    """Replace characters that look like the marks of this module, and the sign for a line break, with their codes.
+
+    After that, each mark in the sanitized text stands for a character: `␛` for an escape character and `‹U+200B›` for
+    an invisible one, and never for themselves.
+    """
+    return text if text.isascii() else _LITERAL_MARK.sub(lambda match: _code_mark(match.group()), text)
+
+
 # Shared by all places of a character: a million separate marks would take 80 MB until they are joined.
 @lru_cache(2 * _MARK_CACHE_SIZE)
 def _code_mark(char: str) -> str:

@@ -18,6 +18,7 @@ from textual.message import Message
 
 from mcphost.bounded_diff import MAX_STEPS, Opcode, compare_lines, group_opcodes
 from mcphost.host.questions.questions import ApproveTool
+from mcphost.sanitize import mark_literal_marks
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
 
@@ -36,6 +37,7 @@ TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→  
 _SIGNS = re.compile(
     f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
 )
+_ENDING_SIGNS = re.compile(f"(?<![ \\t{TRAILING_SPACE_SIGN}])[ \\t{TRAILING_SPACE_SIGN}]++(?=\\r?$)", re.MULTILINE)
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
@@ -55,6 +57,14 @@ def detect_language(path: str) -> str:
     """Return the programming language suggested by a file's name, or "" if the name suggests none."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
+
+
+def mark_literal_signs(text: str) -> str:
+    """Replace characters that look like the symbols of `show_whitespace` with their codes, such as `‹U+00B7›`."""
+    if text.isascii():
+        return text
+    text = _ENDING_SIGNS.sub(lambda match: match[0].replace(TRAILING_SPACE_SIGN, "‹U+00B7›"), text)
+    return mark_literal_marks(text.replace(TAB_SIGN, f"‹U+2192›{TAB_SIGN[1:]}"))
 
 
 def show_whitespace(text: str) -> str:
@@ -308,4 +318,4 @@ def _render_row(sign: str, line: str) -> str:
         return _("@ line {group}").format(group=line)
     if sign == "\\":
         return _("\\ no newline at end")
-    return sign + clean(show_whitespace(line.removesuffix("\n")))
+    return sign + clean(show_whitespace(mark_literal_signs(line.removesuffix("\n"))))

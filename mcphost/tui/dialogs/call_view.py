@@ -13,10 +13,10 @@ from mcphost.host.argument_origins import (
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.call_readability import CallReadability, check_arguments, iter_texts
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.sanitize import mark_unusual_spaces
+from mcphost.sanitize import mark_literal_marks, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _, join_list
-from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
+from mcphost.tui.file_diff import detect_language, looks_like_path, mark_literal_signs, show_whitespace
 from mcphost.tui.screen_text import clean, clean_beginning, clean_line
 from mcphost.tui.transcript.tool_card import format_value, quote_unusual_name
 from mcphost.tui.widget_messages import Section
@@ -195,7 +195,7 @@ def _measure_paths(where: str, value: Any) -> int:
 def _clean_path(name: str, path: str) -> str:
     """Return the path of a value in the argument *name* for display; an unusual name is quoted."""
     shown = _quote_name(name[:_MAX_NAME_LENGTH]) + path[len(argument_path(name)) :][:_MAX_NAME_LENGTH]
-    return clean(mark_unusual_spaces(shown))
+    return clean(mark_unusual_spaces(mark_literal_marks(shown)))
 
 
 def _quote_name(name: str) -> str:
@@ -237,14 +237,13 @@ def render_beginning(value: Any, limit: int) -> tuple[str, int]:
 
 def _render_plain_value(value: Any, limit: int | None) -> str:
     if not isinstance(value, str):
-        return format_value(value)
+        return mark_literal_marks(format_value(value))
     if not value:
         return _("(empty text)")
     if "\n" in value:
-        return show_whitespace(value[:limit])
-    if value != value.strip() or "\t" in value or value == _("(empty text)"):
-        return dumps(value[:limit])
-    return dumps(value[:limit]) if _looks_like_json(value) else value[:limit]
+        return show_whitespace(mark_literal_signs(value[:limit]))
+    is_quoted = value != value.strip() or "\t" in value or value == _("(empty text)") or _looks_like_json(value)
+    return mark_literal_marks(dumps(value[:limit]) if is_quoted else value[:limit])
 
 
 def _looks_like_json(text: str) -> bool:

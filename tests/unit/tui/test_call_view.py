@@ -327,3 +327,30 @@ def test_a_card_of_a_call_quotes_unusual_names() -> None:
 def test_a_missing_hint_of_a_tool_is_never_shown_as_harmless() -> None:
     assert describe_annotations(ToolAnnotations()) == ""
     assert describe_annotations(ToolAnnotations(read_only_hint=False)) == "writes data"
+
+
+@pytest.mark.parametrize(
+    ("literal", "other"),
+    [
+        ("x⏎", "x\n"),
+        ("x·\n", "x \n"),
+        ("x· ·\r\ny", "x   \r\ny"),
+        ("a\n→   b", "a\n\tb"),
+        ("x\n⏎", "x\n\n"),
+        ("a␍b", "a\rb"),
+        ("a‹U+200B›b", "a\u200bb"),
+        ("a‹U+00A0›b", "a\xa0b"),
+        (["‹U+202E›"], ["\u202e"]),
+        (" ␛", " \x1b"),
+    ],
+)
+def test_a_character_like_a_mark_is_not_shown_like_what_the_mark_stands_for(literal: Any, other: Any) -> None:
+    for one, two in (({"p": literal}, {"p": other}), ({"p": {"q": literal}}, {"p": {"q": other}})):
+        assert render_call(one).pairs != render_call(two).pairs
+        assert argument_sections(one) != argument_sections(two)
+    assert "‹U+" in render_call({"p": literal}).pairs[0][1]
+
+
+def test_dots_and_arrows_in_ordinary_text_are_shown_as_they_are() -> None:
+    text = "a · b\n→ c ‹d›\n"
+    assert render_call({"p": text}).pairs == [("p", "a · b\n→ c ‹d›⏎")]
