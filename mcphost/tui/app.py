@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 class ServerObserver(Protocol):
     """Interface for screens that must be refreshed when a server or a subscribed resource changes."""
 
-    def handle_server_change(self) -> None:
-        """Refresh the screen because a server has changed.
+    def notice_server_change(self) -> None:
+        """Refresh the screen, or do so when it is shown again, because a server has changed.
 
         The change may affect its state, sign-in progress, shared folders or features.
         """
 
-    def handle_resource_change(self, server: str, uri: str) -> None:
-        """Refresh the screen after *server* has reported a change to the subscribed resource at *uri*."""
+    def notice_resource_change(self, server: str, uri: str) -> None:
+        """Refresh the screen in the same way after *server* has reported a change to the resource at *uri*."""
 
 
 @runtime_checkable
@@ -317,11 +317,11 @@ class McpHostApp(QuestionApp):
 
     def _handle_server_change(self, _event: object) -> None:
         for page in self._server_observers:
-            page.handle_server_change()
+            page.notice_server_change()
 
     def _handle_resource_change(self, event: "ResourceChanged") -> None:
         for page in self._server_observers:
-            page.handle_resource_change(event.server, event.uri)
+            page.notice_resource_change(event.server, event.uri)
 
     @property
     def _server_observers(self) -> list[ServerObserver]:

@@ -550,3 +550,33 @@ async def test_a_slash_starts_a_search_and_escape_clears_it_before_it_closes_the
         assert "esc back" in driver.text()
         await driver.pilot.press("escape")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+
+
+async def test_a_page_below_another_one_is_loaded_again_only_when_it_is_shown_again(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "github" in driver.text(), "the servers")
+        page: Any = driver.app.screen
+        await driver.pilot.press("t")
+        await driver.until(lambda: driver.app.screen is not page and driver.app.screen.is_mounted, "the tools above it")
+        before = page.entries
+        driver.host.views = (*driver.host.views, sample_server("late", "ready"))
+        driver.host.put(ServerState("late", "ready", tools=2))
+        driver.host.put(ServerState("late", "ready", tools=3))
+        await driver.pilot.pause()
+        assert page.entries is before
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "late" in {row.value for row in page.entries}, "the new server")
+
+
+async def test_a_page_behind_a_dialog_stays_up_to_date_because_a_part_of_it_is_visible(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "github" in driver.text(), "the servers")
+        page: Any = driver.app.screen
+        await driver.pilot.press("ctrl+l")
+        await driver.until(lambda: driver.app.screen is not page, "the list of themes")
+        driver.host.views = (*driver.host.views, sample_server("late", "ready"))
+        driver.host.put(ServerState("late", "ready", tools=2))
+        await driver.until(lambda: "late" in {row.value for row in page.entries}, "the new server")
+        assert driver.app.screen is not page

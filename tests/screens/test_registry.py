@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -81,6 +82,23 @@ async def press_install(driver: AppDriver) -> None:
     await driver.pilot.press("pagedown", "pagedown")
     await driver.pilot.pause(input_guard.GUARD_SECONDS)
     await driver.pilot.press("ctrl+s")
+
+
+async def test_escape_after_a_search_brings_the_first_servers_back(files: Files) -> None:
+    other = server("io.github.ada/files", packages=[package("pypi", "files-mcp")])
+    with registry_server([published(CLOCK), published(other)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await open_registry(driver, "clock")
+            page: Any = driver.app.screen
+            assert [row.title for row in page.entries] == ["io.github.ada/clock"]
+            await driver.pilot.press("escape")
+            await driver.until(lambda: len(page.entries) == 2, "the first servers")
+            assert page.query_one("#search", Input).value == ""
+            assert page.current_row().title == "io.github.ada/clock"
+            await driver.pilot.press("escape")
+            await driver.until(lambda: driver.app.screen is not page, "the servers page")
 
 
 async def test_a_description_cannot_imitate_the_ways_to_install_a_server(files: Files) -> None:

@@ -77,7 +77,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def _explain_no_tools(self) -> str:
         return _(_STARTING) if self.auto_approval.is_waiting_for_servers else _(_NO_TOOLS)
 
-    def handle_server_change(self) -> None:
+    def notice_server_change(self) -> None:
         """Append the tools of servers that have become ready; the tools already listed do not move.
 
         Tools that have become unavailable stay in the list. If the user has selected such a tool, starting auto-approve
@@ -99,7 +99,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             widget.display = bool(self.tools)
         self.query_one("#keys", Static).update(self.key_hints())
 
-    def handle_resource_change(self, server: str, uri: str) -> None:
+    def notice_resource_change(self, server: str, uri: str) -> None:
         """Do nothing, because the form shows no resources."""
 
     def headline(self) -> str:

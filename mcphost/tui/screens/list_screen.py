@@ -138,6 +138,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self._group_sizes: Mapping[str, int] = {}
         self._search_texts: tuple[list[ListRow], list[str]] = ([], [])
         self._about_content: Content | Sequence[tuple[str, str | Content]] = Content("")
+        self._has_missed_change = False  # of a server, while another page hid this one
+        self._missed_resources: set[tuple[str, str]] = set()
 
     # -- for subclasses
 
@@ -311,6 +313,27 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             if (row.group, row.detail) == (before.group, before.detail)
         ]
         return min(exact or same, key=lambda number: abs(number - default), default=default)
+
+    def notice_server_change(self) -> None:
+        """Handle a change of a server now or, if another page hides this one, when this one is shown again."""
+        self._has_missed_change = self.is_covered
+        if not self._has_missed_change:
+            self.handle_server_change()
+
+    def notice_resource_change(self, server: str, uri: str) -> None:
+        """Handle a change of a resource in the same way."""
+        if self.is_covered:
+            self._missed_resources.add((server, uri))
+        else:
+            self.handle_resource_change(server, uri)
+
+    def on_screen_resume(self) -> None:
+        """Handle the changes that were reported while another page hid this one."""
+        missed, self._missed_resources = self._missed_resources, set()
+        if self._has_missed_change:
+            self.notice_server_change()
+        for server, uri in missed:
+            self.handle_resource_change(server, uri)
 
     def handle_server_change(self) -> None:
         """Reload the list after the state, tools, prompts or resources of a server have changed."""

@@ -75,6 +75,7 @@ class RegistryScreen(TypeAheadListScreen):
         super().__init__()
         self._registry = registry
         self._found: tuple[RegistryEntry, ...] = ()
+        self._asked_text = ""  # the text of the latest search in the registry
         self._installed: dict[str, InstalledServer] = {}
 
     def on_mount(self) -> None:
@@ -85,6 +86,7 @@ class RegistryScreen(TypeAheadListScreen):
     # -- the list
 
     def _ask(self, text: str) -> None:
+        self._asked_text = text
         self.show_about(Content.styled(_(ASKING), "$muted"))
         self.run_worker(partial(self._search, text), group="search", exclusive=True)
 
@@ -172,6 +174,13 @@ class RegistryScreen(TypeAheadListScreen):
         if event.input.id == "search":
             self._ask(event.value.strip())
             self.query_one("#entries").focus()
+
+    def action_leave(self) -> None:
+        """Show the first servers of the registry again if the list was searched; otherwise, close the screen."""
+        has_searched = bool(self._asked_text) and self._clears_search()
+        super().action_leave()
+        if has_searched:
+            self._ask("")
 
     # -- actions on a server
 

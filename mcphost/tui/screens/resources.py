@@ -158,7 +158,7 @@ class ResourcesScreen(ListScreen):
 
         A timer calls this method, because no event reports such a change.
         """
-        if self._active != self._active_uris():
+        if not self.is_covered and self._active != self._active_uris():
             self.reload()
 
     def _active_uris(self) -> tuple[tuple[str, ...], ...]:

@@ -98,7 +98,7 @@ class ServersScreen(TypeAheadListScreen):
         ("a", N_("accounts"), "screen.accounts"),
         ("o", N_("sign out"), "screen.sign_out"),
         ("n", N_("add"), "screen.add"),
-        ("b", N_("find"), "screen.registry"),
+        ("b", N_("registry"), "screen.registry"),
         ("e", N_("edit"), "screen.edit"),
         ("d", N_("disable"), "screen.toggle_disabled"),
         ("x", N_("remove"), "screen.remove"),

@@ -86,7 +86,7 @@ class ToolsScreen(ListScreen):
         self._suspicious: frozenset[str] = frozenset()
         """Names of the tools whose definition has a suspicious phrase."""
 
-    def on_screen_resume(self) -> None:
+    def on_screen_resume(self) -> None:  # Textual also calls the base class's
         """Load each tool's last call and permissions, which may have changed while another screen was open."""
         self.run_worker(self._load_usage, group="usage", exclusive=True)
         self.run_worker(self._examine_tools, group="examine", exclusive=True)

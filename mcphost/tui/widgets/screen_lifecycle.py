@@ -71,6 +71,12 @@ class ScreenLifecycle(DrawnApart, StyledOnce):
         screen = cast("Any", self)
         return screen.is_attached and screen.display  # Textual does not display a widget that is being removed
 
+    @property
+    def is_covered(self) -> bool:
+        """Whether another page hides the screen; dialogs above it do not, because they leave a part of it visible."""
+        stack = cast("Any", self).app.screen_stack
+        return self in stack and not all(screen.is_modal for screen in stack[stack.index(self) + 1 :])
+
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close the screen with *result* if it is the top screen; otherwise, do nothing.
 
