@@ -31,7 +31,12 @@ from mcphost.serialization import dumps, find_member
 MAX_PASTED_CHARACTERS = 100_000
 CODEX_TABLE = "[mcp_servers."
 """Beginning of a server's table in Codex's configuration, which is TOML."""
+DATA_STARTS = ("{", '"', CODEX_TABLE)
+"""Beginnings of JSON and TOML with servers, which no command line has."""
+_BYTE_ORDER_MARK = "\ufeff"
 
+_FENCE = "```"
+_NO_BREAK_SPACE = "\u00a0"
 _CODEX_KEYS = ("mcp_servers",)
 _OPENCODE_KEYS = (("mcp",), ("mcp", "servers"))
 _OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:")
@@ -53,13 +58,13 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """Return the server entries in pasted text, keyed by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
-    without a name, and any of these in a Markdown code fence. Entries of other hosts are converted to the format of
-    mcp.json. Raises ConfigError if the text contains no server, is too long or invalid, or if an entry has no name and
-    *name* is empty.
+    without a name, and any of these in a Markdown code block, see `find_code_block`. Entries of other hosts are
+    converted to the format of mcp.json. Raises ConfigError if the text contains no server, is too long or invalid, or
+    if an entry has no name and *name* is empty.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
-    document = _parse(_strip_code_fence(text))
+    document = _parse(find_code_block(text))
     entries = _find_entries(document, name)
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
@@ -80,12 +85,35 @@ def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
         raise ConfigError(find_config_error(problems) or f"{_LOCATION}: the entry of {name!r} is not valid.")
 
 
-def _strip_code_fence(text: str) -> str:
-    """Remove the opening and closing lines of a Markdown code fence, if there is one."""
-    lines = text.strip().split("\n")
-    if not lines[0].startswith("```"):
+def find_code_block(text: str) -> str:
+    """Return the Markdown code block with the server in *text*, or *text* itself if it has no code block.
+
+    What is around the block is left out. Raises ConfigError if several blocks could be the server.
+    """
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    blocks = list(_split_code_blocks(text))
+    if not blocks:
         return text
-    return "\n".join(lines[1:-1] if lines[-1].strip() == "```" else lines[1:])
+    likely = [block for block in blocks if block.startswith(DATA_STARTS)] or blocks
+    if len(likely) > 1:
+        raise ConfigError(f"The text has {len(likely)} code blocks.", "Paste one of them.")
+    return likely[0]
+
+
+def _split_code_blocks(text: str) -> Iterator[str]:
+    """Yield the content of each Markdown code block; the last one may have no end."""
+    lines: list[str] | None = None
+    for line in text.split("\n"):
+        if not line.lstrip().startswith(_FENCE):
+            if lines is not None:
+                lines.append(line)
+        elif lines is None:
+            lines = []
+        else:
+            yield "\n".join(lines).strip()
+            lines = None
+    if lines is not None:
+        yield "\n".join(lines).strip()
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -94,7 +122,12 @@ def _parse(text: str) -> dict[str, Any]:
         return parse_toml(candidate, _LOCATION)
     # Part of a file: `"time": {…}`, perhaps with `"mcpServers":` before it.
     wrapped = candidate if candidate.startswith(("{", "[")) else f"{{{candidate}}}"
-    document = parse_json(wrapped, _LOCATION)
+    try:
+        document = parse_json(wrapped, _LOCATION)
+    except ConfigError:
+        if _NO_BREAK_SPACE not in wrapped:
+            raise
+        document = parse_json(wrapped.replace(_NO_BREAK_SPACE, " "), _LOCATION)  # web pages indent with them
     if not isinstance(document, dict):
         raise ConfigError("The pasted text is not an object.", _HINT)
     return cast("dict[str, Any]", document)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mcphost.config.entry_keys import MAX_COMMAND_LINE, OWN_KEYS, describe_entry_keys, describe_unknown_keys
 from mcphost.config.json_files import parse_json
-from mcphost.config.pasted_servers import CODEX_TABLE, parse_pasted_servers
+from mcphost.config.pasted_servers import DATA_STARTS, MAX_PASTED_CHARACTERS, find_code_block, parse_pasted_servers
 from mcphost.config.typed_pairs import (
     PAIR_FORMS,
     PairSeparator,
@@ -36,7 +36,6 @@ _CLAUDE_VALUES = {"--transport": ("stdio", "http", "sse"), "--scope": ("local", 
 _CLAUDE_PAIRS: dict[str, PairSeparator] = {"--env": "=", "--header": ":"}
 _ADD_JSON = ("claude", "mcp", "add-json")
 _CODE_ADD = ("code", "--add-mcp")
-_JSON_STARTS = ("{", '"', "```", CODEX_TABLE)
 _URL_STARTS = ("http://", "https://")
 _HOST_AND_PATH = re.compile(
     r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]{1,5}(?:/|$)|/)|(?:localhost|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5}|/)"
@@ -115,10 +114,10 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     server to another host. Without *name*, the name is taken from the text or derived from the host or the
     program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
     """
-    text, name = _strip_prompt(text), name.strip()
+    text, name = _find_typed(text), name.strip()
     if not text:
         raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
-    if text.startswith(_JSON_STARTS):
+    if text.startswith(DATA_STARTS):
         entries = parse_pasted_servers(text, name)
         return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
     if text.startswith(_URL_STARTS):
@@ -148,9 +147,9 @@ def _split_command_line(text: str) -> list[str]:
 def find_pasted_scope(text: str) -> str:
     """Return the value of `--scope` in a pasted `claude mcp add`: "user", "project" or "local", or "" if none."""
     try:
-        words = _split_command_line(_strip_prompt(text))
+        words = _split_command_line(_find_typed(text))
         options = _split_claude_options(words[3:])[0] if tuple(words[:3]) == _CLAUDE_ADD else []
-    except UsageError:
+    except (ConfigError, UsageError):
         return ""
     scopes = [value for option, value in options if option == "--scope"]
     return scopes[-1] if scopes and scopes[-1] in _CLAUDE_VALUES["--scope"] else ""
@@ -158,11 +157,20 @@ def find_pasted_scope(text: str) -> str:
 
 def is_command_line(text: str) -> bool:
     """Return whether `parse_server_text` parses *text* as a command line, not as JSON or a URL."""
-    return not _strip_prompt(text).startswith((*_JSON_STARTS, *_URL_STARTS))
+    try:
+        return not _find_typed(text).startswith((*DATA_STARTS, *_URL_STARTS))
+    except ConfigError:
+        return False
 
 
-def _strip_prompt(text: str) -> str:
-    return text.strip().removeprefix("$ ").strip()
+def _find_typed(text: str) -> str:
+    """Return the command line, URL or JSON in a text, without the prompt of a shell and a Markdown code fence.
+
+    Raises ConfigError if the text has several code blocks that could be meant.
+    """
+    if len(text) > MAX_PASTED_CHARACTERS:
+        return text.strip()
+    return find_code_block(text).strip().removeprefix("$ ").strip()
 
 
 def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:

@@ -52,12 +52,45 @@ def test_what_a_readme_shows_for_a_host_becomes_an_entry_that_is_valid(host: str
     assert parse_server_text(f"```json\n{json.dumps(pasted, indent=2)}\n```") == {"a": wanted}
 
 
+SECTION = """# Install
+
+Run `npx` once:
+
+```bash
+npm install -g pkg
+```
+
+  ```json
+  {"mcpServers": {"a": %s}}
+  ```
+
+Then restart.
+"""
+
+
+def test_the_code_block_with_the_server_is_found_in_the_text_of_a_readme() -> None:
+    section = SECTION % json.dumps(NPX)
+    assert parse_pasted_servers(section) == {"a": NPX}
+    assert parse_server_text(section) == {"a": NPX}
+    assert parse_server_text("Run:\n```sh\n$ claude mcp add a -- npx -y pkg\n```\n") == {"a": NPX}
+    for parse in (parse_pasted_servers, parse_server_text):
+        with pytest.raises(ConfigError, match="2 code blocks"):
+            parse(f"{section}\n{section}")
+
+
+@pytest.mark.parametrize("mark", ["\ufeff%s", "%s"])
+def test_what_web_pages_and_editors_add_to_a_copied_text_is_no_mistake(mark: str) -> None:
+    text = mark % json.dumps({"mcpServers": {"a": NPX}}, indent=2).replace("  ", "\u00a0 ")
+    assert parse_pasted_servers(text) == {"a": NPX}
+    assert parse_server_text(text) == {"a": NPX}
+
+
 @pytest.mark.parametrize("fence", ["{}", "```toml\n{}\n```"])
 def test_a_table_of_codex_becomes_an_entry(fence: str) -> None:
-    text = fence.format('[mcp_servers.a]\ncommand = "npx"\nargs = ["-y", "pkg"]\n[mcp_servers.a.env]\nA = "b"')
-    assert parse_server_text(text) == {"a": {**NPX, "env": {"A": "b"}}}
+    table = '[mcp_servers.a]\ncommand = "npx"\nargs = ["-y", "pkg"]\n[mcp_servers.a.env]\nA = "b"'
+    assert parse_server_text(fence.format(table)) == {"a": {**NPX, "env": {"A": "b"}}}
     with pytest.raises(ConfigError, match="not valid TOML"):
-        parse_server_text(f"{text}\nA = ")
+        parse_server_text(fence.format(f"{table}\nA = "))
 
 
 @pytest.mark.parametrize(
