@@ -14,7 +14,7 @@ from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.config_changes import ConfigChangeDetector, ConfigurableParts
+from mcphost.host.config_change_detector import ConfigChangeDetector, ConfigurableParts
 from mcphost.host.consent.config_rules import ConfigRules
 from mcphost.host.consent.late_grants import LateGrants
 from mcphost.host.conversation.controller import ConversationController

@@ -24,7 +24,7 @@ from mcphost.store.large_results import ResultStore
 if TYPE_CHECKING:
     from mcphost.host.app_pages.pages import AppPages
     from mcphost.host.budget.spending import SpendingTracker
-    from mcphost.host.config_changes import ConfigChangeDetector
+    from mcphost.host.config_change_detector import ConfigChangeDetector
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter

@@ -37,7 +37,7 @@ from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
 
 if TYPE_CHECKING:
-    from mcphost.host.config_changes import ConfigChangeDetector
+    from mcphost.host.config_change_detector import ConfigChangeDetector
     from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"

@@ -13,7 +13,8 @@ from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.transcript.blocks import NoticeBlock
 
 if TYPE_CHECKING:
-    from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
+    from mcphost.host.config_change_detector import ConfigChangeDetector
+    from mcphost.host.config_changes import ConfigChanges
     from mcphost.tui.screens.profiles import ProfileChange
 
 _NOT_IN_DEMO = N_("The demo has no configuration files.")

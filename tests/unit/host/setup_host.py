@@ -17,7 +17,8 @@ from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
-from mcphost.host.config_changes import ConfigChangeDetector, ConfigChanges
+from mcphost.host.config_change_detector import ConfigChangeDetector
+from mcphost.host.config_changes import ConfigChanges
 from mcphost.host.host import Host
 from mcphost.host.setup import Setup
 from mcphost.llm import local_servers
