@@ -127,6 +127,9 @@ WITH_THE_FIRST_USE = {
     "mcphost.store.spending",
     "mcphost.store.system_prompts",
     "mcphost.tui.transcript.markdown",
+    "mcphost.tui.transcript.markdown_fragments",
+    "mcphost.tui.transcript.markdown_inline",
+    "mcphost.tui.transcript.markdown_tables",
     "yaml",
 }
 

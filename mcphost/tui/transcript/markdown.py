@@ -1,22 +1,23 @@
-"""Rendering of complete or streamed Markdown (CommonMark with tables and strikethrough).
+"""Rendering of Markdown (CommonMark with tables and strikethrough).
 
 HTML is shown as text. The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and
 the `<T>` in `Vec<T>`. The renderer of Rich also emits OSC 8 links.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual._cells import cell_len
-from textual.content import Content, Span
+from textual.content import Content
 from textual.style import Style
 
-from mcphost.markdown_limits import fitting_length, is_too_complex
-from mcphost.sanitize import escape_formula
+from mcphost.markdown_limits import is_too_complex
 from mcphost.translation import _
-from mcphost.tui.screen_text import clean, clean_line, find_line_end
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.transcript.markdown_fragments import CODE_TOKENS
+from mcphost.tui.transcript.markdown_inline import render_inline
+from mcphost.tui.transcript.markdown_tables import layout_table, read_table
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 if TYPE_CHECKING:  # imported with the first answer, not before the first frame
@@ -25,32 +26,6 @@ if TYPE_CHECKING:  # imported with the first answer, not before the first frame
 
 _HIGHLIGHT_LIMIT = 6_000
 """Maximum characters of a code block that are highlighted; the rest stays plain."""
-_OPEN_CODE_LINES = 40
-_OPEN_CODE_TAIL_LINES = 8
-_OPEN_LIST_ITEMS = 12
-_OPEN_ROWS = 80
-_OPEN_PARAGRAPH, _OPEN_PARAGRAPH_LINES = 6000, 100
-_FRAGMENT_CHARACTERS = 3000
-_PLAIN_LINES = 100
-"""Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
-
-
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
-"""A line as defined by the Markdown parser; `str.splitlines` also splits at form feeds and U+2028."""
-_NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*+ ?%?)?", re.ASCII)
-"""Numbers, and a sign alone, which spreadsheets do not run as formulas."""
-
-
-class MarkdownFragment(NamedTuple):
-    """Part of Markdown source that can be rendered separately.
-
-    If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true,
-    this part begins with the continuation of a code block that began in the previous part.
-    """
-
-    source: str
-    is_joined: bool
-    continues_code: bool = False
 
 
 @cache
@@ -58,14 +33,6 @@ def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-
-
-@cache
-def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds only the blocks of Markdown source and ignores inline formatting."""
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
 
 
 def warm_up() -> None:
@@ -185,7 +152,7 @@ def render_markdown(
         elif token.type == "table_open":
             build.gap()
             index = _render_table(build, tokens, index, is_linear=is_linear)
-        elif token.type in _CODE_TOKENS:
+        elif token.type in CODE_TOKENS:
             build.gap()
             _render_code(build, token, has_heading=not (continues_code and index == 0))
         elif token.type in _LEAF_RENDERERS:
@@ -247,7 +214,6 @@ def _render_rule(token: "Token", width: int) -> Content:
     return Content.styled("─" * min(40, width), "$faint")
 
 
-_CODE_TOKENS = {"fence", "code_block"}
 _CODE_PADDING = " "
 _LEAF_RENDERERS = {"html_block": _render_html, "hr": _render_rule}
 _HEADING_STYLES = {"h1": "bold $accent", "h2": "bold $accent", "h3": "bold"}
@@ -316,7 +282,7 @@ def list_parts(source: str) -> list[CopyablePart]:
     tokens = _parser().parse(source)
     parts: list[CopyablePart] = []
     for index, token in enumerate(tokens):
-        if token.type in _CODE_TOKENS:
+        if token.type in CODE_TOKENS:
             words = token.info.split()
             name = _("the {words} code").format(words=clean_line(words[0], 30)) if words else _("the code")
             parts.append(CopyablePart(name, token.content))
@@ -324,277 +290,3 @@ def list_parts(source: str) -> list[CopyablePart]:
             table, _unused = read_table(tokens, index)
             parts.append(CopyablePart(_("the table"), table.to_markdown(), table.to_tsv()))
     return parts
-
-
-def find_cut(source: str, size: int) -> int:
-    """Return the index at which to split *source* so that the first part has at most *size* characters.
-
-    The split is after the last line break between *size* / 2 and *size* or, if there is none, after the last space in
-    that range. If there is no space either, the index is *size*.
-    """
-    for mark in ("\n", " "):
-        at = source.rfind(mark, size // 2, size)
-        if at >= 0:
-            return at + 1
-    return size
-
-
-def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Split Markdown that is still being streamed into complete parts and the remaining part.
-
-    Complete parts no longer change. The remaining part is usually the last top-level block, which may still grow;
-    it is None if the text has no blocks. If it is a long code block, list, table or paragraph, its beginning is
-    split off as a complete part as well. Otherwise, rendering each addition would take longer as the answer grows.
-    """
-    parts: list[MarkdownFragment] = []
-    while (size := fitting_length(source)) < len(source):
-        at = find_cut(source, size)
-        parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
-        source = source[at:]
-    if parts:
-        return parts, MarkdownFragment(source, is_joined=True)
-    if is_too_complex(source):
-        return _split_lines(source)
-    tokens = _block_parser().parse(source)
-    tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
-    if not tops:
-        return [], None
-    lines = _LINE.findall(source)
-    done: list[MarkdownFragment] = []
-    last = tops[-1]
-    cut = last.map[0] if last.map else 0
-    begun = 0
-    for token in tops[1:]:
-        # Finished blocks stay together until they are long: each part is parsed and drawn as a whole.
-        start = token.map[0] if token.map else begun
-        if start == cut or sum(map(len, lines[begun:start])) > _FRAGMENT_CHARACTERS:
-            done.append(MarkdownFragment("".join(lines[begun:start]), is_joined=False))
-            begun = start
-    finished, rest, joined = _split_open_block(last, lines[cut:], _item_lines(tokens, cut))
-    if finished:
-        done.append(MarkdownFragment(finished, is_joined=False))
-    return done, MarkdownFragment("".join(rest), joined, bool(finished) and last.type in _CODE_TOKENS)
-
-
-def _split_lines(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment]:
-    parts: list[MarkdownFragment] = []
-    while source.count("\n") > _PLAIN_LINES:
-        at = find_line_end(source, _PLAIN_LINES)
-        parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
-        source = source[at:]
-    return parts, MarkdownFragment(source, is_joined=bool(parts))
-
-
-def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Split the last block of a stream, which may still grow, if the block is long.
-
-    *rest* contains the lines of the block, and *items* the line numbers of its list items. Return three values: the
-    text that cannot change any more, or "" if the block is not split; the remaining lines; and whether the
-    remaining lines continue that text without a blank line.
-    """
-    match last.type:
-        case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
-            head, body = rest[0], rest[1:-_OPEN_CODE_TAIL_LINES]
-            return f"{head}{''.join(body)}{last.markup}\n", [head, *rest[-_OPEN_CODE_TAIL_LINES:]], True
-        case "code_block" if len(rest) > _OPEN_CODE_LINES:
-            return "".join(rest[:-_OPEN_CODE_TAIL_LINES]), rest[-_OPEN_CODE_TAIL_LINES:], True
-        case "bullet_list_open" | "ordered_list_open" if len(items) > _OPEN_LIST_ITEMS:
-            return "".join(rest[: items[-1]]), rest[items[-1] :], True
-        case "table_open" if len(rest) > _OPEN_ROWS:
-            # The table head is repeated above the rows that follow.
-            return "".join(rest[:-1]), [*rest[:2], rest[-1]], False
-        case "paragraph_open" if (size := sum(map(len, rest))) > _OPEN_PARAGRAPH or len(rest) > _OPEN_PARAGRAPH_LINES:
-            text = "".join(rest)
-            at = max(text.rfind(" ", 0, size - 200), text.rfind("\n", 0, size - 200)) + 1 or size - 200
-            return text[:at], [text[at:]], True
-        case _:
-            return "", rest, False
-
-
-def _is_fence_closed(lines: list[str], markup: str) -> bool:
-    return lines[-1].strip().startswith(markup)
-
-
-def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the line numbers of the items of the top-level list that begins at line *since*.
-
-    The line numbers are relative to *since*.
-    """
-    return [
-        token.map[0] - since
-        for token in tokens
-        if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] >= since
-    ]
-
-
-_BREAK = re.compile(r" ?<br ?/?> ?", re.IGNORECASE)
-_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
-
-
-def _add_link_spans(text: str, spans: list[Span], start: int) -> None:
-    for match in _URL.finditer(text):
-        url = match.group().rstrip(".,;:!?)")
-        spans.append(Span(start + match.start(), start + match.start() + len(url), _link_style(url)))
-
-
-def _link_style(url: str) -> Style:
-    return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
-
-
-_INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
-
-
-def render_inline(token: "Token", *, has_breaks: bool = False) -> Content:
-    """Render an "inline" token, such as the text of a paragraph, with its formatting.
-
-    If *has_breaks* is true, `<br>` becomes a line break, as is usual in tables.
-    """
-    text: list[str] = []
-    spans: list[Span] = []
-    opened: list[tuple[int, Token]] = []
-    position = 0
-    for child in token.children or ():
-        if child.type.endswith("_open"):
-            opened.append((position, child))
-        elif child.type.endswith("_close"):
-            if opened and (style := _inline_style(opened[-1][1])):
-                spans.append(Span(opened[-1][0], position, style))
-            del opened[-1:]
-        else:
-            added, style = _render_leaf(child)
-            if has_breaks and child.type == "text" and "<" in added:
-                added = _BREAK.sub("\n", added)
-            if style:
-                spans.append(Span(position, position + len(added), style))
-            elif "://" in added and not any(one.type == "link_open" for _unused, one in opened):
-                _add_link_spans(added, spans, position)
-            text.append(added)
-            position += len(added)
-    return Content("".join(text), spans)
-
-
-def _render_leaf(token: "Token") -> tuple[str, Style | str]:
-    """Return the text and the style of an inline token that has no children."""
-    match token.type:
-        case "text" | "html_inline" | "text_special":
-            return clean(token.content), ""
-        case "softbreak":
-            return " ", ""
-        case "hardbreak":
-            return "\n", ""
-        case "code_inline":
-            return clean(token.content), "on $panel"
-        case "image":
-            said = _("[image: {content}]").format(content=clean(token.content) or _("no description"))
-            return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
-        case _:
-            return "", ""
-
-
-def _inline_style(opener: "Token") -> Style | str:
-    """Return the style of the text between an opening inline token and the matching closing token."""
-    if opener.type == "link_open":
-        return _link_style(str(opener.attrs.get("href", "")))
-    return _INLINE_STYLES.get(opener.type, "")
-
-
-_GAP = "  "
-_MIN_COLUMN = 6
-"""Minimum width of a column in cells; a narrower table is shown as a list."""
-_RULES = {"left": ":---", "center": ":---:", "right": "---:", "": "---"}
-
-
-class Table(NamedTuple):
-    """A table whose first row is the header; `alignments` has "left", "center", "right" or "" for each column."""
-
-    rows: list[list[Content]]
-    sources: list[list[str]]
-    alignments: tuple[str, ...]
-
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        count = len(self.alignments)
-        lines = [[cell.replace("|", "\\|") for cell in row] + [""] * (count - len(row)) for row in self.sources]
-        lines.insert(1, [_RULES.get(alignment, "---") for alignment in self.alignments])
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-    def to_tsv(self) -> str:
-        """Return the table as tab-separated text, with formulas escaped so that no spreadsheet runs them."""
-        rows = ((" ".join(cell.plain.split()) for cell in row) for row in self.rows)
-        return "".join(
-            "\t".join(cell if _NUMBER.fullmatch(cell) else escape_formula(cell) for cell in row) + "\n" for row in rows
-        )
-
-
-class TableLayout(NamedTuple):
-    """The rows of a table as shown on the screen: the header, a horizontal rule, and the body."""
-
-    head: list[Content]
-    rule: Content
-    body: list[Content]
-
-
-def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
-    """Return the table that begins with the token at *index*, and the index of its "table_close" token."""
-    rows: list[list[Content]] = []
-    sources: list[list[str]] = []
-    alignments: list[str] = []
-    while tokens[index].type != "table_close":
-        token = tokens[index]
-        if token.type == "tr_open":
-            rows.append([])
-            sources.append([])
-        elif token.type == "th_open":
-            alignments.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
-        elif token.type == "inline":
-            rows[-1].append(render_inline(token, has_breaks=True))
-            sources[-1].append(token.content)
-        index += 1
-    return Table(rows, sources, tuple(alignments)), index
-
-
-def layout_table(table: Table, room: int) -> TableLayout | None:
-    """Lay out a table within *room* cells; return None if its columns would be too narrow."""
-    count = max(len(row) for row in table.rows)
-    widths = [max((_measure(row[k]) for row in table.rows if k < len(row)), default=1) or 1 for k in range(count)]
-    room -= len(_GAP) * (count - 1)
-    if room < _MIN_COLUMN * count:
-        return None
-    while (excess := sum(widths) - room) > 0:
-        widest = max(widths)
-        columns = [k for k, width in enumerate(widths) if width == widest]
-        step = widest - max((width for width in widths if width < widest), default=0)
-        each, rest = divmod(excess, len(columns))
-        for number, k in enumerate(columns):
-            widths[k] -= min(step, each + (number < rest))
-    rows = [_layout_row(row, widths, table.alignments) for row in table.rows]
-    rule = Content.styled(_GAP.join("─" * width for width in widths), "$faint")
-    return TableLayout([line.stylize("bold") for line in rows[0]], rule, [line for lines in rows[1:] for line in lines])
-
-
-def _measure(cell: Content) -> int:
-    return (
-        max(line.cell_length for line in cell.split("\n", allow_blank=True))
-        if "\n" in cell.plain
-        else (cell.cell_length)
-    )
-
-
-def _layout_row(row: list[Content], widths: list[int], alignments: Sequence[str]) -> list[Content]:
-    cells = [row[k].wrap(width) if k < len(row) else [] for k, width in enumerate(widths)]
-    out: list[Content] = []
-    for line in range(max(map(len, cells), default=1) or 1):
-        parts = [
-            _align(cell[line] if line < len(cell) else Content(""), width, alignments[k] if k < len(alignments) else "")
-            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        out.append(Content(_GAP).join(parts))
-    return out
-
-
-def _align(part: Content, width: int, alignment: str) -> Content:
-    part = part.rstrip()
-    left = {"right": 1.0, "center": 0.5}.get(alignment, 0.0)
-    room = max(0, width - part.cell_length)
-    before = int(room * left)
-    return part.pad_left(before).pad_right(room - before)

@@ -9,7 +9,7 @@ from mcphost.tui.screen_text import find_line_end
 from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
 
 if TYPE_CHECKING:
-    from mcphost.tui.transcript.markdown import MarkdownFragment
+    from mcphost.tui.transcript.markdown_fragments import MarkdownFragment
 
 _SLICE_CHARACTERS, _SLICE_LINES = 4000, 200
 """Maximum characters and lines of text that are split into blocks at a time, because a block is drawn as a whole."""
@@ -96,7 +96,7 @@ class StreamingText:
         tail.invalidate()
         if isinstance(tail, ThinkingBlock):
             return []
-        from mcphost.tui.transcript.markdown import split_stream  # imported with the first answer
+        from mcphost.tui.transcript.markdown_fragments import split_stream  # imported with the first answer
 
         self._size += len(text) + LINE_COST * text.count("\n")
         done, rest = split_stream(tail.text) if self._size <= MAX_MARKDOWN else _split_plain(tail.text)
@@ -216,7 +216,7 @@ def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment
 
     This function does for plain text what `split_stream` does for Markdown.
     """
-    from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
+    from mcphost.tui.transcript.markdown_fragments import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []
     while len(source) > _MAX_PLAIN_CHARACTERS or source.count("\n") > _MAX_PLAIN_LINES:

@@ -6,7 +6,8 @@ from textual._cells import cell_len
 from mcphost.tui.transcript.blocks import MarkdownBlock
 from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.line_breaks import NO_ROW_END, NO_ROW_START, break_line, needs_own_breaks
-from mcphost.tui.transcript.markdown import render_markdown, split_stream
+from mcphost.tui.transcript.markdown import render_markdown
+from mcphost.tui.transcript.markdown_fragments import split_stream
 from mcphost.tui.transcript.streaming import split_into_blocks
 
 

@@ -11,7 +11,8 @@ from mcphost.sanitize import sanitize
 from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.copying import list_copyable_parts
-from mcphost.tui.transcript.markdown import highlight_code, render_markdown, split_stream
+from mcphost.tui.transcript.markdown import highlight_code, render_markdown
+from mcphost.tui.transcript.markdown_fragments import split_stream
 from mcphost.tui.transcript.message_blocks import build_markdown_blocks
 from mcphost.tui.transcript.streaming import MAX_MARKDOWN, StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
