@@ -44,7 +44,7 @@ NOT_TRANSLATED = {
         "condition ", "value ", "at most", "at least", "one of", "fits a pattern", "in this folder", "this tool",
         "tools whose names match", "1 hour", "30 days",
     },
-    "dialogs/sampling.py": {"max tokens"},  # the name of a field
+    "dialogs/review_sampling.py": {"max tokens"},  # the name of a field
     "dialogs/sign_in.py": {"http://127.0.0.1:…/callback?code=…"},  # an address
     "actions.py": {  # keys
         "{conversation-previous} {conversation-next}", "{conversation-previous-message} {conversation-next-message}",

@@ -17,7 +17,8 @@ from mcphost.cli.parser import Options
 from mcphost.host.events import NoticeEvent, ToolFinished
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.fill_form import FillFormDialog
-from mcphost.tui.dialogs.sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
+from mcphost.tui.dialogs.review_sampling_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.forms.form import Form

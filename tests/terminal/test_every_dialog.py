@@ -16,8 +16,9 @@ import mcphost.tui.screens
 from mcphost.tui.dialogs.edit_arguments import CallToolDialog, EditArgumentsDialog
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
+from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
+from mcphost.tui.dialogs.review_sampling_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
-from mcphost.tui.dialogs.sampling import ReviewReplyDialog, ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import SharePerServerDialog, ShareRootsDialog
 from mcphost.tui.dialogs.tool_consent import ContinueTurnDialog, ToolConsentDialog
 from mcphost.tui.dialogs.tools_changed import ReviewToolChangesDialog
