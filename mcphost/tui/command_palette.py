@@ -19,7 +19,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.translation import N_, _
-from mcphost.tui.actions import ACTIONS, Action, aliases_of
+from mcphost.tui.actions import ACTIONS, Action
+from mcphost.tui.command_names import aliases_of
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.widgets.status_bars import KeyBar

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _
-from mcphost.tui.actions import ACTIONS, ALIASES, find_alias
+from mcphost.tui.actions import ACTIONS
+from mcphost.tui.command_names import ALIASES, find_alias
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widget_messages import ArgumentCheckRequested
 from mcphost.tui.widgets.completion_popup import CompletionItem

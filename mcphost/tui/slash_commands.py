@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mcphost.translation import _
-from mcphost.tui.actions import ALIASES, ParsedCommand, find_slash_command, parse_slash_command
+from mcphost.tui.command_names import ALIASES, ParsedCommand, find_slash_command, parse_slash_command
 from mcphost.tui.commands import SEND_HINT, explain_unexpected_value, explain_unknown_command
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line

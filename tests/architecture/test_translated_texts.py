@@ -46,7 +46,7 @@ NOT_TRANSLATED = {
     },
     "dialogs/review_sampling.py": {"max tokens"},  # the name of a field
     "dialogs/sign_in.py": {"http://127.0.0.1:…/callback?code=…"},  # an address
-    "actions.py": {  # keys
+    "screens/help_keys.py": {  # keys
         "{conversation-previous} {conversation-next}", "{conversation-previous-message} {conversation-next-message}",
     },
     "screens/resources.py": {"mcphost read ", " -o FILE"},  # a command

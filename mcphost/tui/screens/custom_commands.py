@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
-from mcphost.tui.actions import find_slash_command
+from mcphost.tui.command_names import find_slash_command
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import Composer

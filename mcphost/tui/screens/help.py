@@ -10,9 +10,10 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.translation import _
-from mcphost.tui.actions import ACTIONS, LOCAL_KEYS
+from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, format_key, keys_in_use
 from mcphost.tui.screen_text import pad_cells
+from mcphost.tui.screens.help_keys import LOCAL_KEYS
 from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from textual.content import Content
 
 from mcphost.translation import N_, _
-from mcphost.tui.actions import parse_slash_command
+from mcphost.tui.command_names import parse_slash_command
 from mcphost.tui.screen_text import clean_line, fold_separators, pad_cells
 from mcphost.tui.widget_messages import (
     ActionRequested,

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from mcphost.tui.actions import parse_slash_command
+from mcphost.tui.command_names import parse_slash_command
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
 """How the text in the composer was entered.

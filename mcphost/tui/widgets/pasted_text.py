@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 from mcphost.translation import N_, _, join_list, ngettext
-from mcphost.tui.actions import parse_slash_command
+from mcphost.tui.command_names import parse_slash_command
 from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from time import thread_time
 
 import pytest
 
-from mcphost.tui.actions import ACTIONS, ALIASES, find_slash_command, parse_slash_command
+from mcphost.tui.actions import ACTIONS
+from mcphost.tui.command_names import ALIASES, find_slash_command, parse_slash_command
 from mcphost.tui.commands import explain_unknown_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
