@@ -24,7 +24,7 @@ from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.compact_button import CompactButton
-from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, parse_key, wrap_key_hints
+from mcphost.tui.widgets.key_hints import SEPARATOR, KeyHints, mark_locked_keys, wrap_key_hints
 from mcphost.tui.widgets.laid_out_once import Column, StaticText
 from mcphost.tui.widgets.one_line_text import OneLineText
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
@@ -404,6 +404,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                 used += cells + 1
         return rows
 
+    # -- reading to the end before approving
+
     def _count_unread_rows(self) -> int:
         body = self.query_one("#body")
         return max(0, round(self.last_required_row() - body.scroll_y - body.size.height))
@@ -458,6 +460,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         if (hints := self._visible_key_hints) != self._shown_key_hints:
             self._render_key_hints(hints)
 
+    # -- answering
+
     def approve(self, button_id: str, answer: A) -> None:
         """Dismiss the dialog with *answer*; if the button is disabled, show the reason instead."""
         why = self.disabled_reason(button_id)
@@ -487,6 +491,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def set_list_available(self, *, is_available: bool) -> None:
         """Set whether the user can go back to a list of waiting tool calls; the base class does nothing."""
 
+    # -- key hints
+
     def show_key_hints(self, text: str) -> None:
         """Replace the key hints at the bottom of the dialog."""
         self.key_line = text
@@ -503,26 +509,17 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     @property
     def _visible_key_hints(self) -> str:
-        hints = SEPARATOR.join(self._mark_locked_keys(_(self.key_line).split(SEPARATOR)))
+        hints = SEPARATOR.join(mark_locked_keys(_(self.key_line).split(SEPARATOR), self._is_locked))
         if self.guard.is_entered:
             return hints
         entering = keys_in_use(self).fill(_(NEXT_HINT if self.is_follow_up else ENTER_HINT))
         return f"{entering}{SEPARATOR}{hints}"
 
-    def _mark_locked_keys(self, hints: list[str]) -> Iterator[str]:
-        """Yield the hints for keys that work, and the first hint for a locked key, marked as "not yet".
+    def _is_locked(self, key: str) -> bool:
+        bindings = self._bindings.key_to_bindings.get(key, ())
+        return any(self.unmet_condition(binding.action) for binding in bindings)
 
-        A key is locked as long as `unmet_condition` returns a reason for its action. The hints for all other locked
-        keys are omitted.
-        """
-        is_marked = False
-        for hint in hints:
-            bindings = self._bindings.key_to_bindings.get(parse_key(hint), ())
-            if not any(self.unmet_condition(binding.action) for binding in bindings):
-                yield hint
-            elif not is_marked:
-                is_marked = True
-                yield _("{hint}: not yet").format(hint=hint)
+    # -- the question
 
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request with *why*, and highlight the new reason."""
@@ -560,6 +557,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def action_refuse(self) -> None:
         """Close the dialog and refuse the request."""
         self.dismiss(self.question.refusal())
+
+    # -- scrolling
 
     def action_page(self, by: int) -> None:
         """Scroll the body down by *by* pages, or up if *by* is negative; at its end, show the next page of a form."""

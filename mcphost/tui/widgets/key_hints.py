@@ -1,6 +1,7 @@
 """Key hints at the bottom of consent prompts and forms; clicking a hint presses its key."""
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 
 from textual import events
 from textual._cells import cell_len
@@ -8,6 +9,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.visual import VisualType
 
+from mcphost.translation import _
 from mcphost.tui.widgets.laid_out_once import StaticText
 
 SEPARATOR = " · "
@@ -53,6 +55,20 @@ def wrap_key_hints(key_hints: str, width: int) -> list[str]:
         else:
             rows.append(word)
     return rows
+
+
+def mark_locked_keys(hints: Iterable[str], is_locked: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the hints for keys that work, and the first hint for a locked key, marked as "not yet".
+
+    The hints for all other locked keys are omitted. *is_locked* receives Textual's name for a key.
+    """
+    is_marked = False
+    for hint in hints:
+        if not is_locked(parse_key(hint)):
+            yield hint
+        elif not is_marked:
+            is_marked = True
+            yield _("{hint}: not yet").format(hint=hint)
 
 
 class KeyHints(StaticText):
