@@ -17,8 +17,10 @@ _MAX_LEVEL = 6
 _BLANKS = " \t"
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+(?=[^`]*$)|~{3,}+)(.*)")
 _INNER_FENCE = re.compile(r"`{3,}+(?=[^`]*$)|~{3,}+")
-_HEADING = re.compile(r"( {0,3})(#{1,6})(?=[ \t]|$)")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_HEADING = re.compile(r"((?:[ \t]*+(?:>|[-*+]|\d{1,9}[.)]))*+[ \t]*+)(#{1,6})(?=[ \t]|$)")
+"""A heading, which may be in quotes and items of lists; a line that is indented like code is lowered, too."""
+_UNDERLINE = re.compile(r"[ \t]*+(?:=+|-+)[ \t]*$")
+_QUOTED_UNDERLINE = re.compile(r"((?:[ \t]*+>)++[ \t]*+)((?:=+|-+)[ \t]*)$")
 _TABLE_RULE = re.compile(r"[ \t>|:\d.)*+-]+$")
 _SIMPLE_TARGET = re.compile(r"\]\([^\s()`<>\"']*+\)")
 _LINK_START = re.compile(r"\][(\[:]")
@@ -104,6 +106,8 @@ class _Converter:
             if self._paragraph and _UNDERLINE.match(line):  # a blank line keeps it from making a heading
                 self._end_paragraph()
                 self._out.append("")
+            if self._paragraph and (underline := _QUOTED_UNDERLINE.match(line)):  # a blank line would end the quote
+                line = f"{underline[1]}\\{underline[2]}"
             line = _INNER_FENCE.sub(lambda match: "".join(f"\\{mark}" for mark in match[0]), line)
             self._paragraph.append(_HEADING.sub(_lower_heading, line, count=1) if _HEADING.match(line) else line)
 

@@ -142,6 +142,16 @@ PIECES = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text", ["- # You", "> ## You", "1. > # You", "> You\n> ===", "- You\n    ---", "> - You\n>   ==="]
+)
+def test_a_heading_in_a_quote_or_a_list_is_below_those_of_the_document(text: str) -> None:
+    page = export_conversation(make_info(), [make_message(TextPart(text))], "markdown")
+    headings = [one.tag for one in MarkdownIt("commonmark").parse(page) if one.type == "heading_open"]
+    assert [tag for tag in headings if tag in ("h1", "h2")] == ["h1", "h2"]
+    assert "You" in page
+
+
 @pytest.mark.parametrize("has_tables", [True, False])
 def test_no_message_loads_hides_or_imitates_anything_in_markdown(has_tables: bool) -> None:
     parser = MarkdownIt("commonmark", {"html": True})
@@ -153,7 +163,7 @@ def test_no_message_loads_hides_or_imitates_anything_in_markdown(has_tables: boo
         parts = (TextPart(text), ThinkingPart(text), ImagePart(text, ""), ResourcePart(text, text, text))
         messages = [make_message(*parts), Message(role="user", parts=(TextPart("end"),))]
         tokens = parser.parse(export_conversation(make_info(text), messages, "markdown", system_prompt=text))
-        headings = [one.tag for one in tokens if one.type == "heading_open" and one.level == 0]
+        headings = [one.tag for one in tokens if one.type == "heading_open"]
         assert [tag for tag in headings if tag in ("h1", "h2")] == ["h1", "h2", "h2", "h2"], text
         inner = [child for one in tokens for child in one.children or ()]
         assert not {one.type for one in (*tokens, *inner)} & {"image", "html_block", "html_inline"}, text
