@@ -295,13 +295,22 @@ async def test_a_tool_call_is_only_repeated_through_the_form_and_without_its_sec
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat with the card of the call")
 
 
+async def test_the_keys_of_a_tool_call_fit_a_small_terminal_with_the_key_that_reads_its_message(files: Files) -> None:
+    async with open_http_messages(files, (80, 24)) as (driver, _demo):
+        await call_add(driver, {"a": 7})
+        await select(driver, "tools/call #")
+        bar = " ".join(driver.text().split())
+        for hint in ("copy as curl", "copy as call", "w save", "r restart", "tab read", "ctrl+f search", "esc back"):
+            assert hint in bar
+
+
 async def test_requests_are_copied_as_commands_without_secrets(files: Files) -> None:
     async with open_http_messages(files) as (driver, _demo):
         await call_add(driver, {"a": 7, "api_key": KEY})
         await select(driver, "tools/call #")
         bar = " ".join(driver.text().split())
         assert "copy as curl" in bar
-        assert "copy as mcphost call" in bar
+        assert "copy as call" in bar
         await driver.pilot.press("k")
         await driver.until(lambda: driver.app.clipboard.startswith("mcphost call"), "the command")
         assert driver.app.clipboard == """mcphost call demo add --args '{"a":7,"api_key":"'"$SECRET"'"}'"""

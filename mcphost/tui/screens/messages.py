@@ -62,9 +62,9 @@ class MessagesScreen(ListScreen):
         ("s", N_("send again"), "screen.send_again"),
         ("c", N_("copy"), "screen.copy"),
         ("y", N_("copy as curl"), "screen.copy_curl"),
-        ("k", N_("copy as mcphost call"), "screen.copy_call"),
-        ("w", N_("save as a file"), "screen.save"),
-        ("r", N_("restart the server"), "screen.restart"),
+        ("k", N_("copy as call"), "screen.copy_call"),
+        ("w", N_("save"), "screen.save"),
+        ("r", N_("restart"), "screen.restart"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.restart"})
     BINDINGS: ClassVar[list[BindingType]] = [
