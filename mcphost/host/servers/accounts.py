@@ -45,6 +45,10 @@ _METADATA_LABELS = {
 }
 
 
+_MAX_PLAUSIBLE_MINUTES = 3 * 366 * 1440
+"""Longest remaining time that is shown as such; if it is longer, the clock was probably set back."""
+
+
 def validity(account: "Account", now: float | None = None) -> Validity:
     """Classify an account's tokens as "good", "soon" (expire within 10 minutes) or "ended" (expired).
 
@@ -70,6 +74,8 @@ def describe_validity(account: "Account", now: float | None = None, translate: C
     if validity(account, now) == "ended":
         return translate(N_("expired: sign in again"))
     minutes = int(account.seconds_left(now) // 60)
+    if minutes > _MAX_PLAUSIBLE_MINUTES and not account.monotonic_expiry:
+        return translate(N_("for over three years, if this machine's clock is right"))
     if minutes < 2:
         return translate(N_("for 1 more minute") if minutes else N_("for less than a minute"))
     phrase, size = (

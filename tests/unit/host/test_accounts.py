@@ -150,6 +150,7 @@ async def test_signing_out_revokes_and_disconnects_and_asks_only_on_demand(tmp_p
         (1000 + 5400, False, "good", "for 90 more minutes"),
         (1000 + 7200, False, "good", "for 2 more hours"),
         (1000 + 86400 * 3, False, "good", "for 3 more days"),
+        (1000 + 86400 * 9000, False, "good", "for over three years, if this machine's clock is right"),
     ],
 )
 def test_the_lifetime_of_a_sign_in_is_shown_in_words_and_never_negative(
