@@ -484,7 +484,7 @@ def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
 def _shorten(problems: Iterable[str]) -> tuple[str, ...]:
     all_problems = tuple(problems)
     left = len(all_problems) - _MAX_PROBLEMS
-    more = (f"{left} more entries were left out.",) if left > 1 else all_problems[_MAX_PROBLEMS:]
+    more = (f"Left out as well: {left} more entries.",) if left > 1 else all_problems[_MAX_PROBLEMS:]
     return (*all_problems[:_MAX_PROBLEMS], *more)
 
 

@@ -17,6 +17,7 @@ from mcphost.registry.entries import (
     latest_entries,
     version_key,
 )
+from mcphost.translation import set_language, translate_sentence
 from tests.fakes.registry_entries import BAD, ENTRIES, package, server
 from tests.fakes.registry_server import published
 
@@ -52,6 +53,19 @@ def test_an_entry_that_is_too_large_is_named(is_bare: bool) -> None:
     entries = [ENTRIES[0], large if is_bare else published(large)]
     page = decode_page(json.dumps({"servers": entries}).encode(), "test")
     assert page.problems == ("The entry io.github.ada/large was left out. It has more than 128 KB.",)
+
+
+def test_why_an_entry_was_left_out_is_said_in_the_users_language() -> None:
+    named = server("io.github.ada/large", description="x" * MAX_ENTRY_BYTES)
+    page = decode_page(json.dumps({"servers": [published(named), published({**named, "name": ""})]}).encode(), "test")
+    set_language("zh-CN")
+    try:
+        first, second = map(translate_sentence, page.problems)
+    finally:
+        set_language("en")
+    assert first.startswith("条目 io.github.ada/large 已被略去。")
+    assert second.startswith("第 2 个条目已被略去。")
+    assert "left out" not in first + second
 
 
 @pytest.mark.parametrize("name", ["", "no-slash", "a.b/" + "x" * 300, "a.b/\x1b[31mred", 7])
