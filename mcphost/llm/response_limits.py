@@ -32,6 +32,10 @@ DECOMPRESSION_ALLOWANCE = 1_000_000
 MAX_DECOMPRESSION_RATIO = 3
 """A response that is compressed although that was not requested may expand to 1 MB plus three times its size."""
 _DECOMPRESSION_CHUNK = 64 * 1024
+MAX_PIECE_BYTES = 4 * 1024
+"""Bytes that the libraries parse before other tasks run; an event of 100 bytes takes them up to a millisecond."""
+MAX_LINES = 2_000_000
+"""Maximum number of lines in a response; an answer of 250,000 events has up to four for each."""
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
 _MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
 """Together with _LINE_ENDS, the separators of `str.splitlines`, which httpx uses."""
@@ -42,7 +46,7 @@ class LineMeter:
 
     def __init__(self) -> None:
         self._lines_left = EXTRA_LINES
-        self._total = 0
+        self._total = self._line_count = 0
         self._pieces: list[bytes] = []
         self._size = 0
         self._brace_count = 0
@@ -54,6 +58,9 @@ class LineMeter:
         if self._total > MAX_RESPONSE_BYTES:
             raise AnswerTooLong(f"The answer exceeded {MAX_RESPONSE_BYTES // 1000000} MB and was stopped.")
         lines = len(data) - len(data.translate(None, _LINE_ENDS)) + sum(map(data.count, _MULTIBYTE_LINE_ENDS))
+        self._line_count += lines
+        if self._line_count > MAX_LINES:
+            raise AnswerTooLong(f"The answer has more than {MAX_LINES:,} lines; it was stopped.")
         self._lines_left = min(EXTRA_LINES, self._lines_left + len(data) // BYTES_PER_LINE + BYTES_PER_LINE - lines)
         if self._lines_left < 0:
             raise AnswerTooLong("The answer consists of almost empty lines; it was stopped.")
@@ -130,6 +137,15 @@ class EventLineBuffer:
             raise AnswerTooLong(f"One event of the answer has more than {MAX_EVENT_LINES} lines; it was stopped.")
 
 
+def split_lines(data: bytes) -> Iterator[bytes]:
+    """Yield *data* in pieces that end after a line, as soon as they have MAX_PIECE_BYTES."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + MAX_PIECE_BYTES) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
 class Decompressor:
     """Incremental decompressor for gzip and deflate."""
 
@@ -180,10 +196,10 @@ def limit_responses(response: Any) -> None:
         events = EventLineBuffer() if is_events else None
         async for data in decoded(self, chunk_size):
             meter.feed(data)
-            if events is None:
-                yield data
-            elif whole := events.feed(data):
-                yield whole
+            for lines in split_lines(data if events is None else events.feed(data)):
+                # litellm skips empty events without waiting, so that a cancelled answer would not end.
+                await anyio.lowlevel.checkpoint()
+                yield lines
         if events is not None and (rest := events.flush()):
             yield rest
 

@@ -344,8 +344,9 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def parse_status(value: Any) -> int:
-    """Return an HTTP status code as an int, or 0 if *value* is not a number."""
+    """Return an HTTP status code as an int, or 0 if *value* is not a valid one."""
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        status = int(value)
+    except (TypeError, ValueError, OverflowError):
         return 0
+    return status if 100 <= status < 600 else 0

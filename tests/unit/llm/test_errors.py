@@ -194,6 +194,13 @@ def test_a_circle_of_causes_ends() -> None:
     assert len(make_failure(error).class_names) == 2
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**30, -1, 600, "many", None, {"code": 400}])
+def test_a_strange_status_is_ignored(value: object) -> None:
+    error = Exception("no")
+    error.status_code = value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    assert make_failure(error).status == 0
+
+
 @pytest.mark.parametrize("value", ["soon", "-1", "nan", "999999999", None])
 def test_a_strange_retry_after_is_ignored(value: object) -> None:
     error = StatusError("x")

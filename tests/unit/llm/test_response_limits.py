@@ -1,10 +1,12 @@
 """Tests for limits on the bytes of a provider's response, which apply before the response is parsed."""
 
+import asyncio
 import gzip
 import json
 import zlib
 from collections.abc import AsyncIterator
 
+import anyio
 import httpx
 import pytest
 
@@ -20,6 +22,7 @@ from mcphost.llm.response_limits import (
     LineMeter,
     disable_compression,
     limit_responses,
+    split_lines,
 )
 
 CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_LINE_OBJECTS) + b"]}\n\n"
@@ -83,6 +86,43 @@ def test_some_empty_lines_and_short_lines_are_fine() -> None:
     feed_meter(b"\n" * 10_000, 1_000)
     feed_meter(b'{\n  "a": {\n    "text": "some more words"\n  }\n},\n' * 50_000, 1_000)
     feed_meter(b'event: a\ndata: {"delta":"the"}\n\n: ping\n\n' * 50_000, 64 * 1024)
+
+
+def test_an_answer_of_very_many_lines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_limits, "MAX_LINES", 100_000)
+    with pytest.raises(AnswerTooLong, match="more than 100,000 lines"):
+        feed_meter(b'data: {"choices":[]}\n\n' * 60_000, 64 * 1024)
+
+
+@pytest.mark.anyio
+async def test_an_answer_of_empty_events_that_nobody_waits_for_can_be_cancelled() -> None:
+    """litellm skips an event without content and reads on; only a pause of the reader lets its task end."""
+    events = b'data: {"choices":[]}\n\n' * 20_000
+
+    async def stream() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield events
+
+    request = httpx.Request("POST", "http://provider.example/")
+    headers = {"content-type": "text/event-stream"}
+    response = CustomResponse(200, headers=headers, content=stream(), request=request)
+    size = 0
+    with anyio.CancelScope() as scope:
+        asyncio.get_running_loop().call_soon(scope.cancel)
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+    assert scope.cancelled_caught
+    assert size < len(events)
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n"])
+def test_pieces_of_an_answer_end_after_a_line(ending: bytes) -> None:
+    data = b"\n".join([b"a" * 3_000, b"b" * 3_000, b"c" * 50_000, b"", b"d" * 10]) + ending
+    pieces = list(split_lines(data))
+    assert b"".join(pieces) == data
+    assert all(piece.endswith(b"\n") for piece in pieces[:-1])
+    assert len(pieces) == 3
+    assert list(split_lines(b"")) == []
 
 
 def relayed_pieces(data: bytes, step: int) -> list[bytes]:
