@@ -133,7 +133,7 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
         hint = "Neither the conversation nor the key was sent there. If the address is right, set it as api_base."
         return ModelError(failure.message, hint)
     kind = classify_failure(failure)
-    reason = remove_keys(extract_provider_message(failure.message), context.secret)
+    reason = explain_failure(failure, context.secret)
     message, hint = DESCRIPTIONS[kind](failure, context)
     if reason and kind not in ("network", "context", "other") and not _is_complete(failure.message):
         message = f"{message} The provider said: {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
@@ -267,6 +267,12 @@ def refuses_tools(failure: CallFailure) -> bool:
     return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 
+def explain_failure(failure: CallFailure, secret: str) -> str:
+    """Return the provider's message without API keys, such as *secret*."""
+    # Before the message is shortened, so that no part of a key remains, and after its escapes are decoded.
+    return remove_keys(extract_provider_message(remove_keys(failure.message, secret)), secret)
+
+
 def extract_provider_message(message: str) -> str:
     """Return the provider's message from litellm's message, which may embed it as JSON or as a bytes repr."""
     for brace in islice(re.finditer(r"\{", message), 20):
@@ -300,10 +306,13 @@ def extract_message(value: Any) -> str:
 def remove_keys(text: str, secret: str) -> str:
     """Replace API keys in *text* with `***`, because providers may quote keys.
 
-    Both *secret* and anything else that looks like an API key are replaced.
+    Both *secret* and anything else that looks like an API key are replaced, also the beginning of *secret* at the
+    end of *text*, which may have been shortened.
     """
     if len(secret) > 5:
         text = text.replace(secret, "***")
+        cut = next((size for size in range(len(secret) - 1, 5, -1) if text.endswith(secret[:size])), 0)
+        text = f"{text[:-cut]}***" if cut else text
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)
 
 
@@ -372,7 +381,7 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
 def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if any(name.endswith("WorkerDied") for name in failure.class_names):
         return "The model worker ended unexpectedly.", "Send again to restart it. The log has its output."
-    reason = remove_keys(extract_provider_message(failure.message), context.secret)
+    reason = explain_failure(failure, context.secret)
     return f"The call of {context.model} failed: {reason or 'no reason given'}", "The log has the details."
 
 

@@ -256,12 +256,12 @@ class LiteLlmModel:
 
         *error* is shown to the user if no attempt with fewer tools succeeds.
         """
-        from mcphost.llm.errors import extract_provider_message, refuses_tools, remove_keys
+        from mcphost.llm.errors import explain_failure, refuses_tools
         from mcphost.llm.refused_tools import refuses_definition
 
         if bytes(request.tools) == b"[]":
             return
-        reason = remove_keys(extract_provider_message(failure.message), request.api_key)
+        reason = explain_failure(failure, request.api_key)
         if self._config.tools == "auto" and refuses_tools(failure):
             raise _ToolsRefusedError(reason, error)
         if refuses_definition(failure):

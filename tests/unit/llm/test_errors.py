@@ -2,8 +2,15 @@
 
 import pytest
 
-from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error, refuses_tools
-from mcphost.llm.worker_protocol import CallFailure, make_failure
+from mcphost.llm.errors import (
+    MAX_PROVIDER_MESSAGE,
+    ErrorContext,
+    extract_provider_message,
+    is_retryable,
+    make_model_error,
+    refuses_tools,
+)
+from mcphost.llm.worker_protocol import MAX_MESSAGE_LENGTH, CallFailure, make_failure
 from mcphost.serialization import replace
 
 WHERE = ErrorContext(
@@ -206,3 +213,14 @@ def test_a_strange_retry_after_is_ignored(value: object) -> None:
     error = StatusError("x")
     error.litellm_response_headers = {"retry-after": value}  # pyright: ignore[reportAttributeAccessIssue]
     assert make_failure(error).retry_after is None
+
+
+@pytest.mark.parametrize("length", [MAX_PROVIDER_MESSAGE - 10, MAX_MESSAGE_LENGTH - 10])
+def test_no_part_of_a_key_remains_where_a_message_is_shortened(length: int) -> None:
+    """Not every key has a known form: Azure's are hexadecimal."""
+    secret = "0123456789abcdef0123456789abcdef"
+    failure = make_failure(StatusError(("x" * length) + secret + " is wrong"))
+    error = make_model_error(failure, replace(WHERE, secret=secret))
+    assert secret[:8] not in error.message
+    assert secret[:8] not in error.details
+    assert "xxx" in error.details
