@@ -207,6 +207,7 @@ async def test_the_plan_is_shown_in_the_language_of_the_user(files: Files, runne
                 set_language("en")
 
 
+@pytest.mark.req("market.metadata")
 async def test_an_embedded_logo_is_drawn_and_a_linked_one_is_never_fetched(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

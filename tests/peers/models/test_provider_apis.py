@@ -354,7 +354,7 @@ SETTINGS: dict[str, Json] = {
 """Members of a request with one tool and, except for gpt-4o, a low reasoning effort."""
 
 
-@pytest.mark.req("llm.tools-to-model", "llm.openai.reasoning")
+@pytest.mark.req("llm.tools-to-model", "llm.openai.reasoning", "llm.openai.builtin-tools")
 @ROADS
 async def test_tools_effort_and_system_prompt_are_where_each_api_documents_them(
     road: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]

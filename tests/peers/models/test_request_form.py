@@ -55,7 +55,7 @@ FORMS = {
 }
 
 
-@pytest.mark.req("llm.providers")
+@pytest.mark.req("llm.providers", "llm.openai.no-assistants")
 @pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_a_request_has_the_path_the_key_and_the_members_that_the_api_documents(
     road: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
