@@ -246,7 +246,7 @@ async def test_the_prompt_of_claude_is_marked_for_its_cache_at_other_providers(
     assert json.dumps(body).count("cache_control") == 3
 
 
-@pytest.mark.parametrize("api_route", ["openai", "responses", "gemini"])
+@pytest.mark.parametrize("api_route", [route for route in API_ROUTES if route != "anthropic"])
 async def test_other_providers_get_no_cache_marks(
     api_route: str, worker: WorkerProcess, brief_provider: tuple[RawProvider, str]
 ) -> None:
